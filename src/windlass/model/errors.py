@@ -1,0 +1,198 @@
+"""Every error a user can cause, as one family.
+
+An error says what happened, why, and what to do next: the first line is the
+problem, the indented lines below it the way out. This file imports nothing, so
+that raising an error never costs an import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class WindlassError(Exception):
+    """The base of every error Windlass raises on purpose.
+
+    >>> str(WindlassError("The disk is full.", hint="Free some space, then try again."))
+    'The disk is full.\\n  Free some space, then try again.'
+    """
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        if not self.hint:
+            return self.message
+        return self.message + "".join(f"\n  {line}" for line in self.hint.splitlines())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.args, dict(self.__dict__)))
+
+
+def _rebuild(
+    kind: type[WindlassError], args: tuple[object, ...], state: dict[str, object]
+) -> WindlassError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidArgument(WindlassError, ValueError):
+    """Something passed to Windlass makes no sense; all problems are listed at once.
+
+    >>> error = InvalidArgument.of(["cpus is -1; it must be above 0.", "memory '4XB' is no size."])
+    >>> print(error)
+    2 problems:
+      - cpus is -1; it must be above 0.
+      - memory '4XB' is no size.
+    """
+
+    code = "invalid_argument"
+
+    @classmethod
+    def of(cls, problems: Sequence[str], *, where: str = "") -> InvalidArgument:
+        """One error for all the problems found, so that one run shows them all."""
+        prefix = f"{where}: " if where else ""
+        if len(problems) == 1:
+            first, _, rest = problems[0].partition("\n")
+            return cls(prefix + first, hint=rest or None)
+        listed = "\n".join("- " + problem.replace("\n", "\n  ") for problem in problems)
+        return cls(f"{prefix}{len(problems)} problems:", hint=listed)
+
+
+class Unsupported(InvalidArgument):
+    """The chosen backend cannot honour what was asked."""
+
+    code = "unsupported"
+
+
+class ResourceError(InvalidArgument):
+    """The job can never fit on what there is."""
+
+    code = "resources"
+
+
+class SnapshotError(WindlassError):
+    """The code could not be packaged."""
+
+    code = "snapshot"
+
+
+class SerializationError(WindlassError, TypeError):
+    """A function, an argument or a result cannot be sent; the message says which part."""
+
+    code = "serialization"
+
+
+class ServerError(WindlassError):
+    """The server could not be started or reached, or answered with a fault of its own."""
+
+    code = "server"
+
+
+class VersionMismatch(ServerError):
+    """Client and server are of versions that do not speak to each other."""
+
+    code = "version_mismatch"
+
+
+class Unauthorized(WindlassError):
+    """The token is missing or wrong."""
+
+    code = "unauthorized"
+
+
+class NotFound(WindlassError, LookupError):
+    """There is no such thing."""
+
+    code = "not_found"
+
+
+class Conflict(WindlassError):
+    """The request does not fit the state things are in."""
+
+    code = "conflict"
+
+
+class WaitTimeout(WindlassError, TimeoutError):
+    """The wait was over before the trial was; the trial goes on."""
+
+    code = "wait_timeout"
+
+
+class TrialFailed(WindlassError):
+    """A trial ended without a value: its process died, was stopped, or ran out of time.
+
+    `trial_id`, `exit_code`, `signal` and `log_tail` (the last lines it wrote) say how.
+    """
+
+    code = "trial_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        trial_id: int | None = None,
+        exit_code: int | None = None,
+        signal: str | None = None,
+        log_tail: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.trial_id = trial_id
+        self.exit_code = exit_code
+        self.signal = signal
+        self.log_tail = tuple(log_tail)
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.log_tail:
+            parts.append("  Its last lines:")
+            parts += [f"    {line}" for line in self.log_tail]
+        if self.hint:
+            parts += [f"  {line}" for line in self.hint.splitlines()]
+        return "\n".join(parts)
+
+
+class TrialStopped(TrialFailed):
+    """The trial was stopped by someone before it had a value."""
+
+    code = "trial_stopped"
+
+
+class RemoteError(WindlassError):
+    """The function raised an exception that could not be sent back as it was.
+
+    `type_name`, `text` and `traceback` describe the original.
+    """
+
+    code = "remote_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        type_name: str = "",
+        text: str = "",
+        traceback: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.type_name = type_name
+        self.text = text
+        self.traceback = traceback
+
+
+BY_CODE: dict[str, type[WindlassError]] = {
+    kind.code: kind
+    for kind in (
+        WindlassError, InvalidArgument, Unsupported, ResourceError, SnapshotError,
+        SerializationError, ServerError, VersionMismatch, Unauthorized, NotFound, Conflict,
+        WaitTimeout,
+    )
+}  # fmt: skip

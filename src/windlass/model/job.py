@@ -1,0 +1,137 @@
+"""A job: what to run, in which roles, under which rules."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import msgspec
+
+from windlass.model.resources import Resources
+
+Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+RoleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
+EnvName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")]
+ShortText = Annotated[str, msgspec.Meta(max_length=1024)]
+LongText = Annotated[str, msgspec.Meta(max_length=1_000_000)]
+PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*$")]
+
+
+class RestartPolicy(str, Enum):
+    """When a replica that ended is started again."""
+
+    NEVER = "Never"
+    ON_FAILURE = "OnFailure"
+    ALWAYS = "Always"
+    EXIT_CODE = "ExitCode"
+
+
+class RestartScope(str, Enum):
+    """Who starts again when one replica does."""
+
+    REPLICA = "replica"
+    JOB = "job"
+
+
+class CleanPolicy(str, Enum):
+    """What is done with the replicas when the job ends."""
+
+    RUNNING = "Running"
+    ALL = "All"
+    NONE = "None"
+
+
+class SuccessPolicy(str, Enum):
+    """Whose success is the job's, beyond what the framework says."""
+
+    DEFAULT = ""
+    ALL_WORKERS = "AllWorkers"
+
+
+class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
+    """A pickled function with its arguments; only the replica ever unpickles it."""
+
+    payload: Digest
+    qualname: ShortText = ""
+
+
+class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
+    """A command line. A first word of `python` is the interpreter the job runs with."""
+
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(min_length=1, max_length=10_000)]
+
+
+Executable = FunctionCall | ProcessCall
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The snapshot a job runs in, and where in it."""
+
+    tree: Digest | None = None
+    root: PathText = ""  # where the tree was on the author's machine
+    workdir: PathText = "."  # relative to the tree's root
+    import_paths: tuple[PathText, ...] = ()  # relative to the tree's root, in order
+
+
+class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The interpreter a job runs with."""
+
+    executable: PathText = ""  # empty: the machine's own
+    version: ShortText = ""  # "3.11"
+    extra_paths: tuple[PathText, ...] = ()  # absolute, on the author's machine
+    packages: tuple[ShortText, ...] = ()  # as the user wrote them
+    lock: Digest | None = None  # the blob that pins what `packages` came to
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True):
+    """Something outside the snapshot that a replica sees under a path."""
+
+    target: PathText
+    source: PathText
+
+
+class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Replicas that do the same thing."""
+
+    executable: Executable
+    name: RoleName = "main"
+    replicas: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 1
+    resources: Resources = Resources()
+    env: dict[EnvName, LongText] = {}
+    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    service: bool = False
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that is decided about a job before it runs."""
+
+    roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=64)]
+    code: Code = Code()
+    python: Python = Python()
+    backend: ShortText = "local"
+    volumes: tuple[Volume, ...] = ()
+    secret_names: tuple[EnvName, ...] = ()
+    framework: ShortText = ""
+    restart_scope: RestartScope = RestartScope.REPLICA
+    backoff_limit: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 6
+    active_deadline: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    ttl_after_finished: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    clean_policy: CleanPolicy = CleanPolicy.RUNNING
+    success_policy: SuccessPolicy = SuccessPolicy.DEFAULT
+    suspend: bool = False
+    priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
+
+    def role(self, name: str) -> Role:
+        """The role of that name."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as controller and runtimes handle it: its identity and what it is."""
+
+    uid: str
+    trial_id: int
+    spec: JobSpec

@@ -1,0 +1,125 @@
+"""Durations and sizes: the one place that parses and prints `"4h"` and `"16GB"`."""
+
+from __future__ import annotations
+
+import re
+
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_UNITS |= {"sec": 1.0, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+_DURATION_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.ASCII)
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?\s*", re.ASCII | re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_LARGEST_DURATION = 10 * 365 * 86400.0
+_LARGEST_SIZE = 2**60
+
+
+def parse_duration(value: str | int | float) -> float:
+    """Seconds from a number or a text such as `"90s"`, `"4h"`, `"1h30m"`.
+
+    >>> parse_duration("1h30m")
+    5400.0
+    >>> parse_duration("soon")
+    Traceback (most recent call last):
+    ...
+    ValueError: 'soon' is no duration; write seconds or a text such as '90s', '4h' or '1h30m'
+    """
+    seconds = _duration_seconds(value)
+    if seconds is None:
+        raise ValueError(
+            f"{value!r} is no duration; write seconds or a text such as '90s', '4h' or '1h30m'"
+        )
+    if not 0 < seconds <= _LARGEST_DURATION:
+        raise ValueError(f"{value!r} is out of range; a duration is above 0 and at most ten years")
+    return seconds
+
+
+def _duration_seconds(value: str | int | float) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+    text, total, position = value.lower(), 0.0, 0
+    if re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", text, re.ASCII):
+        return float(text)
+    while position < len(text):
+        part = _DURATION_PART.match(text, position)
+        if part is None:
+            return None
+        unit = part[2] if part[2] in _DURATION_UNITS else part[2].removesuffix("s")
+        if unit not in _DURATION_UNITS:
+            return None
+        total += float(part[1]) * _DURATION_UNITS[unit]
+        position = part.end()
+    return total if position else None
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as people say it, to two units.
+
+    >>> [format_duration(s) for s in (0.0042, 0.25, 3.14159, 75, 5400, 200000)]
+    ['4ms', '250ms', '3.1s', '1m 15s', '1h 30m', '2d 7h']
+    """
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f}ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for size, unit, smaller_size, smaller in (
+        (86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"),
+    ):  # fmt: skip
+        if whole >= size:
+            rest = whole % size // smaller_size
+            return f"{whole // size}{unit} {rest}{smaller}" if rest else f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def parse_size(value: str | int) -> int:
+    """Bytes from a number or a text such as `"512MiB"` or `"16GB"`.
+
+    `GB` is a thousand million bytes, `GiB` and `G` are 2**30, as Kubernetes and people mean them.
+
+    >>> parse_size("2GiB"), parse_size("1.5KB")
+    (2147483648, 1500)
+    >>> parse_size("4XB")
+    Traceback (most recent call last):
+    ...
+    ValueError: '4XB' is no size; write bytes or a text such as '512MB', '16GB' or '2GiB'
+    """
+    size: float | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    elif isinstance(value, str) and (match := _SIZE.fullmatch(value)):
+        decimal = value.strip().lower().endswith("b") and not match[3]
+        size = float(match[1]) * (1000 if decimal else 1024) ** _POWERS[match[2].lower()]
+    if size is None:
+        raise ValueError(
+            f"{value!r} is no size; write bytes or a text such as '512MB', '16GB' or '2GiB'"
+        )
+    if not 0 < size <= _LARGEST_SIZE:
+        raise ValueError(f"{value!r} is out of range; a size is above 0 and at most an exabyte")
+    return int(size)
+
+
+def format_size(size: float) -> str:
+    """A size as people read it.
+
+    >>> [format_size(n) for n in (0, 999, 12345, 2 * 10**9)]
+    ['0 B', '999 B', '12.3 kB', '2.0 GB']
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} PB"
+
+
+def format_ordinal(number: int) -> str:
+    """A place in a row.
+
+    >>> [format_ordinal(n) for n in (1, 2, 3, 4, 11, 22)]
+    ['1st', '2nd', '3rd', '4th', '11th', '22nd']
+    """
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
+    return f"{number}{suffix or 'th'}"

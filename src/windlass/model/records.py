@@ -1,0 +1,150 @@
+"""What is remembered: trials and experiments as the server tells and the client shows them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from windlass.model.job import JobSpec
+from windlass.model.status import Condition, ConditionType, JobStatus
+
+
+class TrialState(str, Enum):
+    """How a trial stands, in one word."""
+
+    QUEUED = "QUEUED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    SUSPENDED = "SUSPENDED"
+    STOPPING = "STOPPING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (TrialState.SUCCEEDED, TrialState.FAILED, TrialState.STOPPED)
+
+
+STOPPED_REASON = "Stopped"
+
+
+def state_of(status: JobStatus) -> TrialState:
+    """The one word for a job's conditions.
+
+    >>> state_of(JobStatus())
+    <TrialState.QUEUED: 'QUEUED'>
+    """
+    if status.holds(ConditionType.SUCCEEDED):
+        return TrialState.SUCCEEDED
+    failed = status.condition(ConditionType.FAILED)
+    if failed is not None and failed.status:
+        return TrialState.STOPPED if failed.reason == STOPPED_REASON else TrialState.FAILED
+    if status.stop_requested:
+        return TrialState.STOPPING
+    if status.holds(ConditionType.SUSPENDED):
+        return TrialState.SUSPENDED
+    if status.holds(ConditionType.RESTARTING):
+        return TrialState.RESTARTING
+    if status.holds(ConditionType.RUNNING):
+        return TrialState.RUNNING
+    return TrialState.STARTING if status.admitted else TrialState.QUEUED
+
+
+class Git(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where in a repository's history the code was."""
+
+    commit: str = ""
+    branch: str = ""
+    dirty: bool = False
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who made a trial, where, and with what."""
+
+    user: str = ""
+    host: str = ""
+    platform: str = ""
+    python: str = ""  # "3.11.7"
+    executable: str = ""
+    argv: tuple[str, ...] = ()
+    windlass: str = ""
+    git: Git | None = None
+    packages: str | None = None  # digest of the blob that lists the installed packages
+    tree_files: int = 0
+    tree_size: int = 0
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt of one replica, as it went."""
+
+    role: str
+    index: int
+    attempt: int
+    phase: str
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    started: float | None = None
+    ended: float | None = None
+    node: str = ""
+    address: str = ""
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong, as text; `pickle` is the blob of the exception itself if it had one."""
+
+    type: str = ""
+    message: str = ""
+    traceback: str = ""
+    pickle: str | None = None
+
+
+class ResultInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the value is kept; `text` is a short look at it."""
+
+    digest: str
+    size: int
+    text: str = ""
+
+
+class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything there is to know about a trial, except its logs and blobs."""
+
+    id: int
+    uid: str
+    name: str
+    experiment: str
+    experiment_id: int
+    project: str
+    state: TrialState
+    message: str = ""  # what it waits for, or why it ended
+    created: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+    params: dict[str, Any] = {}
+    spec: JobSpec
+    restarts: int = 0
+    exit_code: int | None = None
+    signal: str = ""
+    reason: str = ""
+    error: ErrorInfo | None = None
+    result: ResultInfo | None = None
+    attempts: tuple[Attempt, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    provenance: Provenance = Provenance()
+    directory: str = ""  # where its files are, on the server's machine
+
+
+class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A named set of trials."""
+
+    id: int
+    name: str
+    project: str
+    created: float
+    trials: int = 0
+    states: dict[str, int] = {}

@@ -1,0 +1,41 @@
+"""What a replica asks for, and what a machine has."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.model.accelerators import Accelerator
+from windlass.model.quantities import format_size
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one replica needs to run."""
+
+    cpus: float = 1.0
+    memory: int = 0  # bytes; 0 asks for none in particular
+    accelerator: Accelerator | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{self.cpus:g} CPU" + ("" if self.cpus == 1 else "s")]
+        if self.memory:
+            parts.append(format_size(self.memory))
+        if self.accelerator:
+            parts.append(str(self.accelerator))
+        return ", ".join(parts)
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """One accelerator that a machine has."""
+
+    index: int
+    kind: str
+    title: str = ""
+    memory: int = 0
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine has to give to trials."""
+
+    cpus: float
+    memory: int
+    devices: tuple[Device, ...] = ()

@@ -1,0 +1,126 @@
+"""How a job stands: what runtimes report of its replicas, and what is concluded from it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class Phase(str, Enum):
+    """How one attempt of a replica stands, as a runtime sees it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+class ReplicaId(msgspec.Struct, frozen=True, order=True):
+    """Which attempt of which replica of a job."""
+
+    role: str
+    index: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.role}-{self.index}.{self.attempt}"
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt of one replica, as a runtime reports it. A death by signal N is 128+N."""
+
+    id: ReplicaId
+    phase: Phase
+    exit_code: int | None = None
+    reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | ...
+    message: str = ""  # for Pending and Running: what it is doing; else: why it ended
+    started: float | None = None
+    ended: float | None = None
+    node: str = ""
+    address: str = ""
+    deleting: bool = False
+
+
+class ConditionType(str, Enum):
+    """What can be said of a job."""
+
+    CREATED = "Created"
+    QUEUED = "Queued"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is said of a job, since when and why."""
+
+    type: ConditionType
+    status: bool
+    reason: str = ""
+    message: str = ""
+    last_update: float = 0.0
+    last_transition: float = 0.0
+
+
+class ReplicaHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What must be remembered of a replica, whatever process of ours dies."""
+
+    role: str
+    index: int
+    attempt: int = 0  # the newest attempt asked for; 0 before the first
+    restarts: int = 0  # counted over the job's life
+    delays: int = 0  # restarts since it last ran long enough; sets the next delay
+    not_before: float | None = None  # when the next attempt may start
+    last_exit_code: int | None = None
+
+
+class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the engine has concluded so far: its whole memory."""
+
+    conditions: tuple[Condition, ...] = ()
+    replicas: tuple[ReplicaHistory, ...] = ()  # in declared order, then by index
+    restarts: int = 0
+    admitted: bool = False  # gang admission is all or nothing
+    stop_requested: bool = False
+    stop_reason: str = ""
+    start_time: float | None = None
+    active_seconds: float = 0.0  # before the last suspension
+    completion_time: float | None = None
+    last_reconcile_time: float | None = None
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """The condition of that type, if anything was ever said of it."""
+        return next((each for each in self.conditions if each.type is kind), None)
+
+    def holds(self, kind: ConditionType) -> bool:
+        """Whether that is said of the job now."""
+        found = self.condition(kind)
+        return found is not None and found.status
+
+    @property
+    def is_finished(self) -> bool:
+        return self.holds(ConditionType.SUCCEEDED) or self.holds(ConditionType.FAILED)
+
+
+class EventKind(str, Enum):
+    """Whether an event is in the order of things."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to a job, for people to read."""
+
+    time: float
+    kind: EventKind = EventKind.NORMAL
+    reason: str = ""
+    message: str = ""

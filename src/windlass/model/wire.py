@@ -1,0 +1,123 @@
+"""Requests and answers of the HTTP API that are not records themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from windlass.model.job import Digest, EnvName, JobSpec, LongText
+from windlass.model.records import ExperimentRecord, Provenance, TrialRecord
+from windlass.model.resources import Capacity
+
+API = "/api/v1"
+VERSION_HEADER = "Windlass-Version"
+
+# The largest blob that travels inside a request; larger ones are uploaded before.
+INLINE_LIMIT = 256 * 1024
+
+TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a trial may know and no record may: kept in an owner-only file, erased at its end."""
+
+    environ: dict[str, LongText] = {}  # the author's own environment, on the same machine only
+    secrets: dict[EnvName, LongText] = {}
+
+
+class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for a trial. Sent twice with one key, it makes one trial."""
+
+    key: TrialKey
+    experiment: Name
+    spec: JobSpec
+    name: Name | None = None
+    project: Name = "default"
+    params: dict[str, Any] = {}
+    provenance: Provenance = Provenance()
+    attachments: dict[Digest, bytes] = {}
+    private: Private = Private()
+
+
+class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask a trial to stop; `grace` seconds pass between asking its processes and killing them."""
+
+    grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
+    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some trials, and where the next ones begin."""
+
+    items: tuple[TrialRecord, ...]
+    next: str | None = None
+
+
+class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some experiments, and where the next ones begin."""
+
+    items: tuple[ExperimentRecord, ...]
+    next: str | None = None
+
+
+class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of what a replica wrote: a whole line, or, without `end`, the beginning of one."""
+
+    time: float
+    stream: str  # "stdout" | "stderr"
+    text: str
+    end: bool = True
+    role: str = "main"
+    index: int = 0
+    attempt: int = 1
+
+
+class LogPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of a log, and the cursor that goes on after it."""
+
+    items: tuple[LogPart, ...]
+    next: str | None = None  # none: nothing more will come
+
+
+class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last event of a trial's stream; a small result or exception comes along."""
+
+    trial: TrialRecord
+    result: bytes | None = None
+    error: bytes | None = None
+
+
+class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server still lacks of a tree; the tree is known once nothing is missing."""
+
+    tree: Digest
+    missing: tuple[Digest, ...] = ()
+
+
+class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The server, as `windlass server status` shows it."""
+
+    version: str
+    pid: int
+    home: str
+    started: float
+    url: str = ""
+    host: str = ""
+    python: str = ""
+    trials_running: int = 0
+    trials_queued: int = 0
+    capacity: Capacity
+    cpus_free: float = 0.0
+    memory_free: int = 0
+    devices_free: int = 0
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An error as the API tells it."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    missing: tuple[str, ...] = ()  # blobs to upload first, with the code "missing_blobs"
