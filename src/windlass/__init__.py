@@ -1,5 +1,92 @@
-"""Windlass: from a function on a laptop to a hundred-host training run."""
+"""Windlass: from a function on a laptop to a hundred-host training run.
+
+```python
+import windlass as wl
+
+
+@wl.run
+def train(lr):
+    return 1 - lr
+
+
+accuracy = train(0.1)
+```
+
+Every public name is loaded when it is first used: importing this package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
 
 from windlass.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from windlass.api import get_experiment as get_experiment
+    from windlass.api import get_trial as get_trial
+    from windlass.api import list_experiments as list_experiments
+    from windlass.api import list_trials as list_trials
+    from windlass.authoring.function import Function as Function
+    from windlass.authoring.function import run as run
+    from windlass.client.logs import LogLine as LogLine
+    from windlass.client.resources import Experiment as Experiment
+    from windlass.client.resources import Trial as Trial
+    from windlass.client.session import Client as Client
+    from windlass.model.errors import Conflict as Conflict
+    from windlass.model.errors import InvalidArgument as InvalidArgument
+    from windlass.model.errors import NotFound as NotFound
+    from windlass.model.errors import RemoteError as RemoteError
+    from windlass.model.errors import ResourceError as ResourceError
+    from windlass.model.errors import SerializationError as SerializationError
+    from windlass.model.errors import ServerError as ServerError
+    from windlass.model.errors import SnapshotError as SnapshotError
+    from windlass.model.errors import TrialFailed as TrialFailed
+    from windlass.model.errors import TrialStopped as TrialStopped
+    from windlass.model.errors import Unauthorized as Unauthorized
+    from windlass.model.errors import Unsupported as Unsupported
+    from windlass.model.errors import VersionMismatch as VersionMismatch
+    from windlass.model.errors import WaitTimeout as WaitTimeout
+    from windlass.model.errors import WindlassError as WindlassError
+
+_WHERE = {
+    "run": "windlass.authoring.function",
+    "Function": "windlass.authoring.function",
+    "Client": "windlass.client.session",
+    "Trial": "windlass.client.resources",
+    "Experiment": "windlass.client.resources",
+    "LogLine": "windlass.client.logs",
+    "get_trial": "windlass.api",
+    "list_trials": "windlass.api",
+    "get_experiment": "windlass.api",
+    "list_experiments": "windlass.api",
+    "Conflict": "windlass.model.errors",
+    "InvalidArgument": "windlass.model.errors",
+    "NotFound": "windlass.model.errors",
+    "RemoteError": "windlass.model.errors",
+    "ResourceError": "windlass.model.errors",
+    "SerializationError": "windlass.model.errors",
+    "ServerError": "windlass.model.errors",
+    "SnapshotError": "windlass.model.errors",
+    "TrialFailed": "windlass.model.errors",
+    "TrialStopped": "windlass.model.errors",
+    "Unauthorized": "windlass.model.errors",
+    "Unsupported": "windlass.model.errors",
+    "VersionMismatch": "windlass.model.errors",
+    "WaitTimeout": "windlass.model.errors",
+    "WindlassError": "windlass.model.errors",
+}
+
+__all__ = ["__version__", *_WHERE]  # noqa: PLE0604 -- a test holds it against the names above
+
+
+def __getattr__(name: str) -> object:
+    where = _WHERE.get(name)
+    if where is None:
+        raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(where), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

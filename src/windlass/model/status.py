@@ -80,6 +80,7 @@ class ReplicaHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     delays: int = 0  # restarts since it last ran long enough; sets the next delay
     not_before: float | None = None  # when the next attempt may start
     last_exit_code: int | None = None
+    phase: Phase | None = None  # how that attempt was last seen; None before it was
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,10 +92,13 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     admitted: bool = False  # gang admission is all or nothing
     stop_requested: bool = False
     stop_reason: str = ""
+    stop_grace: float = 10.0  # between asking its processes to end and killing them
     start_time: float | None = None
     active_seconds: float = 0.0  # before the last suspension
     completion_time: float | None = None
     last_reconcile_time: float | None = None
+    devices: dict[str, tuple[int, ...]] = {}  # "role-index" -> the accelerators it was given
+    settled: bool = False  # finished, and nothing of it is left to stop or to clean
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of that type, if anything was ever said of it."""

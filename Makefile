@@ -1,0 +1,35 @@
+# Two commands do everything: `make demo` and `make test`. Each sets up what it needs in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint format clean
+
+demo: $(READY)
+	@$(BIN)/python examples/quickstart.py
+
+test: $(READY)
+	@$(BIN)/python -m pytest
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "Windlass needs Python 3.10 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "No virtual environment could be made. On Debian and Ubuntu: apt install python3-venv"; rm -rf $(VENV); exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	@touch $(READY)

@@ -1,0 +1,264 @@
+"""`@wl.run`: a function that runs as a recorded trial."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from windlass.authoring.options import Options
+from windlass.model.errors import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    from windlass.authoring.drafting import Plan
+    from windlass.client.resources import Trial
+    from windlass.client.session import Client
+    from windlass.client.view import View
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_AHEAD = 1000  # how many trials `map` submits before the first value is taken
+
+
+class Function(Generic[P, R]):
+    """A function that runs as a trial: call it, and its value comes back.
+
+    Made by `wl.run`. Inside a trial, calling it just calls the function: the trial
+    already is where it should run.
+    """
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, function: Callable[P, R], options: Options) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = options
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it as a trial, show what it prints, and return its value or raise its error."""
+        if "WINDLASS_TRIAL_ID" in os.environ:
+            return self._function(*args, **kwargs)
+        bound = self._bind(args, kwargs)
+        with _view() as view:
+            client, plan = self._plan(view)
+            view.status(f"{self._name}: sending")
+            from windlass.client.watching import run_and_watch
+
+            trial, end = run_and_watch(client, plan.draft_call(args, kwargs, bound), view)
+        value: R = trial.value_at(end)
+        return value
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
+        """Start a trial and return it at once; it goes on whatever becomes of this process."""
+        bound = self._bind(args, kwargs)
+        client, plan = self._plan()
+        return client.submit(plan.draft_call(args, kwargs, bound))
+
+    def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
+        """One trial an item, all at once as far as there is room; the values in order.
+
+        The trials are submitted now, the values waited for as they are taken. When one
+        fails its error is raised and those that have not ended are stopped;
+        `return_exceptions=True` gives the errors among the values and keeps going.
+        """
+        return self.starmap(((item,) for item in items), return_exceptions=return_exceptions)
+
+    def starmap(
+        self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
+    ) -> Iterator[R]:
+        """Like `map`, for items that are the arguments: `train.starmap([(0.1, 3), (0.01, 5)])`."""
+        sweep = _Sweep(self, items)
+        sweep.submit_ahead()
+        return sweep.values(return_exceptions=return_exceptions)
+
+    def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function here, in this process, recording nothing."""
+        return self._function(*args, **kwargs)
+
+    def options(self, **changes: Any) -> Function[P, R]:
+        """The same function with other options: `train.options(cpus=4)(0.1)`."""
+        changed = self._options.changed(changes)
+        return Function(self._function, changed.check(f"{self._name}.options"))
+
+    @property
+    def _name(self) -> str:
+        name = getattr(self._function, "__name__", "function")
+        return "lambda" if name == "<lambda>" else name
+
+    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name; wrong ones are refused here, before anything is sent."""
+        bound = inspect.signature(self._function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _plan(self, view: View | None = None) -> tuple[Client, Plan]:
+        from windlass.authoring.drafting import Plan
+        from windlass.client.session import default_client
+
+        if view is not None:
+            view.status(f"{self._name}: looking for the server")
+        client = default_client()
+        _ = client.transport.endpoint
+        if view is not None:
+            view.status(f"{self._name}: packaging")
+        return client, Plan(client, self._options, self._name, function=self._function)
+
+    def __repr__(self) -> str:
+        return f"<windlass function {self._name}>"
+
+
+class _Sweep:
+    """The trials of one `map`: submitted ahead, their values taken in order."""
+
+    def __init__(self, function: Function[Any, Any], items: Iterable[Sequence[Any]]) -> None:
+        self._function = function
+        self._items = iter(items)
+        self._waiting: deque[Trial[Any]] = deque()
+        self._client: Client | None = None
+        self._plan: Plan | None = None
+
+    def submit_ahead(self) -> None:
+        while len(self._waiting) < _AHEAD:
+            item = next(self._items, None)
+            if item is None:
+                return
+            if self._client is None or self._plan is None:
+                self._client, self._plan = self._function._plan()
+            args = tuple(item)
+            draft = self._plan.draft_call(args, {}, self._function._bind(args, {}))
+            self._waiting.append(self._client.submit(draft))
+
+    def values(self, *, return_exceptions: bool) -> Iterator[Any]:
+        try:
+            while self._waiting:
+                yield self._next_value(return_exceptions)
+                self.submit_ahead()
+        finally:
+            for trial in self._waiting:  # empty, unless an error or the caller ended it early
+                trial.stop(reason="the map it belongs to ended early")
+
+    def _next_value(self, return_exceptions: bool) -> Any:
+        from windlass.client.watching import watch
+
+        assert self._client is not None  # noqa: S101 -- something was submitted
+        trial = self._waiting[0]
+        try:
+            with _view() as view:
+                trial, end = watch(self._client, trial, view)
+            value = trial.value_at(end)
+        except Exception as error:
+            self._waiting.popleft()
+            if not return_exceptions:
+                raise
+            return error
+        self._waiting.popleft()
+        return value
+
+
+@overload
+def run(function: Callable[P, R], /) -> Function[P, R]: ...
+
+
+@overload
+def run(
+    *,
+    accelerator: str | None = None,
+    cpus: float | None = None,
+    memory: str | int | None = None,
+    backend: str | None = None,
+    container_image: str | None = None,
+    env: Mapping[str, str] | None = None,
+    secrets: Sequence[str] | Mapping[str, str] | None = None,
+    packages: Sequence[str] | str | None = None,
+    retries: int = 0,
+    timeout: str | float | None = None,
+    name: str | None = None,
+    experiment: str | None = None,
+    cluster: str | None = None,
+    volumes: Mapping[str, str | os.PathLike[str]] | None = None,
+    spot: bool = False,
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+
+
+def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function run as a recorded trial.
+
+    ```python
+    @wl.run(cpus=2, timeout="4h")
+    def train(lr):
+        return 1 - lr
+
+    train(0.1)              # blocks, shows the log, returns the value
+    train.submit(0.1)       # a Trial, at once
+    train.map([0.1, 0.01])  # one trial each, values in order
+    train.local(0.1)        # here, in this process
+    ```
+
+    Args:
+        accelerator: what it needs to compute on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: how many CPUs are set aside for it (1).
+        memory: how much memory is set aside for it: `"16GB"`.
+        backend: where it runs: `"local"`.
+        container_image: the image it runs in, on backends that have containers.
+        env: variables for its environment.
+        secrets: names of variables to take from here, or a mapping; never recorded, masked in
+            its log.
+        packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
+            the path of a requirements file.
+        retries: how often it is started again when it fails (0).
+        timeout: how long it may run: `"4h"`.
+        name: what its trials are called (the function's name).
+        experiment: the experiment they belong to (the function's name).
+        cluster: the standing cluster it runs on, on backends that have them.
+        volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
+        spot: whether it may run on machines that can be taken away.
+    """
+    chosen = Options().changed(options).check("wl.run")
+    if function is not None:
+        return _decorate(function, chosen)
+    return lambda decorated: _decorate(decorated, chosen)
+
+
+def _decorate(function: Any, options: Options) -> Function[Any, Any]:
+    name = getattr(function, "__qualname__", repr(function))
+    if isinstance(function, Function):
+        raise InvalidArgument(
+            f"{name} is decorated with wl.run already.", hint=f"Use {name}.options(...) instead."
+        )
+    if not callable(function) or inspect.isclass(function):
+        raise InvalidArgument(
+            f"wl.run decorates functions; {name} is a {type(function).__name__}.",
+            hint="Write a function that does the work, and decorate that.",
+        )
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise Unsupported(
+            f"{name} is a generator: a trial has one value, at its end.",
+            hint=f"Collect what it yields: def {name}(...): return list(...)",
+        )
+    if inspect.iscoroutinefunction(function):
+        raise Unsupported(
+            f"{name} is a coroutine: a trial runs a plain function.",
+            hint=f"Wrap it: def {name}(...): return asyncio.run(...); to wait for a trial in "
+            "asynchronous code: await train.submit(...)",
+        )
+    if isinstance(function, (staticmethod, classmethod)) or _is_method(name):
+        raise Unsupported(
+            f"{name} is a method: a trial runs a plain function.",
+            hint="Move it out of the class and pass the object as an argument.",
+        )
+    return Function(function, options)
+
+
+def _is_method(qualname: str) -> bool:
+    parent = qualname.rpartition(".")[0]
+    return bool(parent) and not parent.endswith("<locals>")
+
+
+def _view() -> View:
+    from windlass.client.view import View
+
+    return View()

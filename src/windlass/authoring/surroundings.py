@@ -1,0 +1,83 @@
+"""Where a call is made from: the project's root, the working directory, the import paths."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from windlass.model.job import Code, Python
+from windlass.packaging.roots import Root, find_root, is_installed
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """The place of a call, as the trial will find it again."""
+
+    root: Root
+    workdir: str
+    import_paths: tuple[str, ...]
+    extra_paths: tuple[str, ...]
+
+    def code(self, tree: str | None) -> Code:
+        """The code part of a job."""
+        return Code(
+            tree=tree,
+            root=str(self.root.path),
+            workdir=self.workdir,
+            import_paths=self.import_paths,
+        )
+
+    def python(self, packages: tuple[str, ...], lock: str | None, *, embedded: bool) -> Python:
+        """The interpreter part of a job: this very one, if the server shares the machine."""
+        return Python(
+            executable=sys.executable if embedded else "",
+            version=f"{sys.version_info.major}.{sys.version_info.minor}",
+            extra_paths=self.extra_paths if embedded else (),
+            packages=packages,
+            lock=lock,
+        )
+
+
+def look_around(function: Callable[..., Any] | None = None, script: str | None = None) -> Surroundings:
+    """What surrounds a call of a function, or of a script."""
+    root = find_root(script=Path(script) if script else _source_of(function))
+    base = os.path.realpath(root.path)
+    inside: list[str] = []
+    outside: list[str] = []
+    for entry in sys.path:
+        path = os.path.realpath(entry or os.getcwd())
+        if not os.path.exists(path) or is_installed(os.path.join(path, "")):
+            continue
+        if _is_within(path, base):
+            inside.append(os.path.relpath(path, base))
+        else:
+            outside.append(path)
+    return Surroundings(
+        root=root,
+        workdir=_workdir(base),
+        import_paths=tuple(dict.fromkeys(inside)),
+        extra_paths=tuple(dict.fromkeys(outside)),
+    )
+
+
+def _source_of(function: Callable[..., Any] | None) -> Path | None:
+    """The file to look for the project from: the function's own, else the program's."""
+    code = getattr(function, "__code__", None)
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    for name in (getattr(code, "co_filename", None), main):
+        if name and os.path.isfile(name) and not is_installed(os.path.abspath(name)):
+            return Path(os.path.abspath(name))
+    return None
+
+
+def _workdir(base: str) -> str:
+    here = os.path.realpath(os.getcwd())
+    return os.path.relpath(here, base) if _is_within(here, base) else "."
+
+
+def _is_within(path: str, base: str) -> bool:
+    return path == base or path.startswith(base.rstrip(os.sep) + os.sep)

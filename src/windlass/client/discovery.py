@@ -1,0 +1,169 @@
+"""Finding the server, and starting the embedded one when there is none.
+
+One server a home: whoever starts it holds `start.lock` meanwhile, so of ten clients
+one starts it and nine find it. Nobody polls: the new server says on a pipe that it
+is ready, and the others wait for the lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from windlass.home import Home
+from windlass.model.errors import InvalidArgument, ServerError, VersionMismatch
+from windlass.version import __version__
+
+
+class Endpoint(NamedTuple):
+    """Where a server is and what opens it."""
+
+    url: str
+    token: str
+    home: Home | None  # of the embedded server, which shares this machine and user
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.home is not None
+
+
+def named_endpoint(server: str | None = None, token: str | None = None) -> Endpoint | None:
+    """The server that arguments or `WINDLASS_SERVER` and `WINDLASS_TOKEN` name, if any."""
+    url = server or os.environ.get("WINDLASS_SERVER")
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidArgument(
+            f"{url!r} is no server address.",
+            hint="Set WINDLASS_SERVER to something like http://host:8000, or unset it.",
+        )
+    key = token or os.environ.get("WINDLASS_TOKEN", "")
+    if not key:
+        raise InvalidArgument(
+            f"There is no token for {url}.", hint="Set WINDLASS_TOKEN to the server's token."
+        )
+    return Endpoint(url.rstrip("/"), key, None)
+
+
+def running_endpoint(home: Home) -> Endpoint | None:
+    """The embedded server of a home as its file says; it may have died since."""
+    described = describe_server(home)
+    if described is None:
+        return None
+    check_version(str(described.get("version", "")), f"The server of {home.path}")
+    try:
+        token = home.token.read_text().strip()
+    except OSError as error:
+        raise ServerError(
+            f"The server's token cannot be read: {error.strerror} ({home.token}).",
+            hint="The directory belongs to another user? Set WINDLASS_HOME to one of yours.",
+        ) from error
+    return Endpoint(str(described["url"]), token, home)
+
+
+def describe_server(home: Home) -> dict[str, Any] | None:
+    """What the server of a home wrote about itself, if there is one."""
+    try:
+        described = json.loads(home.server_file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise ServerError(
+            f"The state directory cannot be read: {home.path}.",
+            hint="It belongs to another user? Set WINDLASS_HOME to a directory of yours.",
+        ) from error
+    except (OSError, ValueError):
+        return None
+    return described if isinstance(described, dict) and "url" in described else None
+
+
+def is_answering(endpoint: Endpoint) -> bool:
+    """Whether something listens there."""
+    parts = urlsplit(endpoint.url)
+    try:
+        socket.create_connection((parts.hostname, parts.port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def start_server(home: Home) -> Endpoint:
+    """Start the embedded server of a home, unless it runs; it is ready when this returns."""
+    import fcntl
+
+    try:
+        home.make()
+        lock = os.open(home.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ServerError(
+            f"The state directory cannot be used: {error.strerror} ({home.path}).",
+            hint="Set WINDLASS_HOME to a directory you can write to.",
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = running_endpoint(home)
+        if found is not None and is_answering(found):
+            return found
+        _launch(home)
+        started = running_endpoint(home)
+    finally:
+        os.close(lock)
+    if started is None:
+        raise ServerError("The server stopped right after its start.", hint=_look_at(home))
+    return started
+
+
+def _launch(home: Home) -> None:
+    import subprocess
+
+    reader, writer = os.pipe()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WINDLASS_TRIAL")}
+    if "PYTHONPATH" in environment:
+        paths = environment["PYTHONPATH"].split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(p) for p in paths if p)
+    try:
+        with open(home.server_log, "ab", opener=_owner_only) as log:
+            subprocess.Popen(
+                [sys.executable, "-m", "windlass.server", str(home.path), str(writer)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=environment,
+                pass_fds=(writer,),
+                start_new_session=True,
+            )
+    except OSError as error:
+        os.close(writer)
+        os.close(reader)
+        raise ServerError(f"The server could not be started: {error}.") from error
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        said = pipe.read()
+    if said != b"ready":
+        why = said.decode("utf-8", "replace").strip() or "It ended before it was ready."
+        raise ServerError(f"The server could not be started. {why}", hint=_look_at(home))
+
+
+def check_version(server: str, who: str) -> None:
+    """Refuse a server that speaks another version of the API than this client."""
+    if server.split(".")[:2] != __version__.split(".")[:2]:
+        raise VersionMismatch(
+            f"{who} is version {server or 'unknown'}, this is Windlass {__version__}.",
+            hint="Restart it with this version: windlass server stop (running trials go on), "
+            "then repeat what you did.\nOr set WINDLASS_HOME to another directory for this "
+            "version.",
+        )
+
+
+def _look_at(home: Home) -> str:
+    return f"Its log says more: {home.server_log}\nCheck the set-up: windlass doctor"
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

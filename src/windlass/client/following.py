@@ -1,0 +1,126 @@
+"""Following a trial: one stream of what happens, taken up again where it broke off."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from windlass.client.transport import EventStream, StreamEvent, Transport, path_of
+from windlass.model.errors import ServerError, WaitTimeout
+from windlass.model.records import TrialRecord
+from windlass.model.wire import CreateTrial, LogPage, StreamEnd
+
+News = TrialRecord | LogPage | StreamEnd
+
+_PATIENCE = 60.0  # how long a server may stay away before the wait gives up
+
+
+class Following:
+    """What happens to a trial, as it happens, until its end.
+
+    Begins with the request that makes the trial, or with one that exists. When the
+    stream breaks (the server was restarted), it goes on from the last cursor.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        trial_id: int | None = None,
+        request: CreateTrial | None = None,
+        logs: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        self._transport = transport
+        self._request = request
+        self._logs = logs
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._timeout = timeout
+        self._cursor: str | None = None
+        self._stream: EventStream | None = None
+        self._is_cut = False
+        self.trial_id = trial_id
+
+    def __iter__(self) -> Iterator[News]:
+        silent_since: float | None = None
+        while True:
+            try:
+                for event in self._events():
+                    silent_since = None
+                    news = self._decode(event)
+                    yield news
+                    if isinstance(news, StreamEnd):
+                        return
+            except (OSError, http.client.HTTPException, ServerError) as error:
+                if self._is_cut:
+                    return
+                self._check_deadline()
+                now = time.monotonic()
+                silent_since = silent_since or now
+                if now - silent_since > _PATIENCE:
+                    raise
+                if isinstance(error, ServerError):
+                    time.sleep(0.2)  # a server that is away is tried again, not hammered
+            if self._is_cut:
+                return
+            self._check_deadline()
+
+    def cut(self) -> None:
+        """Stop following, from any thread."""
+        self._is_cut = True
+        if self._stream is not None:
+            self._stream.cut()
+
+    def _events(self) -> Iterator[StreamEvent]:
+        with self._open() as stream:
+            self._stream = stream
+            with self._watched(stream):
+                yield from stream
+
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        query: dict[str, Any] = {"logs": "true" if self._logs else "false", "cursor": self._cursor}
+        if self.trial_id is None:
+            return self._transport.stream("POST", "/trials", body=self._request, query=query)
+        path = path_of("trials", self.trial_id, "stream")
+        return self._transport.stream("GET", path, query=query)
+
+    def _decode(self, event: StreamEvent) -> News:
+        if event.name == "log":
+            self._cursor = event.id
+            return msgspec.json.decode(event.data, type=LogPage)
+        if event.name == "end":
+            return msgspec.json.decode(event.data, type=StreamEnd)
+        record = msgspec.json.decode(event.data, type=TrialRecord)
+        self.trial_id = record.id
+        return record
+
+    @contextlib.contextmanager
+    def _watched(self, stream: EventStream) -> Iterator[None]:
+        """Cut the stream when the deadline comes."""
+        if self._deadline is None:
+            yield
+            return
+        import threading
+
+        timer = threading.Timer(max(self._deadline - time.monotonic(), 0.0), stream.cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _check_deadline(self) -> None:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            from windlass.model.quantities import format_duration
+
+            raise WaitTimeout(
+                f"Trial {self.trial_id} has not ended within "
+                f"{format_duration(self._timeout or 0.0)}; it goes on.",
+                hint=f"Wait again, or stop it: windlass stop {self.trial_id}",
+            )

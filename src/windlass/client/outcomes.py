@@ -1,0 +1,138 @@
+"""From how a trial ended to the value it returned or the error it raised."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from windlass.client.tips import last_lines, tip_for
+from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
+from windlass.model.job import FunctionCall
+from windlass.model.quantities import format_duration
+from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+
+_SERIALIZATION = "windlass.SerializationError"
+
+
+class RemoteTraceback(Exception):
+    """The traceback in the trial, as the cause of an exception where notes do not exist."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n{self.text}"
+
+
+def value_of(
+    trial: TrialRecord,
+    result: Callable[[], bytes],
+    error: Callable[[], bytes],
+    tail: Callable[[], Sequence[str]],
+) -> Any:
+    """The value of a trial that ended, or the error that says why there is none.
+
+    `result`, `error` and `tail` fetch the pickled value, the pickled exception and the
+    last lines of the log; each is called only if it is needed.
+    """
+    if trial.state is TrialState.SUCCEEDED:
+        if trial.result is not None:
+            return _unpickle_result(trial, result())
+        if isinstance(trial.spec.roles[0].executable, FunctionCall):
+            raise TrialFailed(
+                f"Trial {trial.id} ({trial.name}) ended without returning: it called "
+                "sys.exit(0) or os._exit(0).",
+                hint="Return from the function to give a value back.",
+                trial_id=trial.id,
+                exit_code=0,
+            )
+        return None
+    if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
+        raise _remote_exception(trial, trial.error, error)
+    raise failure_of(trial, tail())
+
+
+def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
+    """The error of a trial whose process ended badly."""
+    shown = last_lines(lines)
+    kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
+    hints = [
+        tip_for(trial, "\n".join(shown)) if kind is TrialFailed else None,
+        f"All of its log: windlass logs {trial.id}" if lines else None,
+    ]
+    return kind(
+        f"Trial {trial.id} ({trial.name}) {how_it_ended(trial)}.",
+        hint="\n".join(hint for hint in hints if hint) or None,
+        trial_id=trial.id,
+        exit_code=trial.exit_code,
+        signal=trial.signal or None,
+        log_tail=shown,
+    )
+
+
+def how_it_ended(trial: TrialRecord) -> str:
+    """The end of a trial in a few words, to follow its name."""
+    if trial.state is TrialState.SUCCEEDED:
+        return "succeeded"
+    if trial.state is TrialState.STOPPED:
+        return "was stopped" + (f": {trial.message}" if trial.message else "")
+    if trial.reason == "DeadlineExceeded":
+        limit = trial.spec.active_deadline
+        return "ran out of time" + (f" (timeout {format_duration(limit)})" if limit else "")
+    return f"failed: {trial.message}" if trial.message else "failed"
+
+
+def _unpickle_result(trial: TrialRecord, data: bytes) -> Any:
+    try:
+        return pickle.loads(data)  # noqa: S301 -- our own trial's value, on the client
+    except Exception as error:
+        raise SerializationError(
+            f"The value of trial {trial.id} cannot be read here: {type(error).__name__}: {error}.",
+            hint=_missing_here(error) or f"The bytes are kept: windlass result {trial.id} --raw",
+        ) from error
+
+
+def _remote_exception(
+    trial: TrialRecord, info: ErrorInfo, fetch: Callable[[], bytes]
+) -> BaseException:
+    if info.type == _SERIALIZATION:
+        return SerializationError(
+            info.message, hint="Return plain data: numbers, lists, dicts, arrays, dataclasses."
+        )
+    remote = f"Traceback in trial {trial.id} ({trial.name}):\n{info.traceback.rstrip()}"
+    tip = tip_for(trial, f"{info.type}: {info.message}\n{info.traceback}")
+    exception: BaseException | None = None
+    if info.pickle is not None:
+        try:
+            exception = pickle.loads(fetch())  # noqa: S301 -- our own trial's, on the client
+        except Exception:  # noqa: BLE001 -- what cannot be rebuilt here is told as text
+            exception = None
+    if not isinstance(exception, BaseException):
+        exception = RemoteError(
+            f"{info.type}: {info.message}",
+            type_name=info.type,
+            text=info.message,
+            traceback=info.traceback,
+        )
+    for note in (remote, tip):
+        if note:
+            _add_note(exception, note)
+    return exception
+
+
+def _add_note(exception: BaseException, note: str) -> None:
+    if sys.version_info >= (3, 11):
+        exception.add_note(note)
+    elif exception.__cause__ is None:
+        exception.__cause__ = RemoteTraceback(note)
+    elif isinstance(exception.__cause__, RemoteTraceback):
+        exception.__cause__.text += f"\n{note}"
+
+
+def _missing_here(error: Exception) -> str | None:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"Install {error.name!r} here too, or return plain data."
+    return None

@@ -1,0 +1,408 @@
+"""The objects users hold: trials and experiments, fully filled in, refreshed on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+
+
+from windlass.client.following import Following
+from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.outcomes import value_of
+from windlass.client.transport import Transport, path_of
+from windlass.model.quantities import format_duration, parse_duration
+from windlass.model.records import (
+    Attempt,
+    ErrorInfo,
+    ExperimentRecord,
+    Provenance,
+    TrialRecord,
+    TrialState,
+)
+from windlass.model.resources import Resources
+from windlass.model.status import Condition, Event
+from windlass.model.wire import LogPage, StopTrial, StreamEnd, TrialPage
+
+if TYPE_CHECKING:
+    from windlass.model.job import Code
+
+R = TypeVar("R")
+
+_PAGE = 100
+
+
+class Trial(Generic[R]):
+    """One recorded execution: its parameters, state, log and value.
+
+    All of it is here once the object is; `refresh()` asks the server again.
+
+    ```python
+    trial = train.submit(0.1)
+    trial.wait()
+    print(trial.state, trial.result())
+    ```
+    """
+
+    def __init__(self, transport: Transport, record: TrialRecord) -> None:
+        self._transport = transport
+        self._record = record
+
+    # -- what is known of it ----------------------------------------------------------
+
+    @property
+    def id(self) -> int:
+        """The number by which it is asked for."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        """What it is called: the function or script by default."""
+        return self._record.name
+
+    @property
+    def experiment(self) -> str:
+        """The name of the experiment it belongs to."""
+        return self._record.experiment
+
+    @property
+    def project(self) -> str:
+        """The project its experiment belongs to."""
+        return self._record.project
+
+    @property
+    def state(self) -> str:
+        """One of QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED,
+        FAILED, STOPPED."""
+        return self._record.state.value
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self._record.state.is_final
+
+    @property
+    def message(self) -> str:
+        """What it waits for, or why it ended."""
+        return self._record.message
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Its arguments, as they were recorded."""
+        return self._record.params
+
+    @property
+    def created(self) -> float:
+        """When it was submitted, in seconds since the epoch."""
+        return self._record.created
+
+    @property
+    def started(self) -> float | None:
+        """When its process first ran."""
+        return self._record.started
+
+    @property
+    def ended(self) -> float | None:
+        """When it ended."""
+        return self._record.ended
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the attempt that decided; 128 + N for signal N."""
+        return self._record.exit_code
+
+    @property
+    def error(self) -> ErrorInfo | None:
+        """What its function raised, as text."""
+        return self._record.error
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return self._record.restarts
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Every attempt there was, with times and exit codes."""
+        return self._record.attempts
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What can be said of it, since when and why."""
+        return self._record.conditions
+
+    @property
+    def resources(self) -> Resources:
+        """What it asked for."""
+        return self._record.spec.roles[0].resources
+
+    @property
+    def code(self) -> Code:
+        """The code snapshot it runs."""
+        return self._record.spec.code
+
+    @property
+    def provenance(self) -> Provenance:
+        """Who submitted it, from where, with which Python, packages and git commit."""
+        return self._record.provenance
+
+    @property
+    def directory(self) -> str:
+        """Where its files are, on the server's machine."""
+        return self._record.directory
+
+    @property
+    def record(self) -> TrialRecord:
+        """Everything above, as one plain struct."""
+        return self._record
+
+    # -- what can be done with it -----------------------------------------------------
+
+    def refresh(self) -> Trial[R]:
+        """Ask the server how it stands now."""
+        path = path_of("trials", self.id)
+        self._record = self._transport.ask("GET", path, TrialRecord)
+        return self
+
+    def wait(self, timeout: float | str | None = None) -> Trial[R]:
+        """Wait until it has ended. `WaitTimeout` if that takes longer than `timeout`."""
+        if not self.is_finished:
+            self._follow_to_end(Following(
+                self._transport, trial_id=self.id, logs=False, timeout=_seconds(timeout)
+            ))  # fmt: skip
+        return self
+
+    def result(self, timeout: float | str | None = None) -> R:
+        """Its value, waiting for it if need be; the error it raised, if it raised one."""
+        end: StreamEnd | None = None
+        if not self.is_finished:
+            end = self._follow_to_end(Following(
+                self._transport, trial_id=self.id, logs=False, timeout=_seconds(timeout)
+            ))  # fmt: skip
+        return self.value_at(end)
+
+    def value_at(self, end: StreamEnd | None) -> R:
+        """The value, given the end of the stream if it is at hand."""
+        value: R = value_of(
+            self._record,
+            lambda: self._bytes("result", end.result if end else None),
+            lambda: self._bytes("error", end.error if end else None),
+            lambda: list(self.logs(tail=20)),
+        )
+        return value
+
+    def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Trial[R]:
+        """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
+        body = StopTrial(grace=_seconds(grace) or 0.0, reason=reason)
+        path = path_of("trials", self.id, "stop")
+        self._record = self._transport.ask("POST", path, TrialRecord, body=body)
+        return self
+
+    def logs(
+        self,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        search: str | None = None,
+        stream: str | None = None,
+    ) -> Iterator[LogLine]:
+        """The lines it wrote, oldest first.
+
+        `follow` goes on until it ends, `tail` begins with the last so many, `search` keeps
+        those that contain a text, `stream` is `"stdout"` or `"stderr"`.
+        """
+        joiner = LineJoiner()
+        cursor: str | None = None
+        query = {"search": search, "stream": stream}
+        while True:
+            asked = {**query, "cursor": cursor, "tail": tail, "follow": "true" if follow else None}
+            page = self._transport.ask(
+                "GET", path_of("trials", self.id, "logs"), LogPage, query=asked
+            )
+            yield from joiner.feed(page.items)
+            cursor, tail = page.next, None
+            if cursor is None:
+                break
+        yield from joiner.rest()
+
+    def events(self) -> list[Event]:
+        """What happened to it, oldest first."""
+        return self._transport.ask("GET", path_of("trials", self.id, "events"), list[Event])
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self._result_async().__await__()
+
+    async def _result_async(self) -> R:
+        """Wait in a thread of its own that ends with the waiting task."""
+        if self.is_finished:
+            return self.value_at(None)
+        following = Following(self._transport, trial_id=self.id, logs=False)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[StreamEnd | None] = loop.create_future()
+
+        def settle(outcome: StreamEnd | None, error: BaseException | None) -> None:
+            if done.done():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(outcome)
+
+        def run() -> None:
+            outcome: StreamEnd | None = None
+            failure: BaseException | None = None
+            try:
+                outcome = self._follow_to_end(following)
+            except BaseException as error:  # noqa: BLE001 -- raised in the waiting task
+                failure = error
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, outcome, failure)
+
+        threading.Thread(target=run, name=f"windlass-wait-{self.id}", daemon=True).start()
+        try:
+            end = await done
+        finally:
+            following.cut()
+        return self.value_at(end)
+
+    def _follow_to_end(self, following: Following) -> StreamEnd | None:
+        for news in following:
+            if isinstance(news, StreamEnd):
+                self._record = news.trial
+                return news
+            if isinstance(news, TrialRecord):
+                self._record = news
+        return None
+
+    def _bytes(self, kind: str, at_hand: bytes | None) -> bytes:
+        if at_hand is not None:
+            return at_hand
+        return self._transport.fetch("GET", path_of("trials", self.id, kind))
+
+    def __repr__(self) -> str:
+        record = self._record
+        since = ""
+        if record.started is not None and record.ended is not None:
+            since = f" in {format_duration(record.ended - record.started)}"
+        return f"<Trial {record.id} {record.name}: {record.state.value}{since}>"
+
+
+class Experiment:
+    """A named set of trials.
+
+    ```python
+    for trial in wl.get_experiment("train").list_trials(state="SUCCEEDED"):
+        print(trial.params)
+    ```
+    """
+
+    def __init__(self, transport: Transport, record: ExperimentRecord) -> None:
+        self._transport = transport
+        self._record = record
+
+    @property
+    def id(self) -> int:
+        """The number by which it can be asked for."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._record.name
+
+    @property
+    def project(self) -> str:
+        """The project it belongs to."""
+        return self._record.project
+
+    @property
+    def created(self) -> float:
+        """When its first trial was submitted."""
+        return self._record.created
+
+    @property
+    def trial_count(self) -> int:
+        """How many trials it has."""
+        return self._record.trials
+
+    @property
+    def states(self) -> dict[str, int]:
+        """How many trials are in which state."""
+        return self._record.states
+
+    @property
+    def record(self) -> ExperimentRecord:
+        """Everything above, as one plain struct."""
+        return self._record
+
+    def refresh(self) -> Experiment:
+        """Ask the server how it stands now."""
+        path = path_of("experiments", self.id)
+        self._record = self._transport.ask("GET", path, ExperimentRecord)
+        return self
+
+    def list_trials(
+        self,
+        *,
+        state: str | list[str] | None = None,
+        sort_by: str = "id",
+        limit: int | None = None,
+    ) -> Iterator[Trial[Any]]:
+        """Its trials, lazily, a page at a time."""
+        return list_trials(
+            self._transport,
+            experiment_id=self.id, state=state, sort_by=sort_by, limit=limit,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Experiment {self.id} {self.name}: {self.trial_count} trials>"
+
+
+def list_trials(
+    transport: Transport,
+    *,
+    experiment: str | None = None,
+    experiment_id: int | None = None,
+    project: str | None = None,
+    state: str | list[str] | None = None,
+    name: str | None = None,
+    sort_by: str = "id",
+    limit: int | None = None,
+) -> Iterator[Trial[Any]]:
+    """Trials that match, lazily: each page is asked for when it is needed."""
+    states = [state] if isinstance(state, str) else state
+    query: dict[str, Any] = {
+        "experiment": experiment,
+        "experiment_id": experiment_id,
+        "project": project,
+        "state": ",".join(each.upper() for each in states) if states else None,
+        "name": name,
+        "sort": sort_by,
+    }
+    left = limit
+    cursor: str | None = None
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(left, _PAGE)
+        page = transport.ask(
+            "GET", "/trials", TrialPage, query={**query, "cursor": cursor, "limit": size}
+        )
+        for record in page.items:
+            yield Trial(transport, record)
+        if left is not None:
+            left -= len(page.items)
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+def _seconds(timeout: float | str | None) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:
+        return 0.0
+    return parse_duration(timeout)
+
+
+

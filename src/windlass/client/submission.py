@@ -1,0 +1,109 @@
+"""Sending a draft: the request, and whatever the server lacks for it, in one upload."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from windlass.client.transport import MissingBlobs, Transport
+from windlass.model.errors import ServerError
+from windlass.model.wire import INLINE_LIMIT, CreateTrial, SnapshotAnswer
+from windlass.packaging.snapshot import Snapshot, SnapshotChanged
+
+T = TypeVar("T")
+
+
+@dataclass
+class Draft:
+    """A trial that is ready to be sent: what to ask for and what it needs."""
+
+    request: CreateTrial
+    snapshot: Snapshot | None = None
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    retake: Callable[[], Snapshot] | None = None
+
+    def attach(self, data: bytes) -> str:
+        """Make a blob part of the draft; its digest."""
+        digest = hashlib.sha256(data).hexdigest()
+        self.blobs[digest] = data
+        return digest
+
+
+def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) -> T:
+    """Ask for the trial; if the server lacks blobs, upload them and ask again."""
+    request = msgspec.structs.replace(draft.request, attachments=_inline(draft))
+    for _ in range(4):
+        try:
+            return ask(request)
+        except MissingBlobs as lacking:
+            request = _supply(transport, draft, request, set(lacking.missing))
+    raise ServerError(
+        "The server keeps asking for blobs that were sent.", hint="See: windlass server logs"
+    )
+
+
+def _inline(draft: Draft) -> dict[str, bytes]:
+    """The payload travels with the request: it is nearly always new, and small."""
+    wanted = {
+        payload
+        for role in draft.request.spec.roles
+        if (payload := getattr(role.executable, "payload", None))
+    }
+    return {
+        digest: data
+        for digest, data in draft.blobs.items()
+        if digest in wanted and len(data) <= INLINE_LIMIT
+    }
+
+
+def _supply(
+    transport: Transport, draft: Draft, request: CreateTrial, lacking: set[str]
+) -> CreateTrial:
+    snapshot = draft.snapshot
+    if snapshot is None or snapshot.tree not in lacking:
+        _upload(transport, _pack((d, draft.blobs[d]) for d in lacking if d in draft.blobs))
+        return request
+    answer = transport.ask("POST", "/snapshots", SnapshotAnswer, body=snapshot.manifest)
+    others = [(d, draft.blobs[d]) for d in lacking if d in draft.blobs]
+
+    def blobs() -> Iterator[tuple[str, bytes]]:
+        yield from others
+        if answer.missing:
+            yield from snapshot.iter_blobs(answer.missing)
+            yield snapshot.tree, snapshot.manifest
+
+    if not others and not answer.missing:
+        return request
+    try:
+        _upload(transport, _pack(blobs()))
+    except SnapshotChanged:
+        if draft.retake is None:
+            raise
+        draft.snapshot = draft.retake()
+        code = msgspec.structs.replace(request.spec.code, tree=draft.snapshot.tree)
+        return msgspec.structs.replace(
+            request, spec=msgspec.structs.replace(request.spec, code=code)
+        )
+    return request
+
+
+def _upload(transport: Transport, pack: Iterator[bytes]) -> None:
+    transport.fetch("POST", "/blobs", body=pack)
+
+
+def _pack(blobs: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:
+    """Blobs one after the other, joined to pieces of a fair size."""
+    buffered: list[bytes] = []
+    size = 0
+    for digest, data in blobs:
+        buffered += (bytes.fromhex(digest), len(data).to_bytes(8, "big"), data)
+        size += len(data) + 40
+        if size >= 1 << 20:
+            yield b"".join(buffered)
+            buffered, size = [], 0
+    if buffered:
+        yield b"".join(buffered)

@@ -1,0 +1,98 @@
+"""What to try when a trial failed in a way we know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from windlass.model.quantities import format_duration
+from windlass.model.records import TrialRecord
+
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+_IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([^']+)'")
+_PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
+_MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
+_GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
+
+# Import names whose package is called otherwise.
+_PACKAGES = {
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dotenv": "python-dotenv",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+
+
+def tip_for(trial: TrialRecord, text: str) -> str | None:
+    """A way out of a failure, if it is a known one; `text` is its last lines and its error.
+
+    >>> from windlass.model.job import JobSpec, ProcessCall, Role
+    >>> trial = TrialRecord(
+    ...     id=1, uid="", name="t", experiment="t", experiment_id=1, project="p", state="FAILED",
+    ...     spec=JobSpec(roles=(Role(executable=ProcessCall(argv=("x",))),)),
+    ... )
+    >>> print(tip_for(trial, "ModuleNotFoundError: No module named 'sklearn'"))
+    Tip: install it for the trial: packages=["scikit-learn"]
+    """
+    if trial.reason == "DeadlineExceeded":
+        asked = trial.spec.active_deadline
+        limit = f" (it was {format_duration(asked)})" if asked else ""
+        return f"Tip: give it longer{limit}: timeout="
+    if found := _MISSING_MODULE.search(text):
+        return _missing_module(found[1])
+    if found := _IMPORT_NAME.search(text):
+        return (
+            f"Tip: {found[2]!r} is there but has no {found[1]!r}: another version of it? "
+            f'Pin one: packages=["{_package(found[2])}==..."]'
+        )
+    if _GPU_MEMORY.search(text):
+        return "Tip: the accelerator ran out of memory: a smaller batch, or a larger accelerator="
+    if _PORT_TAKEN.search(text):
+        return (
+            "Tip: the port is taken, perhaps by another trial on this machine: use port 0 and "
+            "ask for the one you got"
+        )
+    if trial.signal == "SIGKILL" or "MemoryError" in text:
+        return _out_of_memory(trial)
+    if found := _MISSING_FILE.search(text):
+        return _missing_file(trial, found[1])
+    return None
+
+
+def last_lines(lines: Sequence[str], count: int = 20) -> list[str]:
+    """The lines to show with a failure: the last ones, a progress bar as it last stood.
+
+    >>> last_lines(["10%\\r20%", "bye"])
+    ['20%', 'bye']
+    """
+    return [line.rstrip("\r").rpartition("\r")[2] for line in lines][-count:]
+
+
+def _package(module: str) -> str:
+    top = module.partition(".")[0]
+    return _PACKAGES.get(top, top)
+
+
+def _missing_module(module: str) -> str:
+    return f'Tip: install it for the trial: packages=["{_package(module)}"]'
+
+
+def _out_of_memory(trial: TrialRecord) -> str:
+    asked = trial.spec.roles[0].resources.memory
+    more = "ask for more memory=" if asked else 'set aside what it needs: memory="8GB"'
+    return (
+        f"Tip: the system kills what takes more memory than there is: {more}, "
+        "or make the work smaller"
+    )
+
+
+def _missing_file(trial: TrialRecord, path: str) -> str | None:
+    if path.startswith("/"):
+        return None
+    return (
+        f"Tip: {path!r} was not in the code snapshot; is it ignored by .gitignore? Bring it along "
+        'with volumes={"data": "/path/to/data"}, or use an absolute path'
+    )

@@ -1,0 +1,291 @@
+"""The one HTTP transport: kept connections, typed answers, event streams that can be cut."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from windlass.client.discovery import (
+    Endpoint,
+    check_version,
+    named_endpoint,
+    running_endpoint,
+    start_server,
+)
+from windlass.home import Home
+from windlass.model.errors import BY_CODE, ServerError, WindlassError
+from windlass.model.wire import API, VERSION_HEADER, Fault
+from windlass.version import __version__
+
+T = TypeVar("T")
+Body = bytes | msgspec.Struct | Iterable[bytes] | None
+
+_TIMEOUT = 60.0  # of an ordinary answer; a stream is pinged every 10 s
+_STREAM_TIMEOUT = 45.0
+
+
+class MissingBlobs(WindlassError):
+    """The server asks for blobs first; never seen by users."""
+
+    code = "missing_blobs"
+    missing: tuple[str, ...] = ()
+
+
+class StreamEvent(NamedTuple):
+    """One server-sent event."""
+
+    name: str
+    id: str
+    data: bytes
+
+
+class Transport:
+    """Requests to one server, from any thread, with connections kept open."""
+
+    def __init__(self, server: str | None = None, token: str | None = None) -> None:
+        self._named = named_endpoint(server, token)
+        self._home = None if self._named else Home.find()
+        self._endpoint: Endpoint | None = None
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server in use, found or started now if need be."""
+        if self._endpoint is None:
+            self._endpoint = self._find()
+        return self._endpoint
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> T:
+        """Send a request and decode its answer."""
+        data = self.fetch(method, path, body=body, query=query)
+        return msgspec.json.decode(data, type=answer)
+
+    def fetch(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """Send a request and take its answer as bytes."""
+        connection, response = self._send(method, path, body, query, {})
+        try:
+            data = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise self._broken(error) from error
+        self._keep(connection, response)
+        if response.status >= 400:
+            raise _fault(response.status, data)
+        return data
+
+    @contextlib.contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Iterator[EventStream]:
+        """Send a request whose answer is a stream of events."""
+        headers = {"Accept": "text/event-stream"}
+        connection, response = self._send(method, path, body, query, headers)
+        if response.status >= 400:
+            data = response.read()
+            self._keep(connection, response)
+            raise _fault(response.status, data)
+        events = EventStream(connection, response)
+        try:
+            yield events
+        finally:
+            if events.is_complete:
+                self._keep(connection, response)
+            else:
+                events.cut()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Body,
+        query: Mapping[str, Any] | None,
+        headers: dict[str, str],
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        target = API + path
+        if query:
+            target += "?" + urlencode({k: v for k, v in query.items() if v is not None})
+        content = msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body
+        if content is not None:
+            is_json = isinstance(body, msgspec.Struct)
+            headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
+        if not isinstance(content, (bytes, type(None))):
+            # What is produced piece by piece cannot be sent twice: start on a fresh connection.
+            self._drop_idle()
+            return self._attempt(target, method, content, headers)
+        try:
+            return self._attempt(target, method, content, headers)
+        except (OSError, http.client.HTTPException) as error:
+            # A kept connection may have died of age, an embedded server of anything.
+            # Requests that change something carry a key, so that sending twice is once.
+            self._drop_idle()
+            if self._home is None and isinstance(error, ConnectionRefusedError):
+                raise self._broken(error) from error
+            try:
+                if self._home is not None:
+                    self._endpoint = start_server(self._home)
+                return self._attempt(target, method, content, headers)
+            except (OSError, http.client.HTTPException) as again:
+                raise self._broken(again) from again
+
+    def _attempt(
+        self, target: str, method: str, content: bytes | Iterable[bytes] | None, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = self._take()
+        try:
+            connection.request(
+                method,
+                target,
+                body=content,
+                headers={
+                    "Authorization": f"Bearer {self.endpoint.token}",
+                    VERSION_HEADER: __version__,
+                    **headers,
+                },
+            )
+            response = connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
+        return connection, response
+
+    def _take(self) -> http.client.HTTPConnection:
+        if self._pid != os.getpid():  # after a fork the parent's connections are not ours
+            self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        parts = urlsplit(self.endpoint.url)
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        return kind(str(parts.hostname), parts.port, timeout=_TIMEOUT)
+
+    def _keep(
+        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+    ) -> None:
+        if response.will_close:
+            connection.close()
+            return
+        if connection.sock is not None:
+            connection.sock.settimeout(_TIMEOUT)
+        with self._lock:
+            self._idle.append(connection)
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            dropped, self._idle = self._idle, []
+        for connection in dropped:
+            connection.close()
+
+    def _find(self) -> Endpoint:
+        if self._home is None:
+            assert self._named is not None  # noqa: S101 -- one of the two is always there
+            return self._named
+        return running_endpoint(self._home) or start_server(self._home)
+
+    def _broken(self, error: Exception) -> ServerError:
+        what = str(error) or type(error).__name__
+        if self._home is None:
+            return ServerError(
+                f"The server at {self.endpoint.url} cannot be reached: {what}.",
+                hint="Check WINDLASS_SERVER and that the server runs; unset it to use this "
+                "machine.",
+            )
+        return ServerError(
+            f"The server does not answer: {what}.",
+            hint="See what is wrong: windlass doctor. Its log: windlass server logs",
+        )
+
+
+class EventStream:
+    """The events of one answer. `cut` ends it from any thread."""
+
+    def __init__(
+        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+    ) -> None:
+        self._connection = connection
+        self._response = response
+        self._sock = connection.sock
+        self.is_complete = False
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        if self._sock is not None:
+            self._sock.settimeout(_STREAM_TIMEOUT)
+        name, identity, data = "", "", b""
+        for raw in self._response:
+            line = raw.rstrip(b"\r\n")
+            if not line:
+                if name:
+                    yield StreamEvent(name, identity, data)
+                name, data = "", b""
+            elif line.startswith(b"event: "):
+                name = line[7:].decode()
+            elif line.startswith(b"data: "):
+                data += line[6:]
+            elif line.startswith(b"id: "):
+                identity = line[4:].decode()
+        self.is_complete = self._response.isclosed()
+
+    def cut(self) -> None:
+        """End the stream now; whoever reads it sees it end."""
+        if self._sock is not None:
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+def path_of(*parts: object) -> str:
+    """A request path, each part quoted.
+
+    >>> path_of("experiments", "a b/c")
+    '/experiments/a%20b%2Fc'
+    """
+    return "".join("/" + quote(str(part), safe="") for part in parts)
+
+
+def _fault(status: int, data: bytes) -> WindlassError:
+    try:
+        fault = msgspec.json.decode(data, type=Fault)
+    except msgspec.MsgspecError:
+        return ServerError(
+            f"The server answered {status} with something that is not Windlass.",
+            hint="Check WINDLASS_SERVER: something else may listen there.",
+        )
+    if fault.code == MissingBlobs.code:
+        error = MissingBlobs(fault.message)
+        error.missing = fault.missing
+        return error
+    return BY_CODE.get(fault.code, ServerError)(fault.message, hint=fault.hint)
+
+
+__all__ = ["EventStream", "MissingBlobs", "StreamEvent", "Transport", "check_version", "path_of"]

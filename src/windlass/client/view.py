@@ -1,0 +1,168 @@
+"""What a person sees while a trial runs: its output as it comes, and one line of status.
+
+In a terminal the status line is drawn below the output and wiped before each piece of
+it. Anywhere else there is only the output: what is piped stays plain.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import TextIO
+
+from windlass.model.quantities import format_duration
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.wire import LogPart
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_PLAIN_FRAMES = "|/-\\"
+_DELAY = 0.15  # what is over sooner is not worth a line
+_TICK = 0.1
+
+
+class View:
+    """Shows one run. Use as a context manager, so that the line is always wiped."""
+
+    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        self.is_live = _is_terminal(self._err) and os.environ.get("TERM") != "dumb"
+        self._shares_screen = self.is_live and _is_terminal(self._out)
+        self._frames = _FRAMES if _can_encode(self._err, _FRAMES) else _PLAIN_FRAMES
+        self._text = ""
+        self._since = time.monotonic()
+        self._is_drawn = False
+        self._open_line: TextIO | None = None  # where a line was begun and not ended
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    def __enter__(self) -> View:
+        if self.is_live:
+            self._ticker = threading.Thread(target=self._tick, name="windlass-view", daemon=True)
+            self._ticker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._ticker is not None:
+            self._ticker.join()
+        with self._lock:
+            self._wipe()
+            self._end_open_line()
+
+    def status(self, text: str) -> None:
+        """Say what is being waited for."""
+        with self._lock:
+            if text != self._text:
+                self._text = text
+                self._since = time.monotonic()
+
+    def show(self, part: LogPart) -> None:
+        """Print a piece of output where it belongs."""
+        target = self._err if part.stream == "stderr" else self._out
+        with self._lock:
+            self._wipe()
+            if self._open_line is not None and self._open_line is not target:
+                self._end_open_line()
+            _write(target, part.text + ("\n" if part.end else ""))
+            self._open_line = None if part.end else target
+
+    def flush(self) -> None:
+        """Let what was printed be seen."""
+        with self._lock:
+            self._out.flush()
+            self._err.flush()
+
+    def say(self, text: str) -> None:
+        """Print a line of ours, on stderr."""
+        with self._lock:
+            self._wipe()
+            self._end_open_line()
+            _write(self._err, text + "\n")
+            self._err.flush()
+
+    def note(self, text: str) -> None:
+        """Print a line of ours only a person at a terminal wants."""
+        if self.is_live:
+            self.say(f"\x1b[2m{text}\x1b[0m")
+
+    def _end_open_line(self) -> None:
+        # On separate destinations a line that is still open is nobody else's business.
+        if self._open_line is not None and self._shares_screen:
+            _write(self._open_line, "\n")
+        if self._open_line is not None:
+            self._open_line.flush()
+            self._open_line = None
+
+    def _tick(self) -> None:
+        frame = 0
+        while not self._stop.wait(_TICK):
+            frame += 1
+            with self._lock:
+                if self._text and self._open_line is None:
+                    if time.monotonic() - self._since >= _DELAY or self._is_drawn:
+                        self._draw(frame)
+
+    def _draw(self, frame: int) -> None:
+        passed = format_duration(int(time.monotonic() - self._since) or 0.0)
+        clock = "" if passed == "0ms" else f" {passed.replace('.0s', 's')}"
+        room = _width() - 4
+        line = f"{self._frames[frame % len(self._frames)]} {self._text}{clock}"
+        if len(line) > room:
+            line = line[: room - 1] + "…"
+        _write(self._err, f"\r\x1b[K\x1b[36m{line[0]}\x1b[0m{line[1:]}")
+        self._err.flush()
+        self._is_drawn = True
+
+    def _wipe(self) -> None:
+        if self._is_drawn:
+            _write(self._err, "\r\x1b[K")
+            self._err.flush()
+            self._is_drawn = False
+
+
+def status_text(trial: TrialRecord) -> str:
+    """What a trial is waiting for or doing, for the status line."""
+    who = f"trial {trial.id} ({trial.name})"
+    what = {
+        TrialState.QUEUED: "queued",
+        TrialState.STARTING: "starting",
+        TrialState.RUNNING: "running",
+        TrialState.RESTARTING: "restarting",
+        TrialState.STOPPING: "stopping",
+        TrialState.SUSPENDED: "suspended",
+    }.get(trial.state, trial.state.value.lower())
+    return f"{who} {what}" + (f": {trial.message}" if trial.message else "")
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def _can_encode(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError, AttributeError):
+        return False
+    return True
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(2).columns
+    except OSError:
+        return 80

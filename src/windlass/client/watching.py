@@ -1,0 +1,109 @@
+"""Running a trial while somebody watches: output streams, Ctrl-C stops it, its value returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from windlass.client.following import Following, News
+from windlass.client.outcomes import how_it_ended
+from windlass.client.resources import Trial
+from windlass.client.session import Client
+from windlass.client.submission import Draft, send
+from windlass.client.transport import path_of
+from windlass.client.view import View, status_text
+from windlass.model.quantities import format_duration
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.wire import CreateTrial, LogPage, StopTrial, StreamEnd, TrialPage
+
+
+def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
+    """Send a draft and watch it to its end."""
+
+    def begin(request: CreateTrial) -> tuple[Following, Iterator[News], News]:
+        following = Following(client.transport, request=request)
+        events = iter(following)
+        return following, events, next(events)
+
+    try:
+        following, events, first = send(client.transport, draft, begin)
+    except KeyboardInterrupt:
+        _stop_unseen(client, draft.request.key)
+        raise
+    return _watch(client, following, view, events, first)
+
+
+def watch(client: Client, trial: Trial[Any], view: View) -> tuple[Trial[Any], StreamEnd]:
+    """Watch a trial that was submitted before, from its first line on."""
+    following = Following(client.transport, trial_id=trial.id)
+    return _watch(client, following, view, iter(following), None)
+
+
+def _watch(
+    client: Client, following: Following, view: View, events: Iterator[News], first: News | None
+) -> tuple[Trial[Any], StreamEnd]:
+    watcher = _Watcher(client, following, view)
+    try:
+        end = watcher.follow(events, first)
+    except KeyboardInterrupt:
+        end = watcher.stop_and_follow()
+        view.say(f"Trial {end.trial.id} ({end.trial.name}) {how_it_ended(end.trial)}.")
+        raise KeyboardInterrupt from None
+    return Trial(client.transport, end.trial), end
+
+
+class _Watcher:
+    """One watched trial."""
+
+    def __init__(self, client: Client, following: Following, view: View) -> None:
+        self._client = client
+        self._following = following
+        self._view = view
+
+    def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
+        if first is not None and (end := self._show(first)):
+            return end
+        for news in events:
+            if end := self._show(news):
+                return end
+        raise AssertionError("a stream that was not cut ends with its end")
+
+    def stop_and_follow(self) -> StreamEnd:
+        trial_id = self._following.trial_id
+        self._view.say(f"Stopping trial {trial_id}. Press Ctrl-C again to leave it alone.")
+        try:
+            self._client.transport.ask(
+                "POST",
+                path_of("trials", trial_id, "stop"),
+                TrialRecord,
+                body=StopTrial(reason="Ctrl-C"),
+            )
+            return self.follow(iter(self._following))
+        except KeyboardInterrupt:
+            self._view.say(f"Left. How trial {trial_id} ends: windlass show {trial_id}")
+            raise
+
+    def _show(self, news: News) -> StreamEnd | None:
+        if isinstance(news, TrialRecord):
+            self._view.status(status_text(news))
+        elif isinstance(news, LogPage):
+            for part in news.items:
+                self._view.show(part)
+            self._view.flush()
+        else:
+            self._view.status("")
+            self._conclude(news.trial)
+            return news
+        return None
+
+    def _conclude(self, trial: TrialRecord) -> None:
+        if trial.state is TrialState.SUCCEEDED and trial.started and trial.ended:
+            took = format_duration(trial.ended - trial.started)
+            self._view.note(f"trial {trial.id} ({trial.name}) succeeded in {took}")
+
+
+def _stop_unseen(client: Client, key: str) -> None:
+    """Ctrl-C came before the answer: if the trial was made, it is stopped all the same."""
+    page = client.transport.ask("GET", "/trials", TrialPage, query={"uid": key})
+    for record in page.items:
+        Trial(client.transport, record).stop(reason="Ctrl-C")

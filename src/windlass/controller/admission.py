@@ -1,0 +1,153 @@
+"""The admission queue: who waits for room, who has it, and what there is."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections import Counter
+from collections.abc import Mapping
+
+from windlass.engine.admission import (
+    Allocation,
+    Demand,
+    Order,
+    Place,
+    Room,
+    Waiting,
+    admit,
+    demand_of,
+)
+from windlass.engine.explanations import explain
+from windlass.model.job import JobSpec
+from windlass.model.resources import Capacity
+
+
+class AdmissionQueue:
+    """Jobs waiting for room on a machine and jobs that have it; safe to use from any thread.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
+    >>> queue = AdmissionQueue(Capacity(cpus=1, memory=0))
+    >>> queue.submit("a", spec, priority=0, created=1)
+    >>> queue.submit("b", spec, priority=0, created=2)
+    >>> queue.pass_()
+    ['a']
+    >>> queue.explain("b")
+    ('needs 1 CPU, 0 free; 1st in queue', 1)
+    >>> queue.release("a")
+    >>> queue.pass_()
+    ['b']
+    """
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Waiting] = {}
+        self._line: list[Order] = []  # of those waiting, sorted
+        self._shapes: Counter[Demand] = Counter()  # of those waiting
+        self._running: dict[str, Allocation] = {}
+        self._is_stale = False  # whether a pass could let anybody in
+
+    @property
+    def capacity(self) -> Capacity:
+        return self._capacity
+
+    def submit(self, uid: str, spec: JobSpec, priority: int, created: float) -> None:
+        """Have a job wait for room; one that waits already takes the place it now asks for."""
+        new = Waiting(key=uid, demand=demand_of(spec), priority=priority, created=created)
+        with self._lock:
+            if uid in self._running or self._waiting.get(uid) == new:
+                return
+            self._withdraw(uid)
+            self._waiting[uid] = new
+            bisect.insort(self._line, new.order)
+            self._shapes[new.demand] += 1
+            self._is_stale = True
+
+    def restore(
+        self,
+        uid: str,
+        spec: JobSpec,
+        priority: int,
+        created: float,
+        devices: Mapping[Place, tuple[int, ...]],
+    ) -> None:
+        """A job had room before this process began: it keeps it, with the same devices."""
+        old = Waiting(key=uid, demand=demand_of(spec), priority=priority, created=created)
+        with self._lock:
+            self._withdraw(uid)
+            self._running[uid] = Allocation(
+                key=uid, demand=old.demand, order=old.order, devices=dict(devices)
+            )
+            self._is_stale = True
+
+    def release(self, uid: str) -> None:
+        """A job no longer needs or wants room."""
+        with self._lock:
+            self._withdraw(uid)
+            if self._running.pop(uid, None) is not None:
+                self._is_stale = True
+
+    def pass_(self) -> list[str]:
+        """Let in whoever may start now, in order. Costs nothing if nothing changed."""
+        with self._lock:
+            if not self._is_stale:
+                return []
+            self._is_stale = False
+            in_order = (self._waiting[key] for _, _, key in self._line)
+            admission = admit(
+                in_order,
+                list(self._running.values()),
+                self._capacity,
+                shapes=len(self._shapes),
+            )
+            for each in admission.admitted:
+                self._withdraw(each.key)
+                self._running[each.key] = each
+            return [each.key for each in admission.admitted]
+
+    def is_admitted(self, uid: str) -> bool:
+        """Whether a job has room."""
+        with self._lock:
+            return uid in self._running
+
+    def devices(self, uid: str) -> dict[Place, tuple[int, ...]]:
+        """The accelerators that each replica of a job got, by role and index."""
+        with self._lock:
+            allocation = self._running.get(uid)
+            return dict(allocation.devices) if allocation is not None else {}
+
+    def explain(self, uid: str) -> tuple[str, int] | None:
+        """What a job waits for and its place in the queue, from 1; none if it does not wait."""
+        with self._lock:
+            waiting = self._waiting.get(uid)
+            if waiting is None:
+                return None
+            position = bisect.bisect_left(self._line, waiting.order) + 1
+            running = list(self._running.values())
+        return explain(waiting.demand, position, running, self._capacity), position
+
+    def free(self) -> Capacity:
+        """What nobody has been given."""
+        with self._lock:
+            room = Room(self._capacity, self._running.values())
+        return Capacity(
+            cpus=max(room.millicpus, 0) / 1000,
+            memory=max(room.memory, 0),
+            devices=tuple(room.devices.values()),
+        )
+
+    def __len__(self) -> int:
+        """How many jobs are waiting."""
+        with self._lock:
+            return len(self._waiting)
+
+    def _withdraw(self, uid: str) -> None:
+        waiting = self._waiting.pop(uid, None)
+        if waiting is None:
+            return
+        del self._line[bisect.bisect_left(self._line, waiting.order)]
+        self._shapes[waiting.demand] -= 1
+        if not self._shapes[waiting.demand]:
+            del self._shapes[waiting.demand]
+        self._is_stale = True

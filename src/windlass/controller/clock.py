@@ -1,0 +1,40 @@
+"""Time as the controller sees it: what it is, how it passes, and how it is waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A clock that can be read and waited by."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, for records."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow, for delays."""
+        ...
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
+        """Wait on a condition that is held, until it is notified or so many seconds passed."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock.
+
+    >>> SystemClock().now() > 1_700_000_000
+    True
+    """
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
+        condition.wait(timeout)

@@ -1,0 +1,317 @@
+"""The loop: one look at a time at each job that may have changed.
+
+A look loads the job, lists its replicas, has the engine decide, stores the status, and only then
+has the runtime act. An attempt is therefore on record before it exists: whoever dies in between
+leaves something that the next look completes, and nothing is ever made twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.controller.admission import AdmissionQueue
+from windlass.controller.clock import Clock, SystemClock
+from windlass.controller.expectations import Expectations
+from windlass.controller.queue import WorkQueue
+from windlass.controller.store import JobStore
+from windlass.engine.cleaning import settle
+from windlass.engine.decide import decide
+from windlass.engine.decision import Decision
+from windlass.engine.messages import name_of
+from windlass.engine.slots import is_alive
+from windlass.model.job import Job
+from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica, ReplicaId
+
+if TYPE_CHECKING:
+    from windlass.runtimes.protocol import Runtime
+
+FIRST_RESYNC = 15.0
+LONGEST_RESYNC = 300.0
+GRACE = 10.0
+_SAVE_TRIES = 10
+_TOLD_FAILURES = 5  # a failure that goes on is told once more after so many
+
+_log = logging.getLogger(__name__)
+
+
+class StatusKeepsChanging(RuntimeError):
+    """A status could not be stored because others kept changing it."""
+
+
+class Controller:
+    """Brings jobs to where they should be; see `start`, `wake` and `stop`.
+
+    Without an admission queue every job is let in as soon as it is seen.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        runtime: Runtime,
+        clock: Clock | None = None,
+        *,
+        admission: AdmissionQueue | None = None,
+        workers: int = 2,
+        grace: float = GRACE,
+        on_queue_moved: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.admission = admission
+        self.queue = WorkQueue(clock)
+        self._store = store
+        self._runtime = runtime
+        self._clock = clock or SystemClock()
+        self._workers = workers
+        self._grace = grace
+        self._on_queue_moved = on_queue_moved
+        self._expectations = Expectations()
+        self._threads: list[threading.Thread] = []
+        # Of each job only one worker at a time touches its entries.
+        self._resync: dict[str, float] = {}
+        self._saved: dict[str, tuple[Replica, ...]] = {}
+        self._failures: dict[str, dict[ReplicaId, tuple[int, str]]] = {}
+
+    def start(self) -> None:
+        """Take up all jobs that are not settled, and begin to work."""
+        self.recover()
+        for number in range(self._workers):
+            thread = threading.Thread(
+                target=self._work_for_ever, name=f"controller-{number}", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+
+    def recover(self) -> None:
+        """Learn which jobs there are; those that have room keep it."""
+        self._runtime.watch(self.wake)
+        uids = list(self._store.unfinished())
+        if self.admission is not None:
+            for uid in uids:
+                loaded = self._store.load(uid)
+                if loaded is not None and loaded[1].admitted:
+                    job, status = loaded
+                    devices = {_place(key): given for key, given in status.devices.items()}
+                    spec = job.spec
+                    self.admission.restore(uid, spec, spec.priority, job.trial_id, devices)
+        for uid in uids:
+            self.wake(uid)
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Finish the looks that are being taken, and take no more. Replicas live on."""
+        self.queue.shutdown()
+        for thread in self._threads:
+            thread.join(timeout)
+        self._threads.clear()
+
+    def wake(self, uid: str) -> None:
+        """Have a look at a job, soon; from any thread."""
+        self.queue.add(uid)
+
+    def work(self, timeout: float | None = None) -> bool:
+        """Take one look at the next job that is due; whether there was one."""
+        uid = self.queue.get(timeout)
+        if uid is None:
+            return False
+        try:
+            if self.reconcile(uid):
+                self.queue.forget(uid)
+            else:
+                self.queue.add_rate_limited(uid)
+        except Exception:  # noqa: BLE001  # one job's trouble must not end the work on all others
+            _log.exception("job %s: will be looked at again", uid)
+            self.queue.add_rate_limited(uid)
+        finally:
+            self.queue.done(uid)
+        return True
+
+    def reconcile(self, uid: str) -> bool:
+        """One look at a job. False if something could not be done and is to be tried again."""
+        for _ in range(_SAVE_TRIES):
+            loaded = self._store.load(uid)
+            if loaded is None:
+                self._forget(uid)
+                return True
+            job, stored = loaded
+            status = self._admitted(job, stored)
+            replicas = tuple(self._runtime.list(job))
+            now = self._clock.now()
+            wait = self._expectations.outstanding(uid, replicas, now)
+            if wait > 0:
+                self.queue.add_after(uid, wait)
+                return True
+            decision = decide(job.spec, status, replicas, now)
+            saved = self._save(uid, stored, decision, replicas, now)
+            if saved is not None:
+                break
+        else:
+            raise StatusKeepsChanging(
+                f"job {uid}: its status changed {_SAVE_TRIES} times meanwhile"
+            )
+        all_done = self._act(job, saved, decision, replicas)
+        if all_done and decision.delete:
+            saved = self._settle(job, saved, replicas, now)
+        self._free_room(uid, saved, replicas)
+        self._plan_next_look(uid, stored, saved, decision, replicas)
+        return all_done
+
+    def _work_for_ever(self) -> None:
+        while self.work():
+            pass
+
+    def _admitted(self, job: Job, status: JobStatus) -> JobStatus:
+        """The status with room given to it, if there is room for it now."""
+        if status.admitted or status.is_finished or job.spec.suspend or status.stop_requested:
+            return status
+        if self.admission is None:
+            return msgspec.structs.replace(status, admitted=True)
+        self.admission.submit(job.uid, job.spec, job.spec.priority, job.trial_id)
+        self._pass_admission(besides=job.uid)
+        if not self.admission.is_admitted(job.uid):
+            return status
+        devices = {
+            _device_key(role, index): given
+            for (role, index), given in self.admission.devices(job.uid).items()
+        }
+        return msgspec.structs.replace(status, admitted=True, devices=devices)
+
+    def _pass_admission(self, besides: str = "") -> None:
+        if self.admission is not None:
+            admitted = self.admission.pass_()
+            for uid in admitted:
+                if uid != besides:
+                    self.wake(uid)
+            if admitted:
+                self._on_queue_moved()
+
+    def _save(
+        self,
+        uid: str,
+        stored: JobStatus,
+        decision: Decision,
+        replicas: tuple[Replica, ...],
+        now: float,
+    ) -> JobStatus | None:
+        """The status as it now stands in the store, or none if it had changed there."""
+        is_news = replicas != self._saved.get(uid, ()) and not stored.settled
+        if decision.status == stored and not is_news and not decision.events:
+            return stored
+        new = msgspec.structs.replace(decision.status, last_reconcile_time=now)
+        if not self._store.save(uid, stored, new, decision.events, replicas):
+            return None
+        self._saved[uid] = replicas
+        return new
+
+    def _act(
+        self, job: Job, status: JobStatus, decision: Decision, replicas: Sequence[Replica]
+    ) -> bool:
+        """Have the runtime do it; whether it took everything on."""
+        self._expectations.expect(
+            job.uid, creates=decision.create, deletes=decision.delete, now=self._clock.now()
+        )
+        events: list[Event] = []
+        all_done = True
+        for replica in decision.delete:
+            act = partial(self._runtime.delete, job.uid, replica, self._grace)
+            all_done &= self._try(act, job.uid, replica, "DeleteFailed", events)
+        for replica in decision.create:
+            devices = status.devices.get(_device_key(replica.role, replica.index), ())
+            act = partial(self._runtime.create, job, replica, devices)
+            all_done &= self._try(act, job.uid, replica, "CreateFailed", events)
+        if events and not self._store.save(job.uid, status, status, events, replicas):
+            self._failures.pop(job.uid, None)  # the next try tells of them again
+        return all_done
+
+    def _try(
+        self,
+        act: Callable[[], None],
+        uid: str,
+        replica: ReplicaId,
+        reason: str,
+        events: list[Event],
+    ) -> bool:
+        """Whether it worked. A failure is an event when it is new, and once more when it stays."""
+        known = self._failures.setdefault(uid, {})
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001  # a runtime's trouble is told and tried again
+            self._expectations.withdraw(uid, replica)
+            text = str(error) or type(error).__name__
+            count, last = known.get(replica, (0, ""))
+            known[replica] = (count + 1, text)
+            if text != last or count + 1 == _TOLD_FAILURES:
+                what = "starting" if reason == "CreateFailed" else "stopping"
+                message = f"{what} {name_of(replica)} failed: {text}"
+                _log.warning("job %s: %s", uid, message)
+                now, kind = self._clock.now(), EventKind.WARNING
+                events.append(Event(time=now, kind=kind, reason=reason, message=message))
+            return False
+        known.pop(replica, None)
+        return True
+
+    def _settle(
+        self, job: Job, status: JobStatus, replicas: Sequence[Replica], now: float
+    ) -> JobStatus:
+        """What ended has been deleted and may be reported for ever: that is the end of it."""
+        settled = settle(job.spec, status, replicas, now)
+        if settled is status:
+            return status
+        if not self._store.save(job.uid, status, settled, (), replicas):
+            self.wake(job.uid)
+            return status
+        return settled
+
+    def _free_room(self, uid: str, status: JobStatus, replicas: Sequence[Replica]) -> None:
+        if self.admission is None:
+            return
+        is_over = status.is_finished and not any(is_alive(each) for each in replicas)
+        is_suspended = status.holds(ConditionType.SUSPENDED) and not status.admitted
+        if is_over or is_suspended:
+            self.admission.release(uid)
+            self._pass_admission()
+
+    def _plan_next_look(
+        self,
+        uid: str,
+        before: JobStatus,
+        status: JobStatus,
+        decision: Decision,
+        replicas: Sequence[Replica],
+    ) -> None:
+        if status.settled:
+            self._forget(uid)
+            return
+        waits = [] if decision.requeue_after is None else [decision.requeue_after]
+        if not waits or not status.is_finished or any(is_alive(each) for each in replicas):
+            waits.append(self._next_resync(uid, status, changed=status is not before))
+        self.queue.add_after(uid, min(waits))
+
+    def _next_resync(self, uid: str, status: JobStatus, *, changed: bool) -> float:
+        if not status.admitted:
+            return LONGEST_RESYNC  # there is nothing out there yet that could be missed
+        last = self._resync.get(uid)
+        delay = FIRST_RESYNC if changed or last is None else min(last * 2, LONGEST_RESYNC)
+        self._resync[uid] = delay
+        return delay
+
+    def _forget(self, uid: str) -> None:
+        self._expectations.forget(uid)
+        self._resync.pop(uid, None)
+        self._saved.pop(uid, None)
+        self._failures.pop(uid, None)
+        if self.admission is not None:
+            self.admission.release(uid)
+            self._pass_admission()
+
+
+def _device_key(role: str, index: int) -> str:
+    return f"{role}-{index}"
+
+
+def _place(key: str) -> tuple[str, int]:
+    role, _, index = key.rpartition("-")
+    return role, int(index)

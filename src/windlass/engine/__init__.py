@@ -1,0 +1,24 @@
+"""What to do next: pure functions from what is asked, known and seen to a decision.
+
+`decide` serves one job at a time, `admit` the queue of all; every other file is named for the
+one rule it holds. May import `model` only. Never reads a clock, does I/O, draws a random number
+or depends on the order of a map: the same question has the same answer.
+"""
+
+from windlass.engine.admission import Admission, Allocation, Demand, Waiting, admit, demand_of
+from windlass.engine.decide import decide
+from windlass.engine.decision import Decision
+from windlass.engine.explanations import explain, impossible
+
+__all__ = [
+    "Admission",
+    "Allocation",
+    "Decision",
+    "Demand",
+    "Waiting",
+    "admit",
+    "decide",
+    "demand_of",
+    "explain",
+    "impossible",
+]

@@ -1,0 +1,233 @@
+"""Admission: which waiting jobs may start, so that each starts whole and none is overtaken.
+
+The rule: jobs are considered by priority, then first come first served, and a job starts when
+all its replicas fit together into what is free. The first that does not fit is the head. A job
+behind it may start now only if every job it passes would still fit beside it, and beside all
+others that have passed the head, on the machine with everything else gone. How long jobs run is
+unknown, so this is the most that can be said: whoever passes takes only what those it passes
+would leave unused, and the head never waits for a job that came after it.
+A job too big for the whole machine keeps its place and holds nobody up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from windlass.model.accelerators import satisfies
+from windlass.model.job import JobSpec
+from windlass.model.resources import Capacity, Device
+
+Place = tuple[str, int]  # role and index of a replica
+Order = tuple[int, float, str]
+
+
+class Need(msgspec.Struct, frozen=True):
+    """The accelerators one replica asks for."""
+
+    role: str
+    index: int
+    kind: str
+    count: int
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What all replicas of a job ask for together; CPUs in thousandths, so that sums are exact."""
+
+    millicpus: int
+    memory: int = 0
+    accelerators: tuple[Need, ...] = ()
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that wants to start."""
+
+    key: str
+    demand: Demand
+    priority: int = 0
+    created: float = 0.0
+
+    @property
+    def order(self) -> Order:
+        """Where it stands: the higher priority first, then the older."""
+        return (-self.priority, self.created, self.key)
+
+
+class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was let in, and the devices its replicas got."""
+
+    key: str
+    demand: Demand
+    order: Order
+    devices: dict[Place, tuple[int, ...]] = {}
+
+
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may start."""
+
+    admitted: tuple[Allocation, ...] = ()
+
+
+def demand_of(spec: JobSpec) -> Demand:
+    """What a job asks for as a whole.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> from windlass.model.resources import Resources
+    >>> role = Role(
+    ...     executable=ProcessCall(argv=("true",)), replicas=3, resources=Resources(cpus=0.5)
+    ... )
+    >>> demand_of(JobSpec(roles=(role,)))
+    Demand(millicpus=1500, memory=0, accelerators=())
+    """
+    millicpus = memory = 0
+    needs: list[Need] = []
+    for role in spec.roles:
+        asked = role.resources
+        millicpus += round(asked.cpus * 1000) * role.replicas
+        memory += asked.memory * role.replicas
+        if asked.accelerator is not None and asked.accelerator.count > 0:
+            needs += [
+                Need(role.name, index, asked.accelerator.kind, asked.accelerator.count)
+                for index in range(role.replicas)
+            ]
+    return Demand(millicpus, memory, tuple(needs))
+
+
+def assign_devices(
+    needs: Sequence[Need], devices: Mapping[int, Device]
+) -> dict[Place, tuple[int, ...]] | None:
+    """Devices for every need, or none if there are not enough.
+
+    What few devices can serve chooses first, and of those that serve the plainest is taken.
+
+    >>> gpus = {
+    ...     0: Device(index=0, kind="a100", memory=40),
+    ...     1: Device(index=1, kind="t4", memory=16),
+    ... }
+    >>> assign_devices([Need("main", 0, "gpu", 1), Need("main", 1, "a100", 1)], gpus)
+    {('main', 1): (0,), ('main', 0): (1,)}
+    """
+    if not needs:
+        return {}
+    if sum(need.count for need in needs) > len(devices):
+        return None
+    left = dict(devices)
+    serving = {
+        kind: sorted(
+            (each.kind != kind, each.memory, each.index)
+            for each in devices.values()
+            if satisfies(each.kind, kind)
+        )
+        for kind in {need.kind for need in needs}
+    }
+    given: dict[Place, tuple[int, ...]] = {}
+    for need in sorted(needs, key=lambda each: (len(serving[each.kind]), each.role, each.index)):
+        able = (index for _, _, index in serving[need.kind] if index in left)
+        chosen = list(itertools.islice(able, need.count))
+        if len(chosen) < need.count:
+            return None
+        for index in chosen:
+            del left[index]
+        given[need.role, need.index] = tuple(sorted(chosen))
+    return given
+
+
+class Room:
+    """What a machine has left while jobs are being placed on it.
+
+    >>> room = Room(Capacity(cpus=2, memory=0))
+    >>> room.take(Demand(1500), ())
+    >>> room.place(Demand(600)) is None
+    True
+    """
+
+    def __init__(self, capacity: Capacity, taken: Iterable[Allocation] = ()) -> None:
+        self.millicpus = round(capacity.cpus * 1000)
+        self.memory = capacity.memory
+        self.devices = {each.index: each for each in capacity.devices}
+        for each in taken:
+            self.take(each.demand, (index for some in each.devices.values() for index in some))
+
+    def place(self, demand: Demand) -> dict[Place, tuple[int, ...]] | None:
+        """The devices a job would get, or none if it does not fit."""
+        if not self.holds(demand.millicpus, demand.memory):
+            return None
+        return assign_devices(demand.accelerators, self.devices)
+
+    def holds(self, millicpus: int, memory: int) -> bool:
+        """Whether so much is left. Nothing always is, even where too much was given away."""
+        return (millicpus <= 0 or millicpus <= self.millicpus) and (
+            memory <= 0 or memory <= self.memory
+        )
+
+    def take(self, demand: Demand, devices: Iterable[int]) -> None:
+        """Give it away, there or not: jobs that run already run."""
+        self.millicpus -= demand.millicpus
+        self.memory -= demand.memory
+        for index in devices:
+            self.devices.pop(index, None)
+
+    def holds_beside(self, demand: Demand, other: Demand, others_devices: Iterable[int]) -> bool:
+        """Whether a job would fit once another has been given these devices."""
+        if not self.holds(
+            demand.millicpus + other.millicpus if demand.millicpus else 0,
+            demand.memory + other.memory if demand.memory else 0,
+        ):
+            return False
+        if not demand.accelerators:
+            return True
+        gone = set(others_devices)
+        left = {index: each for index, each in self.devices.items() if index not in gone}
+        return assign_devices(demand.accelerators, left) is not None
+
+
+def admit(
+    waiting: Iterable[Waiting],
+    running: Sequence[Allocation],
+    capacity: Capacity,
+    *,
+    shapes: int | None = None,
+) -> Admission:
+    """Which of the jobs waiting, given in their order, may start beside those that run.
+
+    `shapes` is how many different demands are waiting: once each was refused, nobody behind
+    needs to be asked, so that a pass over a long queue of like jobs is short.
+
+    >>> machine = Capacity(cpus=2, memory=0)
+    >>> jobs = [Waiting(key=key, demand=Demand(1000)) for key in "abc"]
+    >>> [each.key for each in admit(jobs, [], machine).admitted]
+    ['a', 'b']
+    """
+    free = Room(capacity, running)
+    empty = Room(capacity)
+    admitted: list[Allocation] = []
+    refused: set[Demand] = set()
+    passed: list[Demand] = []  # who must not be delayed
+    beside = free  # what there is besides those who passed the head; meaningful once one waits
+    for each in waiting:
+        if each.demand in refused:
+            continue
+        devices = free.place(each.demand)
+        if devices is not None and passed:
+            taken = [index for some in devices.values() for index in some]
+            if not all(beside.holds_beside(one, each.demand, taken) for one in passed):
+                devices = None
+        if devices is None:
+            refused.add(each.demand)
+            if empty.place(each.demand) is not None:
+                if not passed:
+                    behind = (one for one in running if one.order > each.order)
+                    beside = Room(capacity, behind)
+                passed.append(each.demand)
+            if shapes is not None and len(refused) >= shapes:
+                break
+            continue
+        let_in = Allocation(key=each.key, demand=each.demand, order=each.order, devices=devices)
+        admitted.append(let_in)
+        taken = [index for some in devices.values() for index in some]
+        free.take(each.demand, taken)
+        if passed:
+            beside.take(each.demand, taken)
+    return Admission(admitted=tuple(admitted))

@@ -1,0 +1,248 @@
+"""The decision: one look at one job, judged in the order that makes its outcome certain.
+
+Success is judged before failure, failure before restart, restart before progress; roles in
+their declared order, replicas by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.engine import conditions
+from windlass.engine.cleaning import clean
+from windlass.engine.conditions import say, unsay
+from windlass.engine.deadline import active_seconds, deadline_left, deadline_message
+from windlass.engine.decision import Decision
+from windlass.engine.messages import name_of, times
+from windlass.engine.restarts import (
+    Restarts,
+    Verdict,
+    describe_slot_end,
+    exceeds_limit,
+    limit_message,
+    plan_restarts,
+    slot_verdict,
+)
+from windlass.engine.slots import Slot, histories, is_alive, observe, retired, strays
+from windlass.engine.success import success_message
+from windlass.model.job import JobSpec, RestartScope
+from windlass.model.records import STOPPED_REASON
+from windlass.model.status import (
+    ConditionType,
+    Event,
+    EventKind,
+    JobStatus,
+    Replica,
+    ReplicaId,
+)
+
+
+def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> Decision:
+    """What to do for a job, given what is known of it and what is seen of its replicas.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
+    >>> decide(spec, JobStatus(), [], now=0.0).create
+    ()
+    >>> decide(spec, JobStatus(admitted=True), [], now=0.0).create
+    (ReplicaId(role='main', index=0, attempt=1),)
+    """
+    if status.is_finished:
+        return clean(spec, status, replicas, now)
+    look = _Look(spec, status, replicas, now)
+    succeeded = success_message(spec, look.slots)
+    if succeeded is not None:
+        return look.finish(ConditionType.SUCCEEDED, conditions.COMPLETED_REASON, succeeded)
+    if status.stop_requested:
+        return look.stop()
+    failed = next((slot for slot in look.slots if slot_verdict(slot) is Verdict.FAILED), None)
+    if failed is not None:
+        message = describe_slot_end(spec, failed)
+        return look.finish(ConditionType.FAILED, conditions.REPLICA_FAILED_REASON, message)
+    if spec.suspend:
+        return look.suspend()
+    if not status.admitted:
+        return look.wait_for_admission()
+    look.begin()
+    left = deadline_left(spec, look.status, now)
+    if left is not None and left <= 0:
+        return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
+    restarts = plan_restarts(spec, look.slots, now)
+    if restarts is not None:
+        if exceeds_limit(spec, status, restarts):
+            message = limit_message(spec, status, restarts)
+            return look.finish(ConditionType.FAILED, conditions.BACKOFF_REASON, message)
+        look.restart(restarts)
+    return look.progress(left)
+
+
+class _Look:
+    """One look while it is being judged: what was seen, and what it has come to so far."""
+
+    def __init__(
+        self, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float
+    ) -> None:
+        self.spec = spec
+        self.status = status
+        self.replicas = replicas
+        self.now = now
+        self.slots = observe(spec, status, replicas)
+        self.create: list[ReplicaId] = []
+        self.delete: list[ReplicaId] = []
+        self.events: list[Event] = []
+
+    def finish(self, kind: ConditionType, reason: str, message: str) -> Decision:
+        """The end of the job, once and for ever."""
+        self.say(kind, reason, message)
+        for each in (
+            ConditionType.QUEUED,
+            ConditionType.RUNNING,
+            ConditionType.RESTARTING,
+            ConditionType.SUSPENDED,
+        ):
+            self.unsay(each, reason, message)
+        self.remember(
+            completion_time=max(self.now, self.status.start_time or self.now),
+            replicas=histories(self.spec, self.slots, retired(self.spec, self.status, self.now)),
+        )
+        self.tell(reason, message, warn=kind is ConditionType.FAILED and reason != STOPPED_REASON)
+        return clean(self.spec, self.status, self.replicas, self.now, self.events)
+
+    def stop(self) -> Decision:
+        """Somebody asked for an end: everything goes, and then the job is over."""
+        if not any(is_alive(each) for each in self.replicas):
+            reason = self.status.stop_reason or "stopped"
+            return self.finish(ConditionType.FAILED, STOPPED_REASON, reason)
+        self.stop_replicas(self.replicas, "the job is being stopped")
+        return self.decision()
+
+    def suspend(self) -> Decision:
+        """All replicas go without having failed; what had succeeded alone stays done."""
+        together = self.spec.restart_scope is RestartScope.JOB
+        self.slots = [
+            slot if slot.is_done and not together else slot.over(self.now) for slot in self.slots
+        ]
+        self.stop_replicas(self.replicas, "the job is suspended")
+        if not self.status.holds(ConditionType.SUSPENDED):
+            self.tell(conditions.SUSPENDED_REASON, "suspended")
+        self.say(ConditionType.SUSPENDED, conditions.SUSPENDED_REASON, "suspended")
+        for each in (ConditionType.QUEUED, ConditionType.RUNNING, ConditionType.RESTARTING):
+            self.unsay(each, conditions.SUSPENDED_REASON, "suspended")
+        self.remember(active_seconds=active_seconds(self.status, self.now), start_time=None)
+        if not any(is_alive(each) for each in self.replicas):
+            self.remember(admitted=False, devices={})
+        return self.decision()
+
+    def wait_for_admission(self) -> Decision:
+        """Nothing starts before there is room for all of it."""
+        self.resume()
+        self.say(ConditionType.QUEUED, conditions.QUEUED_REASON, "")
+        return self.decision()
+
+    def begin(self) -> None:
+        """The job is active from now on."""
+        self.resume()
+        self.unsay(ConditionType.QUEUED, conditions.ADMITTED_REASON, "")
+        if self.status.start_time is None:
+            self.remember(start_time=self.now)
+
+    def resume(self) -> None:
+        if self.status.holds(ConditionType.SUSPENDED):
+            self.tell(conditions.RESUMED_REASON, "resumed")
+        self.unsay(ConditionType.SUSPENDED, conditions.RESUMED_REASON, "")
+
+    def restart(self, restarts: Restarts) -> None:
+        """Ended replicas get their next attempt when its time has come; the old ones go."""
+        total = self.status.restarts + restarts.count
+        limit = times(self.spec.backoff_limit, "restart")
+        number = self.status.restarts
+        for slot in restarts.ended:
+            number += 1
+            message = f"{describe_slot_end(self.spec, slot)}; restart {number} of {limit}"
+            self.tell(conditions.RESTARTING_REASON, message, warn=True)
+            self.unsay(ConditionType.RUNNING, conditions.RESTARTING_REASON, message)
+            self.say(ConditionType.RESTARTING, conditions.RESTARTING_REASON, message)
+        for before, after in zip(self.slots, restarts.slots, strict=True):
+            is_told_to_go = after.awaits_next and not before.awaits_next
+            if is_told_to_go and (current := before.current) and current.phase.is_final:
+                self.delete.append(current.id)
+        self.slots = list(restarts.slots)
+        self.remember(restarts=total)
+
+    def progress(self, deadline: float | None) -> Decision:
+        """Whatever should be there is made, whatever should not be goes."""
+        self.stop_replicas(strays(self.spec, self.replicas), "it is no longer part of the job")
+        for slot in self.slots:
+            self.stop_replicas(slot.leftovers, "another attempt takes its place")
+        waits = [deadline] if deadline is not None else []
+        together = self.spec.restart_scope is RestartScope.JOB
+        blocked = together and any(
+            slot.leftovers or (slot.history.not_before or 0.0) > self.now for slot in self.slots
+        )
+        for place, slot in enumerate(self.slots):
+            due = slot.history.not_before
+            if due is not None and due > self.now:
+                waits.append(due - self.now)
+            elif not slot.leftovers and not blocked:
+                self.slots[place] = self.started(slot)
+        self.judge_progress()
+        return self.decision(min(waits, default=None))
+
+    def started(self, slot: Slot) -> Slot:
+        """The slot with the attempt it needs asked for, if it needs one."""
+        history = slot.history
+        is_new = history.attempt == 0 or slot.awaits_next
+        is_unseen = history.phase is None and slot.current is None
+        if not is_new and not is_unseen:
+            return slot
+        after = slot
+        if is_new:
+            after = slot.with_history(attempt=history.attempt + 1, not_before=None, phase=None)
+            self.tell("ReplicaStarting", f"starting {name_of(after.id)}")
+        # Where a replica's name outlives it, what is left of older attempts must make way.
+        ended = [each.id for each in slot.seen if each.phase.is_final and not each.deleting]
+        self.delete.extend(ended)
+        self.create.append(after.id)
+        return after
+
+    def judge_progress(self) -> None:
+        if self.slots and all(slot.was_created for slot in self.slots):
+            self.say(ConditionType.CREATED, conditions.CREATED_REASON, "")
+        runs = any(slot.is_running for slot in self.slots)
+        if runs and all(slot.is_running or slot.is_done for slot in self.slots):
+            self.unsay(ConditionType.RESTARTING, conditions.RUNNING_REASON, "")
+            self.say(ConditionType.RUNNING, conditions.RUNNING_REASON, "")
+        else:
+            self.unsay(ConditionType.RUNNING, conditions.STARTING_REASON, "")
+
+    def stop_replicas(self, replicas: Sequence[Replica], why: str) -> None:
+        for each in replicas:
+            if is_alive(each) and not each.deleting and each.id not in self.delete:
+                self.delete.append(each.id)
+                self.tell("ReplicaStopping", f"stopping {name_of(each.id)}: {why}")
+
+    def say(self, kind: ConditionType, reason: str, message: str) -> None:
+        self.status = say(self.status, kind, reason, message, self.now)
+
+    def unsay(self, kind: ConditionType, reason: str, message: str) -> None:
+        self.status = unsay(self.status, kind, reason, message, self.now)
+
+    def tell(self, reason: str, message: str, *, warn: bool = False) -> None:
+        kind = EventKind.WARNING if warn else EventKind.NORMAL
+        self.events.append(Event(time=self.now, kind=kind, reason=reason, message=message))
+
+    def remember(self, **changes: object) -> None:
+        self.status = msgspec.structs.replace(self.status, **changes)
+
+    def decision(self, requeue_after: float | None = None) -> Decision:
+        others = retired(self.spec, self.status, self.now)
+        self.remember(replicas=histories(self.spec, self.slots, others))
+        return Decision(
+            status=self.status,
+            create=tuple(self.create),
+            delete=tuple(self.delete),
+            events=tuple(self.events),
+            requeue_after=requeue_after,
+        )

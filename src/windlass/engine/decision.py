@@ -1,0 +1,26 @@
+"""A decision: what is to be done to a job, and what is known of it once that is asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.model.status import Event, JobStatus, ReplicaId
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look at a job comes to. The status is to be stored before anything is done.
+
+    >>> Decision(status=JobStatus()).is_idle
+    True
+    """
+
+    status: JobStatus
+    create: tuple[ReplicaId, ...] = ()
+    delete: tuple[ReplicaId, ...] = ()
+    events: tuple[Event, ...] = ()
+    requeue_after: float | None = None  # seconds until time alone makes it worth another look
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the runtime has nothing to do."""
+        return not self.create and not self.delete

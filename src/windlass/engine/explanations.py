@@ -1,0 +1,112 @@
+"""Explanations: what a waiting job waits for, and why a job could never start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from windlass.engine.admission import Allocation, Demand, Need, Room, demand_of
+from windlass.model.accelerators import KINDS, satisfies
+from windlass.model.job import JobSpec, Role
+from windlass.model.quantities import format_ordinal, format_size
+from windlass.model.resources import Capacity, Device
+
+_FAMILIES = {kind.name: kind.family.upper() for kind in KINDS}
+
+
+def explain(
+    demand: Demand, position: int, running: Sequence[Allocation], capacity: Capacity
+) -> str:
+    """What a job that stands at that position, from 1, waits for.
+
+    >>> machine = Capacity(cpus=2, memory=0)
+    >>> runs = Allocation(key="a", demand=Demand(1500), order=(0, 0.0, "a"))
+    >>> explain(Demand(2000), 1, [runs], machine)
+    'needs 2 CPUs, 0.5 free; 1st in queue'
+    >>> explain(Demand(500), 2, [runs], machine)
+    'would fit, but must not delay the one ahead; 2nd in queue'
+    """
+    place = f"{format_ordinal(position)} in queue"
+    never = _shortages(demand, Room(capacity))
+    if never:
+        return f"{_never(never, '')}; {place}"
+    short = _shortages(demand, Room(capacity, running))
+    if short:
+        needs = ", ".join(f"needs {each.asked}, {each.left} free" for each in short)
+        return f"{needs}; {place}"
+    if position == 1:
+        return f"about to start; {place}"
+    ahead = "the one ahead" if position == 2 else f"the {position - 1} ahead"
+    return f"would fit, but must not delay {ahead}; {place}"
+
+
+def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
+    """Why a job can never start on a machine, or none if one day it can.
+
+    >>> from windlass.model.job import ProcessCall
+    >>> from windlass.model.resources import Resources
+    >>> role = Role(executable=ProcessCall(argv=("true",)), resources=Resources(cpus=16))
+    >>> impossible(JobSpec(roles=(role,)), Capacity(cpus=2, memory=0))
+    'needs 16 CPUs on one machine; there are 2'
+    """
+    for role in spec.roles:
+        if role.replicas and (short := _shortages(_one(role), Room(capacity))):
+            return _never(short, " on one machine")
+    short = _shortages(demand_of(spec), Room(capacity))
+    total = sum(role.replicas for role in spec.roles)
+    return _never(short, f" for its {total} replicas") if short else None
+
+
+class _Shortage(msgspec.Struct, frozen=True):
+    """Something asked for of which there is less."""
+
+    asked: str
+    left: str
+    is_one: bool  # whether what is left is spoken of as one
+
+
+def _never(short: Sequence[_Shortage], where: str) -> str:
+    return "; ".join(
+        f"needs {each.asked}{where}; there {'is' if each.is_one else 'are'} {each.left}"
+        for each in short
+    )
+
+
+def _shortages(demand: Demand, room: Room) -> list[_Shortage]:
+    found = []
+    for kind in dict.fromkeys(need.kind for need in demand.accelerators):
+        asked = sum(need.count for need in demand.accelerators if need.kind == kind)
+        able = _count(room.devices.values(), kind)
+        if asked > able:
+            found.append(_Shortage(_devices(asked, kind), str(able), able == 1))
+    if not found and room.place(Demand(0, 0, demand.accelerators)) is None:
+        # Enough for each kind asked for, but not for all of them together.
+        asked = sum(need.count for need in demand.accelerators)
+        found.append(_Shortage(_devices(asked, "gpu"), str(len(room.devices)), False))
+    if not room.holds(demand.millicpus, 0):
+        cpus, left = demand.millicpus / 1000, max(room.millicpus, 0) / 1000
+        word = "CPU" if cpus == 1 else "CPUs"
+        found.append(_Shortage(f"{cpus:g} {word}", f"{left:g}", left == 1))
+    if not room.holds(0, demand.memory):
+        size, free = format_size(demand.memory), format_size(max(room.memory, 0))
+        found.append(_Shortage(f"{size} of memory", free, True))
+    return found
+
+
+def _one(role: Role) -> Demand:
+    asked = role.resources
+    needs: tuple[Need, ...] = ()
+    if asked.accelerator is not None and asked.accelerator.count > 0:
+        needs = (Need(role.name, 0, asked.accelerator.kind, asked.accelerator.count),)
+    return Demand(round(asked.cpus * 1000), asked.memory, needs)
+
+
+def _devices(count: int, kind: str) -> str:
+    family = _FAMILIES.get(kind, "accelerator")
+    words = f"{count} {family}" + ("" if count == 1 else "s")
+    return words if kind == "gpu" else f"{words} ({kind})"
+
+
+def _count(devices: Iterable[Device], kind: str) -> int:
+    return sum(satisfies(each.kind, kind) for each in devices)

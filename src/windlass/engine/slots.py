@@ -1,0 +1,185 @@
+"""Slots: for each replica a job should have, what is remembered and what is seen of it.
+
+A slot goes through attempts. `history.attempt` is the newest one asked for; `history.not_before`
+says that this one is over for us (it ended, or was told to stop) and the next may start then.
+Runtimes may report ended attempts for ever, so an attempt older than the newest counts only
+while it lives: it is then a leftover that must go before the next one comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.model.job import JobSpec, RestartPolicy, Role
+from windlass.model.status import JobStatus, Phase, Replica, ReplicaHistory, ReplicaId
+
+STOPPED_BY_US = "Stopped"
+
+
+def is_alive(replica: Replica) -> bool:
+    """Whether an attempt may still be doing something."""
+    return not replica.phase.is_final
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica a job should have."""
+
+    role: Role
+    history: ReplicaHistory
+    seen: tuple[Replica, ...] = ()  # by attempt
+
+    @property
+    def id(self) -> ReplicaId:
+        """The newest attempt asked for."""
+        return ReplicaId(self.history.role, self.history.index, self.history.attempt)
+
+    @property
+    def current(self) -> Replica | None:
+        """The newest attempt as it is seen now."""
+        if self.seen and self.seen[-1].id.attempt == self.history.attempt:
+            return self.seen[-1]
+        return None
+
+    @property
+    def awaits_next(self) -> bool:
+        """Whether the attempt is over for us and the next one is to come."""
+        return self.history.not_before is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it succeeded and stays so."""
+        return (
+            not self.awaits_next
+            and self.history.phase is Phase.SUCCEEDED
+            and self.role.restart_policy is not RestartPolicy.ALWAYS
+        )
+
+    @property
+    def is_running(self) -> bool:
+        current = self.current
+        return (
+            not self.awaits_next
+            and current is not None
+            and current.phase is Phase.RUNNING
+            and not current.deleting
+        )
+
+    @property
+    def has_vanished(self) -> bool:
+        """Whether it was seen alive and is gone without anybody of ours having asked."""
+        return (
+            not self.awaits_next
+            and self.current is None
+            and self.history.phase is not None
+            and not self.history.phase.is_final
+        )
+
+    @property
+    def was_created(self) -> bool:
+        return self.history.attempt > 1 or self.history.phase is not None
+
+    @property
+    def leftovers(self) -> tuple[Replica, ...]:
+        """Attempts that must be gone before the next one may start."""
+        return tuple(
+            each
+            for each in self.seen
+            if (is_alive(each) or each.deleting)
+            and (each.id.attempt < self.history.attempt or self.awaits_next)
+        )
+
+    def with_history(self, **changes: object) -> Slot:
+        """The slot with something else to remember."""
+        return msgspec.structs.replace(
+            self, history=msgspec.structs.replace(self.history, **changes)
+        )
+
+    def over(self, not_before: float) -> Slot:
+        """The slot once its attempt is over for us; it keeps an earlier appointment."""
+        if self.history.attempt == 0:
+            return self
+        due = self.history.not_before if self.history.not_before is not None else not_before
+        return self.with_history(not_before=due, phase=None)
+
+
+def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> list[Slot]:
+    """The slots of a job, roles in declared order and replicas by index.
+
+    An attempt newer than remembered is one whose record was lost: it is adopted, never made twice.
+
+    >>> from windlass.model.job import ProcessCall
+    >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
+    >>> seen = Replica(id=ReplicaId("main", 0, 1), phase=Phase.RUNNING)
+    >>> [slot.history.attempt for slot in observe(spec, JobStatus(), [seen])]
+    [1]
+    """
+    places: dict[tuple[str, int], list[Replica]] = {}
+    for replica in replicas:
+        places.setdefault((replica.id.role, replica.id.index), []).append(replica)
+    remembered = {(each.role, each.index): each for each in status.replicas}
+    slots = []
+    for role in spec.roles:
+        for index in range(role.replicas):
+            seen = sorted(places.get((role.name, index), ()), key=lambda each: each.id.attempt)
+            history = remembered.get((role.name, index))
+            if history is None:
+                history = ReplicaHistory(role=role.name, index=index)
+            if seen and seen[-1].id.attempt > history.attempt:
+                history = msgspec.structs.replace(
+                    history, attempt=seen[-1].id.attempt, not_before=None, phase=None
+                )
+            slot = Slot(role=role, history=history, seen=tuple(seen))
+            slots.append(_remember(slot, status.stop_requested))
+    return slots
+
+
+def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
+    """What is alive and has no place in the job, the highest index first."""
+    wanted = {role.name: role.replicas for role in spec.roles}
+    found = [
+        each for each in replicas if is_alive(each) and each.id.index >= wanted.get(each.id.role, 0)
+    ]
+    return sorted(found, key=lambda each: (each.id.index, each.id), reverse=True)
+
+
+def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory]:
+    """The memory of replicas scaled away: should they come back, their attempts go on."""
+    wanted = {role.name: role.replicas for role in spec.roles}
+    return [
+        each
+        if each.not_before is not None
+        else msgspec.structs.replace(each, not_before=now, phase=None)
+        for each in status.replicas
+        if each.index >= wanted.get(each.role, 0) and each.attempt > 0
+    ]
+
+
+def histories(
+    spec: JobSpec, slots: Sequence[Slot], others: Sequence[ReplicaHistory]
+) -> tuple[ReplicaHistory, ...]:
+    """What is remembered of all replicas, in declared order, then by index."""
+    place = {role.name: number for number, role in enumerate(spec.roles)}
+    kept = [slot.history for slot in slots if slot.history.attempt > 0] + list(others)
+    return tuple(
+        sorted(kept, key=lambda each: (place.get(each.role, len(place)), each.role, each.index))
+    )
+
+
+def _remember(slot: Slot, stopping: bool) -> Slot:
+    current = slot.current
+    if current is None or slot.awaits_next or slot.history.phase is Phase.SUCCEEDED:
+        return slot
+    phase = current.phase
+    if phase is Phase.FAILED and current.deleting:
+        # Somebody told it to go: that is no failure of its own. Its vanishing will be seen.
+        return slot.with_history(phase=Phase.RUNNING)
+    if phase is Phase.SUCCEEDED and stopping:
+        # A process may answer a stop by leaving with 0. Only an end of its own is a success.
+        stopped = current.deleting or current.reason == STOPPED_BY_US
+        phase = Phase.FAILED if stopped else phase
+    if not phase.is_final:
+        return slot.with_history(phase=phase)
+    exit_code = 0 if phase is Phase.SUCCEEDED else current.exit_code
+    return slot.with_history(phase=phase, last_exit_code=exit_code)

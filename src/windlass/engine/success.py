@@ -1,0 +1,53 @@
+"""Success: whose success is the job's, by framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.engine.slots import Slot
+from windlass.model.job import JobSpec, SuccessPolicy
+
+_CHIEFS = ("chief", "master")
+_WORKER = "worker"
+
+
+def success_message(spec: JobSpec, slots: Sequence[Slot]) -> str | None:
+    """Why the job has succeeded, or none while it has not.
+
+    - `tensorflow` with a chief (or master): all chiefs. Without: worker 0, or all workers where
+      the success policy says so.
+    - Every other framework: all replicas of all roles that are not services. A job of services
+      alone is done when they are.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
+    >>> from windlass.engine.slots import observe
+    >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
+    >>> ended = Replica(id=ReplicaId("main", 0, 1), phase=Phase.SUCCEEDED, exit_code=0)
+    >>> success_message(spec, observe(spec, JobStatus(), [ended]))
+    'succeeded'
+    """
+    deciders = deciding_slots(spec, slots)
+    if not deciders or not all(slot.is_done for slot in deciders):
+        return None
+    if len(slots) == 1:
+        return "succeeded"
+    if len(deciders) == len(slots):
+        return "all replicas succeeded"
+    if len(deciders) == 1:
+        return f"{deciders[0].role.name}-{deciders[0].history.index} succeeded"
+    names = dict.fromkeys(slot.role.name for slot in deciders)
+    return f"all replicas of {', '.join(names)} succeeded"
+
+
+def deciding_slots(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
+    """The replicas whose success is the job's."""
+    if spec.framework == "tensorflow":
+        chiefs = [slot for slot in slots if slot.role.name in _CHIEFS]
+        if chiefs:
+            return chiefs
+        workers = [slot for slot in slots if slot.role.name == _WORKER]
+        if workers:
+            all_workers = spec.success_policy is SuccessPolicy.ALL_WORKERS
+            return workers if all_workers else workers[:1]
+    return [slot for slot in slots if not slot.role.service] or list(slots)

@@ -1,0 +1,105 @@
+"""How much a snapshot may hold, and what to tell someone whose tree is more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from windlass.model.errors import SnapshotError
+from windlass.model.quantities import format_size
+from windlass.packaging.ignore import quote_path
+from windlass.packaging.manifest import MAX_FILES, MAX_SIZE
+
+_SHOWN = 8
+
+
+def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total: int) -> None:
+    """Refuse a tree of more than 200 MB or 20,000 files, naming what makes it so.
+
+    `prefix` is the root, with a slash; the paths are full ones.
+
+    >>> check_limits("/p/", ["/p/a.py"], [12], 12)
+    >>> check_limits("/p/", ["/p/a.py", "/p/data/big.bin"], [12, 300_000_000], 300_000_012)
+    Traceback (most recent call last):
+    ...
+    windlass.model.errors.SnapshotError: The code in /p is 300.0 MB in 2 files; a snapshot \
+takes at most 200.0 MB and 20,000 files.
+      The biggest:
+         300.0 MB  data/big.bin
+      Add lines to /p/.windlassignore for what the job does not need:
+        /data/big.bin
+    """
+    if len(paths) <= MAX_FILES and total <= MAX_SIZE:
+        return
+    root = prefix[:-1] or "/"
+    paths = [path.removeprefix(prefix) for path in paths]
+    if total > MAX_SIZE:
+        biggest = _biggest(paths, sizes, total)
+        title = "The biggest:"
+        shown = [(format_size(weight), path) for weight, path in biggest]
+    else:
+        biggest = _biggest(paths, [1] * len(paths), len(paths))
+        title = "The fullest:"
+        shown = [(f"{weight:,} files", path) for weight, path in biggest]
+    lines = [f"{amount:>11}  {_printable(path)}" for amount, path in shown]
+    patterns = [f"  {_printable(quote_path(path))}" for _, path in biggest]
+    raise SnapshotError(
+        f"The code in {root} is {format_size(total)} in {len(paths):,} files; "
+        f"a snapshot takes at most {format_size(MAX_SIZE)} and {MAX_FILES:,} files.",
+        hint="\n".join(
+            [
+                title,
+                *lines,
+                f"Add lines to {prefix}.windlassignore for what the job does not need:",
+                *patterns,
+            ]
+        ),
+    )
+
+
+def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[tuple[int, str]]:
+    """The files and folders that weigh most, none of them inside another.
+
+    A folder is opened as long as most of its weight is in few of the things in it, so that
+    `data/raw/big.bin` is named rather than `data/`.
+    """
+    inside: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for path, weight in zip(paths, weights, strict=True):
+        folder, _, name = path.rpartition("/")
+        child = name
+        while True:
+            inside[folder][child] += weight
+            if not folder:
+                break
+            folder, _, child = folder.rpartition("/")
+            child += "/"
+    found: list[tuple[int, str]] = []
+    opened = [("", total)]
+    while opened:
+        folder, whole = opened.pop()
+        for name, weight in inside[folder].items():
+            path = f"{folder}/{name}" if folder else name
+            if weight * 50 < total:
+                continue
+            if name.endswith("/") and _is_lopsided(inside[path[:-1]], weight):
+                opened.append((path[:-1], weight))
+            else:
+                found.append((weight, path))
+        if folder and not any(path.startswith(f"{folder}/") for _, path in found) and not any(
+            other.startswith(f"{folder}/") for other, _ in opened
+        ):
+            found.append((whole, f"{folder}/"))
+    if not found:
+        found = [
+            (weight, name) for name, weight in inside[""].items()
+        ]  # all alike: the beginning of the list will do
+    return sorted(found, key=lambda pair: (-pair[0], pair[1]))[:_SHOWN]
+
+
+def _is_lopsided(children: dict[str, int], whole: int) -> bool:
+    heaviest = sorted(children.values(), reverse=True)[:3]
+    return sum(heaviest) * 10 >= whole * 8
+
+
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "?")

@@ -1,0 +1,205 @@
+"""The manifest of a tree: its canonical bytes, and the strict reading of bytes from elsewhere.
+
+Pure, and imports only the standard library and msgspec: the server reads manifests with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+MAX_FILES = 20_000
+MAX_SIZE = 200_000_000
+MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+MAX_PATH = 4096
+MAX_NAME = 255
+
+FILE, EXECUTABLE, LINK = "f", "x", "l"
+
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_BAD_PART = re.compile(r"(?:^|/)(?:\.{0,2})(?:/|$)")  # an empty part, `.` or `..`
+
+
+class Entry(NamedTuple):
+    """One file of a tree; `ref` is the content's sha256, or what a link points to."""
+
+    path: str
+    mode: str  # "f", "x" or "l"
+    ref: str
+    size: int
+
+
+def encode_manifest(entries: Iterable[Entry]) -> bytes:
+    r"""The canonical bytes of a tree, whatever order the entries come in.
+
+    >>> encode_manifest([Entry("b", "l", "a", 0), Entry("a", "f", "00" * 32, 3)])[:40]
+    b'{"files":[["a","f","00000000000000000000'
+    >>> encode_manifest([Entry("odd\udcff", "l", "a", 0)])
+    b'{"files":[["odd\\udcff","l","a",0]],"version":1}'
+    """
+    tree = {"files": sorted(entries), "version": 1}
+    try:
+        return msgspec.json.encode(tree)
+    except UnicodeEncodeError:  # names that are no UTF-8: only they need the slower encoder
+        return _encode_odd(tree)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """One entry as it stands in the manifest; no two trees' entries can be confused by it.
+
+    >>> encode_entry(Entry("a b", "l", "c", 0))
+    b'["a b","l","c",0]'
+    """
+    try:
+        return msgspec.json.encode(entry)
+    except UnicodeEncodeError:
+        return _encode_odd(entry)
+
+
+def tree_digest(manifest: bytes) -> str:
+    """The name of a tree: the sha256 of its manifest.
+
+    >>> tree_digest(encode_manifest([]))[:12]
+    '4bf1eb2fdcee'
+    """
+    return hashlib.sha256(manifest).hexdigest()
+
+
+def parse_manifest(
+    data: bytes, *, max_files: int = MAX_FILES, max_size: int = MAX_SIZE
+) -> list[Entry]:
+    """The entries of a manifest, or ValueError: nothing that passes can write outside its tree.
+
+    >>> parse_manifest(b'{"files":[["a/run.sh","l","../b",0]],"version":1}')
+    [Entry(path='a/run.sh', mode='l', ref='../b', size=0)]
+    >>> parse_manifest(b'{"files":[["../a","l","b",0]],"version":1}')
+    Traceback (most recent call last):
+    ...
+    ValueError: the manifest's entry '../a' has a path that is not plain and relative
+    """
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise ValueError(f"the manifest has {len(data)} bytes; at most {MAX_MANIFEST_BYTES} pass")
+    rows = _decode(data)
+    if len(rows) > max_files:
+        raise ValueError(f"the manifest has {len(rows)} files; at most {max_files} pass")
+    entries = [_checked_entry(row) for row in rows]
+    total = sum(entry.size for entry in entries)
+    if total > max_size:
+        raise ValueError(f"the manifest's files have {total} bytes; at most {max_size} pass")
+    _check_order(entries)
+    if encode_manifest(entries) != data:
+        raise ValueError("the manifest is not in canonical form")
+    return entries
+
+
+def _encode_odd(value: object) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # All that UTF-8 cannot say are lone surrogates, and `\udcXX` is how JSON writes those.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _decode(data: bytes) -> list[object]:
+    try:
+        tree = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:  # only this one reads the lone surrogates of odd names
+            tree = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise ValueError("the manifest is no JSON") from error
+    if type(tree) is not dict or tree.keys() != {"files", "version"}:
+        raise ValueError("the manifest must have exactly 'files' and 'version'")
+    if type(tree["version"]) is not int or tree["version"] != 1:
+        raise ValueError("the manifest is of a version that is not known here")
+    rows = tree["files"]
+    if type(rows) is not list:
+        raise ValueError("the manifest's 'files' is no list")
+    return rows
+
+
+def _checked_entry(row: object) -> Entry:
+    if type(row) is not list or len(row) != 4:
+        raise ValueError("the manifest has an entry that is not [path, mode, digest, size]")
+    path, mode, ref, size = row
+    if type(path) is not str or type(ref) is not str or type(size) is not int:
+        raise ValueError("the manifest has an entry whose parts are of the wrong types")
+    shown = repr(path[:200])
+    if not _is_plain(path):
+        raise ValueError(
+            f"the manifest's entry {shown} has a path that is not plain and relative"
+        )
+    if mode == LINK:
+        if size != 0:
+            raise ValueError(f"the manifest's link {shown} has a size")
+        if not link_stays_inside(path, ref):
+            raise ValueError(f"the manifest's link {shown} leaves the tree")
+    elif mode in (FILE, EXECUTABLE) and type(mode) is str:
+        if not _DIGEST.fullmatch(ref):
+            raise ValueError(f"the manifest's entry {shown} has no sha256 for a digest")
+        if size < 0:
+            raise ValueError(f"the manifest's entry {shown} has a negative size")
+    else:
+        raise ValueError(f"the manifest's entry {shown} has a mode that is not known here")
+    return Entry(path, mode, ref, size)
+
+
+def _is_plain(path: str) -> bool:
+    return (
+        0 < len(path) <= MAX_PATH
+        and "\0" not in path
+        and not _BAD_PART.search(path)
+        and _has_file_system_bytes(path)
+        and max(len(part.encode("utf-8", "surrogateescape")) for part in path.split("/"))
+        <= MAX_NAME
+    )
+
+
+def _has_file_system_bytes(text: str) -> bool:
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def link_stays_inside(path: str, target: str) -> bool:
+    """Whether a link at `path`, read as text, points to something inside the tree.
+
+    >>> link_stays_inside("a/b", "../c"), link_stays_inside("a/b", "../../c")
+    (True, False)
+    """
+    if not target or len(target) > MAX_PATH or "\0" in target or target[0] == "/":
+        return False
+    if not _has_file_system_bytes(target):
+        return False
+    depth = path.count("/")
+    for part in target.split("/"):
+        if part == "..":
+            depth -= 1
+            if depth < 0:
+                return False
+        elif part not in ("", "."):
+            depth += 1
+    return True
+
+
+def _check_order(entries: list[Entry]) -> None:
+    paths = set()
+    previous = ""
+    for entry in entries:
+        if entry.path <= previous:
+            raise ValueError(f"the manifest's entry {entry.path[:200]!r} is out of order or twice")
+        previous = entry.path
+        paths.add(entry.path)
+    folders_seen = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders_seen:
+            if folder in paths:
+                raise ValueError(f"the manifest's {folder[:200]!r} is both a file and a folder")
+            folders_seen.add(folder)
+            folder = folder.rpartition("/")[0]

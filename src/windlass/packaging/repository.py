@@ -1,0 +1,150 @@
+"""What git knows of a folder: commit, branch, dirtiness and what it ignores, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from windlass.model.records import Git
+
+if TYPE_CHECKING:
+    import subprocess
+
+_STATUS = (
+    "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all",
+    "--ignored=matching", "--no-renames",
+)  # fmt: skip
+_TRACKED_IGNORED = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
+_PATIENCE = 60.0
+
+
+class GitCall:
+    """A git command on its way; it runs beside us until its answer is asked for."""
+
+    def __init__(self, folder: str, arguments: Sequence[str]) -> None:
+        self._output: bytes | None = None
+        self._process = _start(folder, arguments)
+
+    def output(self) -> bytes | None:
+        """What it wrote, or nothing if git is missing or failed."""
+        if self._process is not None:
+            import subprocess
+
+            process, self._process = self._process, None
+            try:
+                output, _ = process.communicate(timeout=_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+            else:
+                self._output = output if process.returncode == 0 else None
+        return self._output
+
+
+class GitStatus:
+    """The state of a working tree, asked for once and used for all that needs it."""
+
+    def __init__(self, folder: str) -> None:
+        self._call = GitCall(folder, _STATUS)
+
+    def ignored(self) -> set[str] | None:
+        """The ignored paths (folders without their slash), or nothing if git cannot say."""
+        output = self._call.output()
+        if output is None:
+            return None
+        records = output.split(b"\0")
+        return {os.fsdecode(record[2:].rstrip(b"/")) for record in records if record[:2] == b"! "}
+
+    def state(self) -> Git | None:
+        """Commit, branch and dirtiness, or nothing if git cannot say."""
+        output = self._call.output()
+        return None if output is None else parse_status(output)
+
+
+def tracked_ignored(folder: str) -> GitCall:
+    """The call that lists what is tracked although it is ignored."""
+    return GitCall(folder, _TRACKED_IGNORED)
+
+
+def parse_status(output: bytes) -> Git:
+    r"""What `git status --porcelain=v2 --branch -z` says, as a record.
+
+    >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? new.py\0")
+    Git(commit='4b825d', branch='main', dirty=True)
+    """
+    commit = branch = ""
+    dirty = False
+    for record in output.split(b"\0"):
+        if record.startswith(b"# branch.oid "):
+            commit = record[13:].decode()
+        elif record.startswith(b"# branch.head "):
+            branch = record[14:].decode("utf-8", "replace")
+        elif record[:2] in (b"1 ", b"2 ", b"u ", b"? "):
+            dirty = True
+    return Git(
+        commit="" if commit == "(initial)" else commit,
+        branch="" if branch == "(detached)" else branch,
+        dirty=dirty,
+    )
+
+
+def rule_files(folder: str) -> list[str]:
+    """The files, outside the tree, that say what git ignores; any may be missing."""
+    common = _common_directory(git_directory(folder))
+    config_home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    files = [
+        os.path.join(common, "info", "exclude"),
+        os.path.join(common, "config"),
+        os.path.expanduser("~/.gitconfig"),
+        os.path.join(config_home, "git", "config"),
+        os.path.join(config_home, "git", "ignore"),
+        "/etc/gitconfig",
+    ]
+    chosen = GitCall(folder, ("config", "--type=path", "--get", "core.excludesFile")).output()
+    if chosen:
+        files.append(os.path.join(folder, os.fsdecode(chosen).rstrip("\n")))
+    return files
+
+
+def git_directory(folder: str) -> str:
+    """Where a working tree's git data is; `.git` is a file in worktrees and submodules."""
+    directory = os.path.join(folder, ".git")
+    try:
+        with open(directory, encoding="utf-8", errors="surrogateescape") as file:
+            first = file.readline()
+    except OSError:
+        return directory
+    return os.path.join(folder, first.removeprefix("gitdir:").strip())
+
+
+def _common_directory(directory: str) -> str:
+    try:
+        with open(
+            os.path.join(directory, "commondir"), encoding="utf-8", errors="surrogateescape"
+        ) as file:
+            return os.path.normpath(os.path.join(directory, file.readline().strip()))
+    except OSError:
+        return directory
+
+
+def _start(folder: str, arguments: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    import subprocess
+
+    # Inside a git hook these variables point git at another repository than the folder's own.
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
+    }
+    inherited["GIT_OPTIONAL_LOCKS"] = "0"
+    try:
+        return subprocess.Popen(
+            ["git", "-C", folder, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=inherited,
+        )
+    except OSError:
+        return None

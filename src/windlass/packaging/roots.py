@@ -1,0 +1,115 @@
+"""Where a project begins: the folder that is snapshotted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+RootKind = Literal["git", "pyproject", "folder", "loaded"]
+
+
+class Root(msgspec.Struct, frozen=True):
+    """The folder a snapshot is of, and how it was found.
+
+    Of kind `loaded` is a folder that is too much to take whole, such as a home directory:
+    its snapshot holds only the script and the modules loaded from below it.
+    """
+
+    path: Path
+    kind: RootKind
+    script: Path | None = None
+
+
+def find_root(start: Path | None = None, script: Path | None = None) -> Root:
+    """The project that a script, or a session without one, belongs to.
+
+    That is the nearest folder above with `.git`, else with `pyproject.toml`, else the script's
+    own folder; without a script (REPL, notebook) it is searched from `start`, by default the
+    working directory. A home directory, `/` and the temporary directory are never a project.
+
+    >>> find_root(Path("/")).kind
+    'loaded'
+    """
+    if script is not None and (is_installed(str(script)) or not os.path.exists(script)):
+        script = None  # a console script such as pytest: the project is where it was started
+    if script is not None:
+        script = Path(os.path.realpath(script))
+        begin = str(script.parent)
+    else:
+        begin = os.path.realpath(start or os.getcwd())
+    too_much = _folders_too_large()
+    ancestors = [folder for folder in _ancestors(begin) if folder not in too_much]
+    for folder in ancestors:
+        if os.path.exists(os.path.join(folder, ".git")):
+            return Root(Path(folder), "git", script)
+    for folder in ancestors:
+        if os.path.isfile(os.path.join(folder, "pyproject.toml")):
+            return Root(Path(folder), "pyproject", script)
+    return Root(Path(begin), "loaded" if begin in too_much else "folder", script)
+
+
+def loaded_files(root: Root) -> list[str]:
+    """The files a `loaded` root consists of: the script and what was imported from below it.
+
+    The paths are relative to the root, sorted.
+    """
+    prefix = os.path.join(str(root.path), "")
+    files = {str(root.script)} if root.script is not None else set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.endswith((".py", ".so", ".pyd")):
+            files.add(os.path.realpath(file))
+    return sorted(
+        file.removeprefix(prefix)
+        for file in files
+        if file.startswith(prefix) and not is_installed(file) and os.path.isfile(file)
+    )
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to the interpreter or its packages rather than to a project.
+
+    >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
+    (True, False)
+    """
+    return _is_below_any(os.path.abspath(file)) or _is_below_any(os.path.realpath(file))
+
+
+def _is_below_any(path: str) -> bool:
+    if "/site-packages/" in path or "/dist-packages/" in path:
+        return True
+    return any(path.startswith(folder) for folder in _interpreter_folders())
+
+
+def _interpreter_folders() -> list[str]:
+    # Not sys.prefix itself: a virtual environment's folder may hold the project, too.
+    library = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    folders = [os.path.dirname(os.__file__) + os.sep]
+    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
+        folders += [
+            os.path.join(prefix, "bin", ""),
+            os.path.join(prefix, "lib", library, ""),
+            os.path.join(prefix, "lib64", library, ""),
+        ]
+    return folders
+
+
+def _ancestors(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
+
+
+def _folders_too_large() -> set[str]:
+    import tempfile
+
+    folders = ["/", os.path.expanduser("~"), tempfile.gettempdir(), "/tmp", "/var/tmp", "/home"]  # noqa: S108 - compared with, never written to
+    return {os.path.realpath(folder) for folder in folders}

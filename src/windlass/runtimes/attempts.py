@@ -1,0 +1,175 @@
+"""One attempt of a local replica, known by its files alone: seen, stopped, buried."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.runtimes import layout
+from windlass.runtimes.strays import kill_strays, send_signal
+from windlass.worker.files import is_locked, read_json, take_lock, write_json
+from windlass.worker.process import replica_marker
+
+_YOUNG = 10.0  # seconds that a supervisor has to take its lock
+_NODE = socket.gethostname()
+_ADDRESS = "127.0.0.1"
+
+
+class Attempt:
+    """The files of one attempt. Whether its lock is held is the one test of whether it lives."""
+
+    def __init__(self, uid: str, replica: ReplicaId, path: Path) -> None:
+        self.uid = uid
+        self.replica = replica
+        self.path = path
+
+    @property
+    def marker(self) -> str:
+        """What stands in the environment of each of its processes."""
+        return replica_marker(
+            {
+                "uid": self.uid,
+                "role": self.replica.role,
+                "index": self.replica.index,
+                "attempt": self.replica.attempt,
+            }
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        return (self.path / layout.EXIT).exists()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a supervisor has it."""
+        return is_locked(self._file(layout.LOCK))
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether a supervisor ever had it; before that, no process was started."""
+        return (self.path / layout.STATE).exists()
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """One of its JSON files; none if it is not there."""
+        return read_json(self._file(name))
+
+    def is_of(self, uid: str) -> bool:
+        """Whether it belongs to that job, and not to one of a home whose database is gone."""
+        launch = self.read(layout.LAUNCH)
+        return launch is None or launch["key"]["uid"] == uid
+
+    def supervisor(self) -> tuple[int, str] | None:
+        """Pid and identity of its supervisor, as that wrote them."""
+        return self._process("supervisor")
+
+    def observe(self, *, is_starting: bool) -> Replica:
+        """How it stands; an attempt whose supervisor died is buried on the way."""
+        ended = self._ended()
+        if ended is not None:
+            return ended
+        if self.is_alive:
+            return self._living()
+        # The lock is let go after the exit record is written: it may be there by now.
+        ended = self._ended()
+        if ended is not None:
+            return ended
+        if is_starting or (not self.was_begun and self._is_young()):
+            return self._replica(phase=Phase.PENDING, message="starting")
+        if self.was_begun:
+            self.bury("Lost", "its supervisor died; what it had started was killed")
+        else:
+            self.bury("Lost", "its supervisor did not start")
+        return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
+
+    def stop(self, grace: float, reason: str) -> None:
+        """Have it end; before it began, see to it that it never does."""
+        if self.has_ended or not self.path.exists():
+            return
+        write_json(
+            self._file(layout.STOP), {"grace": grace, "reason": reason}
+        )  # before the look at the lock: a supervisor that takes it now will see this
+        if self.is_alive:
+            owner = self.supervisor()
+            if owner is not None:
+                send_signal(*owner, signal.SIGTERM)
+        elif not self.has_ended:
+            self.bury("Stopped", "stopped before it was started" if not self.was_begun else "")
+
+    def bury(self, reason: str, message: str) -> bool:
+        """Kill what is left of an attempt without a supervisor, and write its exit record.
+
+        Whether it was so: with a supervisor there is nothing to bury.
+        """
+        lock = take_lock(self._file(layout.LOCK))
+        if lock is None:
+            return False
+        try:
+            if self.has_ended:
+                return True
+            state = self.read(layout.STATE) or {}
+            kill_strays(self.marker, self._process("process"))
+            record = {
+                "exit_code": None,
+                "signal": "",
+                "reason": reason,
+                "message": message,
+                "started": state.get("started"),
+                "ended": self._last_beat(),
+            }
+            write_json(self._file(layout.EXIT), record, durable=True)
+        finally:
+            os.close(lock)
+        return True
+
+    def _living(self) -> Replica:
+        state = self.read(layout.STATE) or {"stage": "starting", "message": ""}
+        is_running = state["stage"] in ("running", "stopping")
+        return self._replica(
+            phase=Phase.RUNNING if is_running else Phase.PENDING,
+            message=state["message"] or ("" if is_running else state["stage"]),
+            started=state.get("started"),
+            deleting=(self.path / layout.STOP).exists(),
+        )
+
+    def _ended(self) -> Replica | None:
+        record = self.read(layout.EXIT)
+        if record is None:
+            return None
+        code = record.get("exit_code")
+        return self._replica(
+            phase=Phase.SUCCEEDED if code == 0 else Phase.FAILED,
+            exit_code=code,
+            reason=record.get("reason") or "",
+            message=record.get("message") or "",
+            started=record.get("started"),
+            ended=record.get("ended"),
+        )
+
+    def _replica(self, **fields: Any) -> Replica:
+        return Replica(id=self.replica, node=_NODE, address=_ADDRESS, **fields)
+
+    def _process(self, which: str) -> tuple[int, str] | None:
+        found = (self.read(layout.STATE) or {}).get(which)
+        return (found["pid"], found["identity"]) if found else None
+
+    def _is_young(self) -> bool:
+        try:
+            written = (self.path / layout.LAUNCH).stat().st_mtime
+        except FileNotFoundError:
+            return True
+        # Either way: the clock may have been set back since.
+        return abs(time.time() - written) < _YOUNG
+
+    def _last_beat(self) -> float:
+        try:
+            return (self.path / layout.STATE).stat().st_mtime
+        except FileNotFoundError:
+            return time.time()
+
+    def _file(self, name: str) -> str:
+        return str(self.path / name)

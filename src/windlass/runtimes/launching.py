@@ -1,0 +1,95 @@
+"""What a supervisor is told: the launch file of an attempt."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from windlass.model.job import FunctionCall, Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes import layout
+
+
+def launch_of(
+    home: Path, job: Job, replica: ReplicaId, devices: tuple[int, ...], *, has_devices: bool
+) -> dict[str, Any]:
+    """Everything that is written to `launch.json`, as the architecture page has it."""
+    spec = job.spec
+    role = spec.role(replica.role)
+    private = layout.private_path(home, job.uid)
+    return {
+        "key": {
+            "uid": job.uid,
+            "trial_id": job.trial_id,
+            "role": replica.role,
+            "index": replica.index,
+            "attempt": replica.attempt,
+        },
+        "executable": _executable(home, role.executable),
+        "python": python_of(job),
+        "work": str(layout.replica_dir(home, job.trial_id, replica) / "work"),
+        "workdir": spec.code.workdir or ".",
+        "import_paths": list(spec.code.import_paths),
+        "extra_paths": list(spec.python.extra_paths),
+        "root": spec.code.root,
+        "tree": str(layout.blob_path(home, spec.code.tree)) if spec.code.tree else None,
+        "blobs": str(home / "blobs"),
+        "env": {**_device_env(devices, has_devices), **role.env, **_carried()},
+        "private": str(private) if private.exists() else None,
+        "secret_names": list(spec.secret_names),
+        "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],
+        "environment": _environment(home, job),
+        "server_file": str(layout.server_file(home)),
+    }
+
+
+def python_of(job: Job) -> str:
+    """The interpreter a job's own packages are put on top of."""
+    return job.spec.python.executable or sys.executable
+
+
+def _executable(home: Path, executable: object) -> dict[str, Any]:
+    if isinstance(executable, FunctionCall):
+        return {
+            "type": "function",
+            "payload": str(layout.blob_path(home, executable.payload)),
+            "qualname": executable.qualname,
+        }
+    return {"type": "process", "argv": list(executable.argv)}  # type: ignore[attr-defined]
+
+
+def _environment(home: Path, job: Job) -> dict[str, str] | None:
+    lock = job.spec.python.lock
+    if lock is None:
+        return None
+    import uv
+
+    # Compiled packages fit one interpreter: the same lock makes another one for another.
+    digest = hashlib.sha256(f"{lock}\0{python_of(job)}".encode()).hexdigest()[:32]
+    return {
+        "lock": str(layout.blob_path(home, lock)),
+        "target": str(layout.environment_dir(home, digest)),
+        "uv": os.fsdecode(uv.find_uv_bin()),
+    }
+
+
+def _device_env(devices: tuple[int, ...], has_devices: bool) -> dict[str, str]:
+    """Which accelerators a replica sees: its own, and none where it asked for none."""
+    if not devices and not has_devices:
+        return {}
+    visible = ",".join(map(str, devices))
+    return {"CUDA_VISIBLE_DEVICES": visible, "NVIDIA_VISIBLE_DEVICES": visible or "void"}
+
+
+@functools.cache
+def _carried() -> dict[str, str]:
+    """Where an interpreter without cloudpickle may take it from."""
+    found = importlib.util.find_spec("cloudpickle")
+    if found is None or found.origin is None:
+        return {}
+    return {"WINDLASS_CLOUDPICKLE": os.path.dirname(os.path.dirname(found.origin))}

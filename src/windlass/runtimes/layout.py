@@ -1,0 +1,87 @@
+"""Where the files of an attempt are, for every room that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from windlass.model.status import ReplicaId
+
+LAUNCH = "launch.json"
+LOCK = "lock"
+STATE = "state.json"
+STOP = "stop.json"
+EXIT = "exit.json"
+LOG = "log"
+RESULT = "result.pkl"
+RESULT_TEXT = "result.json"
+ERROR = "error.json"
+ERROR_PICKLE = "error.pkl"
+
+
+def trial_dir(home: Path, trial_id: int) -> Path:
+    """The directory of a trial.
+
+    >>> print(trial_dir(Path("/home/ada/.windlass"), 7))
+    /home/ada/.windlass/trials/7
+    """
+    return home / "trials" / str(trial_id)
+
+
+def replica_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
+    """The directory of a replica, with `work/` and a directory for each attempt.
+
+    >>> print(replica_dir(Path("/h"), 7, ReplicaId("main", 0, 1)))
+    /h/trials/7/main-0
+    """
+    return trial_dir(home, trial_id) / f"{replica.role}-{replica.index}"
+
+
+def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
+    """The directory of one attempt: `attempt_dir(...) / LOG` is its log.
+
+    >>> print(attempt_dir(Path("/h"), 7, ReplicaId("main", 0, 2)) / LOG)
+    /h/trials/7/main-0/2/log
+    """
+    return replica_dir(home, trial_id, replica) / str(replica.attempt)
+
+
+def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
+    """Every attempt of a trial that has a directory, by role, index and attempt."""
+    found = []
+    try:
+        folders = list(trial_dir(home, trial_id).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for folder in folders:
+        role, _, index = folder.name.rpartition("-")
+        if not role or not index.isdecimal():
+            continue
+        for attempt in folder.iterdir():
+            if attempt.name.isdecimal():
+                found.append((ReplicaId(role, int(index), int(attempt.name)), attempt))
+    yield from sorted(found)
+
+
+def blob_path(home: Path, digest: str) -> Path:
+    """The file of a blob.
+
+    >>> print(blob_path(Path("/h"), "ab" * 32))  # doctest: +ELLIPSIS
+    /h/blobs/ab/abab...
+    """
+    return home / "blobs" / digest[:2] / digest
+
+
+def private_path(home: Path, uid: str) -> Path:
+    """The file of what a trial may know and no record may."""
+    return home / "private" / uid
+
+
+def environment_dir(home: Path, digest: str) -> Path:
+    """The directory of an environment made for `packages=`."""
+    return home / "envs" / digest
+
+
+def server_file(home: Path) -> Path:
+    """The file that says where the server is."""
+    return home / "server.json"

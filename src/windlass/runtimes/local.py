@@ -1,0 +1,168 @@
+"""Replicas on this machine: each a supervisor in its own session, which outlives the server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import windlass.worker
+from windlass.model.job import Job, JobSpec
+from windlass.model.status import Replica, ReplicaId
+from windlass.runtimes import layout
+from windlass.runtimes.attempts import Attempt
+from windlass.runtimes.launching import launch_of
+from windlass.runtimes.nudges import NudgeListener
+from windlass.runtimes.validation import problems_of
+from windlass.worker.files import write_json
+from windlass.worker.identity import process_identity
+
+_SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor.py")
+
+
+class LocalRuntime:
+    """Runs replicas as processes of this machine, known by their files under `home`.
+
+    It keeps nothing in memory that matters: another one, made after this one was killed,
+    finds the same replicas once `adopt` has been called.
+    """
+
+    def __init__(self, home: Path, *, has_devices: bool = False) -> None:
+        self._home = home.absolute()
+        self._has_devices = has_devices
+        self._listener = NudgeListener(self._home)
+        self._lock = threading.Lock()
+        self._trials: dict[str, int] = {}  # trial ids by the uid of their job
+        self._supervisors: dict[Path, subprocess.Popen[bytes]] = {}  # those we started
+
+    @property
+    def nudge_path(self) -> str:
+        """The socket for nudges, to be named in `server.json`."""
+        return self._listener.path
+
+    def validate(self, spec: JobSpec) -> list[str]:
+        """What a spec asks for that this machine cannot honour; empty if nothing."""
+        return problems_of(spec)
+
+    def watch(self, callback: Callable[[str], None]) -> None:
+        """Have the uid of each job told, in a thread of ours, whose replicas may have changed."""
+        self._listener.on_change(callback)
+
+    def watch_logs(self, callback: Callable[[int], None]) -> None:
+        """Have the id of each trial told, in a thread of ours, whose log may have grown."""
+        self._listener.on_log(callback)
+
+    def create(self, job: Job, replica: ReplicaId, devices: tuple[int, ...]) -> None:
+        """Start a replica, unless it was started before."""
+        self._trials[job.uid] = job.trial_id
+        attempt = self._attempt(job, replica)
+        if not attempt.is_of(job.uid):
+            self._set_aside(job.trial_id)
+        if attempt.has_ended or self._is_starting(attempt.path) or attempt.is_alive:
+            return
+        if attempt.was_begun:
+            return  # its supervisor died: `list` will tell
+        attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        launch = launch_of(self._home, job, replica, devices, has_devices=self._has_devices)
+        write_json(str(attempt.path / layout.LAUNCH), launch)
+        self._spawn(attempt)
+
+    def delete(self, job_uid: str, replica: ReplicaId, grace: float) -> None:
+        """Have a replica end, with so many seconds to do it in; nothing if it has."""
+        trial_id = self._trial_id(job_uid)
+        if trial_id is not None:
+            path = layout.attempt_dir(self._home, trial_id, replica)
+            Attempt(job_uid, replica, path).stop(grace, "")
+
+    def list(self, job: Job) -> Sequence[Replica]:
+        """How each attempt of a job stands."""
+        self._trials[job.uid] = job.trial_id
+        return [
+            attempt.observe(is_starting=self._is_starting(attempt.path))
+            for attempt in self._attempts(job)
+        ]
+
+    def adopt(self, jobs: Iterable[Job]) -> None:
+        """Take over what another runtime of this home left: to be called once, at the start.
+
+        An attempt that was asked for but never begun is begun now.
+        """
+        for job in jobs:
+            self._trials[job.uid] = job.trial_id
+            for attempt in self._attempts(job):
+                if attempt.has_ended:
+                    continue
+                owner = attempt.supervisor()
+                if owner is not None:
+                    self._listener.await_end(*owner, job.uid)
+                elif attempt.read(layout.LAUNCH) is not None:
+                    self._spawn(attempt)
+
+    def close(self) -> None:
+        """Stop listening. What runs goes on running."""
+        self._listener.close()
+        with self._lock:
+            for supervisor in self._supervisors.values():
+                # They outlive us on purpose: nothing to warn about.
+                supervisor.returncode = supervisor.poll() or 0
+            self._supervisors.clear()
+
+    def _spawn(self, attempt: Attempt) -> None:
+        with open(attempt.path / "supervisor.err", "ab") as errors:
+            os.chmod(errors.fileno(), 0o600)
+            supervisor = subprocess.Popen(
+                [sys.executable, "-I", "-S", _SUPERVISOR, str(attempt.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                cwd="/",
+                start_new_session=True,
+            )
+        with self._lock:
+            self._reap()
+            self._supervisors[attempt.path] = supervisor
+        identity = process_identity(supervisor.pid)
+        self._listener.await_end(supervisor.pid, identity, attempt.uid)
+
+    def _is_starting(self, path: Path) -> bool:
+        """Whether a supervisor that we started for it is there, with its lock or without."""
+        with self._lock:
+            supervisor = self._supervisors.get(path)
+            return supervisor is not None and supervisor.poll() is None
+
+    def _reap(self) -> None:
+        for path, supervisor in list(self._supervisors.items()):
+            if supervisor.poll() is not None:
+                del self._supervisors[path]
+
+    def _attempt(self, job: Job, replica: ReplicaId) -> Attempt:
+        return Attempt(job.uid, replica, layout.attempt_dir(self._home, job.trial_id, replica))
+
+    def _attempts(self, job: Job) -> Iterable[Attempt]:
+        for replica, path in layout.attempts(self._home, job.trial_id):
+            attempt = Attempt(job.uid, replica, path)
+            if attempt.is_of(job.uid):
+                yield attempt
+
+    def _trial_id(self, uid: str) -> int | None:
+        """The trial of a job; looked for in the files if this runtime never heard of it."""
+        if uid not in self._trials:
+            for launch in self._home.glob("trials/*/*/*/launch.json"):
+                trial_id = launch.parts[-4]
+                if trial_id.isdecimal() and Attempt(uid, ReplicaId("", 0, 0), launch.parent).is_of(
+                    uid
+                ):
+                    self._trials[uid] = int(trial_id)
+                    break
+        return self._trials.get(uid)
+
+    def _set_aside(self, trial_id: int) -> None:
+        """Move the files of another trial of that number out of the way: its database is gone."""
+        folder = layout.trial_dir(self._home, trial_id)
+        number = 1
+        while folder.with_name(f"{trial_id}.old-{number}").exists():
+            number += 1
+        folder.rename(folder.with_name(f"{trial_id}.old-{number}"))

@@ -1,0 +1,166 @@
+"""What this machine has to give: its CPUs, memory and accelerators, as far as we may use them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import psutil
+
+from windlass.model.accelerators import kind_of_device
+from windlass.model.quantities import parse_size
+from windlass.model.resources import Capacity, Device
+
+_CGROUP = "/sys/fs/cgroup"
+_UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number near 2**63
+
+
+def read_capacity(environ: Mapping[str, str] = os.environ) -> Capacity:
+    """What there is here, control groups respected.
+
+    `WINDLASS_CPUS`, `WINDLASS_MEMORY` and `WINDLASS_DEVICES` say otherwise:
+
+    >>> read_capacity(
+    ...     {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100"}
+    ... )
+    Capacity(cpus=2.5, memory=4000000000, devices=(Device(index=0, kind='a100', title='a100', memory=0),))
+    """
+    cpus = environ.get("WINDLASS_CPUS")
+    memory = environ.get("WINDLASS_MEMORY")
+    devices = environ.get("WINDLASS_DEVICES")
+    return Capacity(
+        cpus=float(cpus) if cpus else _cpus(),
+        memory=parse_size(memory) if memory else _memory(),
+        devices=_named_devices(devices) if devices is not None else _devices(),
+    )
+
+
+def _named_devices(text: str) -> tuple[Device, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return tuple(Device(index=i, kind=name, title=name) for i, name in enumerate(names))
+
+
+def _cpus() -> float:
+    if hasattr(os, "sched_getaffinity"):
+        count = float(len(os.sched_getaffinity(0)))
+    else:
+        count = float(os.cpu_count() or 1)
+    return min([count, *_cpu_quotas()])
+
+
+def _cpu_quotas() -> list[float]:
+    quotas = []
+    for folder in _cgroup_folders("cpu"):
+        quota, _, period = _read(f"{folder}/cpu.max").partition(" ")
+        if not quota:
+            quota = _read(f"{folder}/cpu.cfs_quota_us")
+            period = _read(f"{folder}/cpu.cfs_period_us")
+        if quota.isdecimal() and period.isdecimal() and int(quota) > 0 and int(period) > 0:
+            quotas.append(int(quota) / int(period))
+    return quotas
+
+
+def _memory() -> int:
+    limits = [int(psutil.virtual_memory().total)]
+    for folder in _cgroup_folders("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            limit = _read(f"{folder}/{name}")
+            if limit.isdecimal() and 0 < int(limit) < _UNLIMITED:
+                limits.append(int(limit))
+    return min(limits)
+
+
+def _cgroup_folders(controller: str) -> list[str]:
+    """The control groups we are in, innermost first, up to the root: each may set a limit."""
+    folders = []
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            base = _CGROUP
+        elif controller in controllers.split(","):
+            base = f"{_CGROUP}/{controller}"
+        else:
+            continue
+        while True:
+            folders.append(base + path.rstrip("/"))
+            if path in ("", "/"):
+                break
+            path = os.path.dirname(path)
+    return folders
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _devices() -> tuple[Device, ...]:
+    if sys.platform == "darwin":
+        return ()
+    found = _devices_by_library()
+    return _devices_by_tool() if found is None else found
+
+
+def _devices_by_library() -> tuple[Device, ...] | None:
+    """The NVIDIA devices, if its Python library is installed; none if that cannot say."""
+    try:
+        nvml = importlib.import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return ()
+    try:
+        devices = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            title = nvml.nvmlDeviceGetName(handle)
+            title = title.decode() if isinstance(title, bytes) else str(title)
+            memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+            devices.append(_device(index, title, memory))
+        return tuple(devices)
+    except nvml.NVMLError:
+        return None
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _devices_by_tool() -> tuple[Device, ...]:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ()
+    query = ["--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(
+            [tool, *query], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return parse_devices(answer.stdout)
+
+
+def parse_devices(text: str) -> tuple[Device, ...]:
+    """The devices as `nvidia-smi` lists them: index, name, MiB.
+
+    >>> [(d.index, d.kind, d.memory) for d in parse_devices("0, NVIDIA A100-SXM4-40GB, 40960")]
+    [(0, 'a100', 42949672960)]
+    """
+    devices = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 3 and fields[0].isdecimal():
+            memory = int(fields[2]) * 1024**2 if fields[2].isdecimal() else 0
+            devices.append(_device(int(fields[0]), fields[1], memory))
+    return tuple(devices)
+
+
+def _device(index: int, title: str, memory: int) -> Device:
+    return Device(index=index, kind=kind_of_device(title), title=title, memory=memory)

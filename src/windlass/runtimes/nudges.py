@@ -1,0 +1,164 @@
+"""The ear of the local runtime: nudges of supervisors, and the ends of their processes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import selectors
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from windlass.worker.identity import is_alive
+from windlass.worker.nudge import LOG
+
+_log = logging.getLogger(__name__)
+_PATH_LIMIT = 100  # bytes; a socket's path has 104 on macOS
+_CHECK_AGAIN = 0.5  # where the system does not tell of the end of a process
+
+Callback = Callable[[str], None]
+
+
+class NudgeListener:
+    """A thread that hears of everything that happens to attempts, and passes it on.
+
+    `on_change` gets the uid of a job, `on_log` the id of a trial, both in that thread.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.path = _socket_path(home)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        Path(self.path).unlink(missing_ok=True)
+        self._socket.bind(self.path)
+        os.chmod(self.path, 0o600)
+        self._socket.setblocking(False)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._on_change: list[Callback] = []
+        self._on_log: list[Callable[[int], None]] = []
+        self._lock = threading.Lock()
+        self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
+        self._polled: list[tuple[int, str, str]] = []  # those no descriptor tells about
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="windlass-nudges", daemon=True)
+        self._thread.start()
+
+    def on_change(self, callback: Callback) -> None:
+        """Have the uid of each job told whose replicas may have changed."""
+        self._on_change.append(callback)
+
+    def on_log(self, callback: Callable[[int], None]) -> None:
+        """Have the id of each trial told whose log may have grown."""
+        self._on_log.append(callback)
+
+    def await_end(self, pid: int, identity: str, uid: str) -> None:
+        """Tell of a change of that job when that process has ended."""
+        with self._lock:
+            self._awaited.append((pid, identity, uid))
+        self._wake()
+
+    def close(self) -> None:
+        """End the thread; nudges go nowhere from now on."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._selector.close()
+        self._socket.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        Path(self.path).unlink(missing_ok=True)
+
+    def _wake(self) -> None:
+        os.write(self._wake_write, b"x")
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            events = self._selector.select(_CHECK_AGAIN if self._polled else None)
+            changed: set[str] = set()
+            grown: set[int] = set()
+            for key, _ in events:
+                if key.fileobj is self._socket:
+                    self._hear(changed, grown)
+                elif key.fd == self._wake_read:
+                    os.read(self._wake_read, 4096)
+                else:
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+                    changed.add(key.data)
+            self._take_awaited(changed)
+            self._check_polled(changed)
+            for trial_id in grown:
+                _tell(self._on_log, trial_id)
+            for uid in changed:
+                _tell(self._on_change, uid)
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                os.close(key.fd)
+
+    def _hear(self, changed: set[str], grown: set[int]) -> None:
+        """Take all that came: a thousand nudges about one trial are one."""
+        while True:
+            try:
+                message = self._socket.recv(4096)
+            except BlockingIOError:
+                return
+            try:
+                nudge = json.loads(message)
+                uid, trial_id = str(nudge["uid"]), int(nudge["trial_id"])
+            except (ValueError, TypeError, KeyError):
+                continue  # anyone who may write here may write anything
+            grown.add(trial_id)
+            if nudge.get("about") != LOG:
+                changed.add(uid)
+
+    def _take_awaited(self, changed: set[str]) -> None:
+        with self._lock:
+            new, self._awaited = self._awaited, []
+        for pid, identity, uid in new:
+            try:
+                fd = os.pidfd_open(pid)
+            except ProcessLookupError:
+                changed.add(uid)
+                continue
+            except (OSError, AttributeError):
+                self._polled.append((pid, identity, uid))
+                continue
+            if is_alive(pid, identity):
+                self._selector.register(fd, selectors.EVENT_READ, uid)
+            else:
+                os.close(fd)
+                changed.add(uid)
+
+    def _check_polled(self, changed: set[str]) -> None:
+        left = []
+        for pid, identity, uid in self._polled:
+            if is_alive(pid, identity):
+                left.append((pid, identity, uid))
+            else:
+                changed.add(uid)
+        self._polled = left
+
+
+def _tell(callbacks: list[Callable[..., None]], subject: object) -> None:
+    for callback in list(callbacks):
+        try:
+            callback(subject)
+        except Exception:
+            _log.exception("A listener failed on %r.", subject)
+
+
+def _socket_path(home: Path) -> str:
+    path = home / "run" / "nudge.sock"
+    if len(os.fsencode(path)) <= _PATH_LIMIT:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return str(path)
+    return os.path.join(tempfile.mkdtemp(prefix="windlass-"), "nudge.sock")

@@ -1,0 +1,55 @@
+"""What every place where replicas live can do: report what it sees, and do as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from windlass.model.job import Job, JobSpec
+from windlass.model.status import Replica, ReplicaId
+
+
+class Runtime(Protocol):
+    """A place where replicas live. It decides nothing.
+
+    All methods may be called from any thread, and never for one job from two at a time.
+    """
+
+    def validate(self, spec: JobSpec) -> list[str]:
+        """What a user asked for that cannot be had here, one sentence a problem."""
+        ...
+
+    def create(self, job: Job, replica: ReplicaId, devices: tuple[int, ...]) -> None:
+        """Start an attempt of a replica with these accelerators; nothing if it was started.
+
+        Once this returns, `list` reports it. Raises if it could not be asked for, for example
+        because what is left of an older attempt holds its name; it is then asked for again.
+        """
+        ...
+
+    def delete(self, job_uid: str, replica: ReplicaId, grace: float) -> None:
+        """Have an attempt end, by force after so many seconds; nothing if there is none.
+
+        Does not wait for the end. An ended attempt is forgotten, or kept on record: either is
+        fine, the newest attempt is what counts.
+        """
+        ...
+
+    def list(self, job: Job) -> Sequence[Replica]:
+        """The attempts of a job as they are now.
+
+        An attempt told to end is `deleting` until it has. Where ended attempts are kept on
+        record they are not `deleting`: that would say their place is still taken.
+        """
+        ...
+
+    def watch(self, callback: Callable[[str], None]) -> None:
+        """Have `callback` called with a job's uid whenever something of its replicas changed.
+
+        From any thread, and rather once too often than once too few. It returns at once.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what this object holds. Replicas live on."""
+        ...

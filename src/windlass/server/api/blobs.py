@@ -1,0 +1,128 @@
+"""Blobs and snapshots: what is missing is asked for, then taken in one request."""
+
+from __future__ import annotations
+
+import asyncio
+
+from litestar import Request, Response, Router, get, post
+
+from windlass.model.errors import InvalidArgument, NotFound
+from windlass.model.wire import SnapshotAnswer
+from windlass.packaging.manifest import parse_manifest
+from windlass.server.api.access import services_of
+from windlass.server.blobs import BlobStore, IncomingBlob
+
+_HEADER = 40
+_LARGEST_BLOB = 8 << 30
+_LARGEST_MANIFEST = 64 << 20
+
+
+@post("/snapshots", status_code=200, request_max_body_size=_LARGEST_MANIFEST)
+async def check_snapshot(request: Request) -> SnapshotAnswer:
+    """What is missing of a tree; a tree of which nothing is missing is known from now on."""
+    blobs = services_of(request).blobs
+    manifest = await request.body()
+    return await asyncio.to_thread(_check, blobs, manifest)
+
+
+def _check(blobs: BlobStore, manifest: bytes) -> SnapshotAnswer:
+    import hashlib
+
+    missing = missing_of(blobs, manifest)
+    tree = hashlib.sha256(manifest).hexdigest()
+    if not missing:
+        blobs.put(manifest, digest=tree)
+    return SnapshotAnswer(tree=tree, missing=tuple(missing))
+
+
+def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
+    """The blobs that a manifest names and that are not here."""
+    try:
+        entries = parse_manifest(manifest)
+    except ValueError as error:
+        raise InvalidArgument(f"That is no snapshot: {error}.") from error
+    return blobs.missing(entry.digest for entry in entries if entry.mode != "l")
+
+
+@post("/blobs", status_code=200, request_max_body_size=None)
+async def upload_blobs(request: Request) -> dict[str, int]:
+    """A pack of blobs: digest (32 bytes), length (8 bytes), bytes; repeated."""
+    intake = _Intake(services_of(request).blobs)
+    try:
+        async for chunk in request.stream():
+            intake.feed(chunk)
+    finally:
+        intake.close()
+    if intake.is_torn:
+        raise InvalidArgument("The pack ends in the middle of a blob.")
+    return {"stored": intake.stored}
+
+
+class _Intake:
+    """Takes a pack apart as it arrives."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._header = bytearray()
+        self._blob: IncomingBlob | None = None
+        self._left = 0
+        self._digest = ""
+        self.stored = 0
+
+    @property
+    def is_torn(self) -> bool:
+        return self._blob is not None or bool(self._header)
+
+    def feed(self, chunk: bytes) -> None:
+        view = memoryview(chunk)
+        while view or (self._blob is not None and not self._left):
+            if self._blob is None:
+                need = _HEADER - len(self._header)
+                self._header += view[:need]
+                view = view[need:]
+                if len(self._header) == _HEADER:
+                    self._begin()
+            else:
+                piece = view[: self._left]
+                self._blob.write(piece)
+                self._left -= len(piece)
+                view = view[len(piece) :]
+            if self._blob is not None and not self._left:
+                self._finish(self._blob)
+
+    def close(self) -> None:
+        if self._blob is not None:
+            self._blob.__exit__()
+
+    def _begin(self) -> None:
+        self._digest = self._header[:32].hex()
+        self._left = int.from_bytes(self._header[32:], "big")
+        self._header.clear()
+        if self._left > _LARGEST_BLOB:
+            raise InvalidArgument("A blob in the pack is larger than 8 GB.")
+        self._blob = self._blobs.incoming()
+
+    def _finish(self, blob: IncomingBlob) -> None:
+        try:
+            blob.keep(self._digest)
+        except ValueError as error:
+            raise InvalidArgument(f"A blob in the pack is damaged: {error}.") from error
+        blob.__exit__()
+        self._blob = None
+        self.stored += 1
+
+
+@get("/blobs/{digest:str}", media_type="application/octet-stream")
+async def get_blob(request: Request, digest: str) -> Response[bytes]:
+    """The bytes of a blob."""
+    blobs = services_of(request).blobs
+    try:
+        data = await asyncio.to_thread(blobs.get, digest)
+    except (ValueError, FileNotFoundError) as error:
+        raise NotFound(f"There is no blob {digest[:80]}.") from error
+    return Response(data, media_type="application/octet-stream")
+
+
+router = Router(
+    "/", route_handlers=[check_snapshot, upload_blobs, get_blob], tags=["blobs"]
+)

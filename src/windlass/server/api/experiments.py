@@ -1,0 +1,41 @@
+"""Experiments: listed and looked up."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Request, Router, get
+from litestar.params import Parameter
+
+from windlass.model.records import ExperimentRecord
+from windlass.model.wire import ExperimentPage
+from windlass.server.api.access import services_of
+from windlass.server.paging import PAGE_LIMIT
+
+Text = Annotated[str, Parameter(max_length=1000)]
+
+
+@get("/")
+async def list_experiments(
+    request: Request,
+    project: Text | None = None,
+    name: Text | None = None,
+    sort: Text = "id",
+    cursor: Text | None = None,
+    limit: Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)] = 100,
+) -> ExperimentPage:
+    """Experiments that match, sorted, a page at a time."""
+    return await services_of(request).trials.experiment_page(
+        project=project, name=name, sort=sort, cursor=cursor, limit=limit
+    )
+
+
+@get("/{name:str}")
+async def get_experiment(request: Request, name: str) -> ExperimentRecord:
+    """One experiment, by name or id."""
+    return await services_of(request).trials.experiment(name)
+
+
+router = Router(
+    "/experiments", route_handlers=[list_experiments, get_experiment], tags=["experiments"]
+)

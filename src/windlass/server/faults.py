@@ -1,0 +1,100 @@
+"""Errors as the API tells them: `{code, message, hint}`, and the right status."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from windlass.model.errors import WindlassError
+from windlass.model.wire import Fault
+
+_log = logging.getLogger("windlass")
+_STATUS = {
+    "unauthorized": 401,
+    "not_found": 404,
+    "conflict": 409,
+    "missing_blobs": 409,
+    "no_space": 507,
+    "server": 500,
+}
+
+
+class MissingBlobs(WindlassError):
+    """The client has to send these blobs first."""
+
+    code = "missing_blobs"
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__(f"{len(missing)} blobs are missing.")
+        self.missing = tuple(missing)
+
+
+class NoSpace(WindlassError):
+    """The disk is full."""
+
+    code = "no_space"
+
+
+def answer(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The answer for any exception a route can raise."""
+    fault = to_fault(error)
+    status = error.status_code if isinstance(error, HTTPException) else None
+    return Response(
+        msgspec.json.encode(fault),
+        status_code=status or _STATUS.get(fault.code, 400),
+        media_type="application/json",
+    )
+
+
+def to_fault(error: Exception) -> Fault:
+    """What a client is told of an exception."""
+    if isinstance(error, MissingBlobs):
+        return Fault(code=error.code, message=error.message, missing=error.missing)
+    if isinstance(error, WindlassError):
+        return Fault(code=error.code, message=error.message, hint=error.hint)
+    if isinstance(error, ValidationException):
+        return Fault(code="invalid_argument", message=_validation_text(error))
+    if isinstance(error, HTTPException):
+        code = {404: "not_found", 405: "not_found", 409: "conflict"}.get(
+            error.status_code, "invalid_argument" if error.status_code < 500 else "server"
+        )
+        return Fault(code=code, message=error.detail or "The request makes no sense.")
+    if _is_no_space(error):
+        return Fault(
+            code="no_space",
+            message="The disk with the state directory is full.",
+            hint="Free some space, then try again; what ran is not lost.",
+        )
+    _log.error("a request failed", exc_info=error)
+    return Fault(
+        code="server",
+        message=f"The server met a fault of its own: {type(error).__name__}.",
+        hint="Its log says more: windlass server logs",
+    )
+
+
+def _is_no_space(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if isinstance(error, sa.exc.OperationalError) and "disk is full" in str(error.orig):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _validation_text(error: ValidationException) -> str:
+    extra = error.extra if isinstance(error.extra, list) else []
+    details = [
+        f"{each.get('key', '')}: {each.get('message', '')}".strip(": ")
+        for each in extra
+        if isinstance(each, dict)
+    ]
+    return "; ".join(details) or error.detail or "The request makes no sense."

@@ -1,0 +1,225 @@
+"""From nothing to a server that answers, and back: lock, token, stores, controller, socket."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import secrets
+import signal
+import socket
+import time
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from windlass.controller.admission import AdmissionQueue
+from windlass.controller.loop import Controller
+from windlass.home import Home
+from windlass.runtimes.local import LocalRuntime
+from windlass.runtimes.machine import read_capacity
+from windlass.server.app import create_app
+from windlass.server.blobs import BlobStore
+from windlass.server.database import Database
+from windlass.server.hub import QUEUE, Hub
+from windlass.server.logs import LogStore
+from windlass.server.private import PrivateFiles
+from windlass.server.recorder import Recorder
+from windlass.server.services import Services
+from windlass.server.trials import TrialStore
+from windlass.version import __version__
+from windlass.worker.files import write_json
+from windlass.worker.identity import process_identity
+
+_LOCK_PATIENCE = 30
+_LARGEST_LOG = 20 << 20
+_log = logging.getLogger("windlass")
+
+
+def serve_home(path: str, ready_fd: int) -> int:
+    """Serve a home until told to stop; `ready_fd` hears "ready", or why not."""
+    os.umask(0o077)
+    home = Home(Path(path)).make()
+    os.chmod(home.path, 0o700)
+    _open_log(home)
+    ready = _Ready(ready_fd)
+    try:
+        lock = _lock(home)
+        if lock is None:
+            ready.say("Another server holds this home and does not let go of it.")
+            return 1
+        asyncio.run(_serve(home, ready))
+    except Exception as error:
+        _log.exception("the server ends")
+        ready.say(f"{type(error).__name__}: {error}")
+        return 1
+    return 0
+
+
+class _Ready:
+    """The pipe to whoever started the server; it hears one thing."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
+        os.set_inheritable(fd, False)
+
+    def say(self, text: str) -> None:
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        try:
+            os.write(fd, text.encode())
+        except BrokenPipeError:
+            pass  # whoever started us is gone; others may come
+        os.close(fd)
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, with streams that end when it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._hub.close()
+        super().handle_exit(sig, frame)
+
+
+async def _serve(home: Home, ready: _Ready) -> None:
+    listener = _listen()
+    database = Database.sqlite(home.database)
+    hub = Hub(asyncio.get_running_loop())
+    services = _assemble(home, database, hub)
+    services.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    app = create_app(services, _token(home))
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=120,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    server = _Server(config, hub)
+    services.controller.start()
+    _announce(home, services)
+    _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
+    ready.say("ready")
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        home.server_file.unlink(missing_ok=True)
+        await asyncio.to_thread(services.controller.stop)
+        services.runtime.close()
+        database.close()
+        _log.info("stopped; running trials go on")
+
+
+def _listen() -> socket.socket:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    # Accepted connections inherit it. Without it, a kept connection answers in 40 ms steps.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def _assemble(home: Home, database: Database, hub: Hub) -> Services:
+    trials = TrialStore(database)
+    blobs = BlobStore(home.blobs)
+    private = PrivateFiles(home.private)
+    private.sweep(set(trials.unfinished()))
+    capacity = read_capacity()
+    runtime = LocalRuntime(home.path, has_devices=bool(capacity.devices))
+    runtime.watch_logs(hub.publish)
+    runtime.adopt(trials.unfinished_jobs())
+    admission = AdmissionQueue(capacity)
+    recorder = Recorder(home, trials, blobs, private, hub.publish)
+    controller = Controller(
+        recorder, runtime, admission=admission, on_queue_moved=lambda: hub.publish(QUEUE)
+    )
+    return Services(
+        home=home,
+        trials=trials,
+        blobs=blobs,
+        logs=LogStore(home.trials),
+        private=private,
+        hub=hub,
+        runtime=runtime,
+        admission=admission,
+        controller=controller,
+        capacity=capacity,
+        started=time.time(),
+    )
+
+
+def _announce(home: Home, services: Services) -> None:
+    pid = os.getpid()
+    write_json(
+        str(home.server_file),
+        {
+            "pid": pid,
+            "identity": process_identity(pid),
+            "url": services.url,
+            "version": __version__,
+            "started": services.started,
+            "nudge": services.runtime.nudge_path,
+        },
+    )
+
+
+def _lock(home: Home) -> int | None:
+    """Hold the home; an old server that is just leaving is waited for."""
+    fd = os.open(home.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(_LOCK_PATIENCE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except TimeoutError:
+        os.close(fd)
+        return None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return fd
+
+
+def _token(home: Home) -> str:
+    """The home's token, made once, readable by its owner only."""
+    try:
+        if token := home.token.read_text().strip():
+            return token
+    except FileNotFoundError:
+        pass
+    token = secrets.token_urlsafe(32)
+    temporary = home.token.with_name(".token")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, home.token)
+    return token
+
+
+def _open_log(home: Home) -> None:
+    try:
+        if home.server_log.stat().st_size > _LARGEST_LOG:
+            os.replace(home.server_log, home.server_log.with_suffix(".log.1"))
+    except FileNotFoundError:
+        pass
+    handler = logging.FileHandler(home.server_log)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler]
+    )
+    for chatty in ("uvicorn", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+

@@ -1,0 +1,140 @@
+"""The controller's view of the store: what it concludes is recorded, with what trials left."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from windlass.home import Home
+from windlass.model.job import Job
+from windlass.model.records import ErrorInfo, ResultInfo
+from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replica
+from windlass.runtimes.layout import attempt_dir
+from windlass.server.blobs import BlobStore
+from windlass.server.private import PrivateFiles
+from windlass.server.trials import Outcome, TrialStore
+
+_LONGEST_TEXT = 100_000
+
+
+class Recorder:
+    """Loads and saves jobs for the controller, and tells who waits that something changed."""
+
+    def __init__(
+        self,
+        home: Home,
+        trials: TrialStore,
+        blobs: BlobStore,
+        private: PrivateFiles,
+        publish: Callable[[int], None],
+    ) -> None:
+        self._home = home
+        self._trials = trials
+        self._blobs = blobs
+        self._private = private
+        self._publish = publish
+
+    def load(self, uid: str) -> tuple[Job, JobStatus] | None:
+        """A job and how it stands."""
+        return self._trials.load(uid)
+
+    def unfinished(self) -> Iterable[str]:
+        """All jobs that have not ended, oldest first."""
+        return self._trials.unfinished()
+
+    def save(
+        self,
+        uid: str,
+        old: JobStatus,
+        new: JobStatus,
+        events: Sequence[Event],
+        replicas: Sequence[Replica],
+    ) -> bool:
+        """Record a conclusion, and at the end of a job what it left behind."""
+        loaded = self._trials.load(uid)
+        if loaded is None:
+            return False
+        job, _ = loaded
+        ends = new.is_finished and not old.is_finished
+        outcome = self._collect(job, new, replicas) if ends else None
+        if not self._trials.save(uid, old, new, events, replicas, outcome):
+            return False
+        if ends:
+            self._private.erase(uid)
+        self._publish(job.trial_id)
+        return True
+
+    def _collect(self, job: Job, status: JobStatus, replicas: Sequence[Replica]) -> Outcome:
+        succeeded = status.holds(ConditionType.SUCCEEDED)
+        decisive = _decisive(job, replicas, Phase.SUCCEEDED if succeeded else Phase.FAILED)
+        if decisive is None:
+            return Outcome()
+        directory = attempt_dir(self._home.path, job.trial_id, decisive.id)
+        return Outcome(
+            exit_code=decisive.exit_code,
+            signal=_signal_of(decisive),
+            error=None if succeeded else self._error(directory),
+            result=self._result(directory) if succeeded else None,
+        )
+
+    def _result(self, directory: Path) -> ResultInfo | None:
+        try:
+            digest, size = self._blobs.take(directory / "result.pkl")
+        except FileNotFoundError:
+            return None
+        text = str(_json(directory / "result.json").get("text", ""))[:1000]
+        return ResultInfo(digest=digest, size=size, text=text)
+
+    def _error(self, directory: Path) -> ErrorInfo | None:
+        told = _json(directory / "error.json")
+        if not told:
+            return None
+        pickled: str | None = None
+        if told.get("pickled"):
+            try:
+                pickled, _ = self._blobs.take(directory / "error.pkl")
+            except FileNotFoundError:
+                pickled = None
+        return ErrorInfo(
+            type=str(told.get("type", ""))[:1000],
+            message=str(told.get("message", ""))[:_LONGEST_TEXT],
+            traceback=str(told.get("traceback", ""))[-_LONGEST_TEXT:],
+            pickle=pickled,
+        )
+
+
+def _decisive(job: Job, replicas: Sequence[Replica], phase: Phase) -> Replica | None:
+    """The attempt whose end was the job's: the newest of the first replica that ended so."""
+    newest: dict[tuple[str, int], Replica] = {}
+    for replica in replicas:
+        key = (replica.id.role, replica.id.index)
+        if key not in newest or newest[key].id.attempt < replica.id.attempt:
+            newest[key] = replica
+    order = {role.name: position for position, role in enumerate(job.spec.roles)}
+    ended = [replica for replica in newest.values() if replica.phase is phase]
+    ended.sort(key=lambda r: (order.get(r.id.role, len(order)), r.id.index))
+    return ended[0] if ended else None
+
+
+def _signal_of(replica: Replica) -> str:
+    code = replica.exit_code
+    if code is None or code <= 128 or replica.reason not in ("Signal", "Stopped"):
+        return ""
+    try:
+        return signal.Signals(code - 128).name
+    except ValueError:
+        return f"signal {code - 128}"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """What a trial's process wrote: anything at all, so nothing about it is taken for granted."""
+    try:
+        if path.stat().st_size > 4 * _LONGEST_TEXT:
+            return {}
+        told = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

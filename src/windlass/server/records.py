@@ -1,0 +1,32 @@
+"""Records with what only the running server knows: why one waits, where its files are."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.wire import TrialPage
+from windlass.server.services import Services
+
+
+async def describe(services: Services, trial_id: int) -> TrialRecord:
+    """A trial as it stands now."""
+    return enrich(services, await services.trials.record(trial_id))
+
+
+def enrich_page(services: Services, page: TrialPage) -> TrialPage:
+    """The same page, each trial with what only the running server knows."""
+    items = tuple(enrich(services, record) for record in page.items)
+    return msgspec.structs.replace(page, items=items)
+
+
+def enrich(services: Services, record: TrialRecord) -> TrialRecord:
+    """A trial with its directory and, while it goes on, what it waits for or does."""
+    directory = str(services.home.trials / str(record.id))
+    message = record.message
+    if record.state is TrialState.QUEUED:
+        waits = services.admission.explain(record.uid)
+        message = waits[0] if waits else ""
+    elif not record.state.is_final and record.attempts:
+        message = record.attempts[-1].message
+    return msgspec.structs.replace(record, directory=directory, message=message)

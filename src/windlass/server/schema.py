@@ -1,0 +1,82 @@
+"""The tables. Migrations make them; this says what they are now."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+experiments = sa.Table(
+    "experiments",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("project", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Index("experiments_by_name", "project", "name"),
+    sqlite_autoincrement=True,
+)
+
+trials = sa.Table(
+    "trials",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uid", sa.Text, nullable=False, unique=True),
+    sa.Column("experiment_id", sa.Integer, sa.ForeignKey("experiments.id"), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    # Nothing of it runs any more, and nothing is left to be done.
+    sa.Column("settled", sa.Boolean, nullable=False, default=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("started", sa.Float),
+    sa.Column("ended", sa.Float),
+    sa.Column("restarts", sa.Integer, nullable=False, default=0),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("signal", sa.Text, nullable=False, default=""),
+    sa.Column("reason", sa.Text, nullable=False, default=""),
+    sa.Column("message", sa.Text, nullable=False, default=""),
+    sa.Column("priority", sa.Integer, nullable=False, default=0),
+    sa.Column("user", sa.Text, nullable=False, default=""),
+    # The documents below are JSON that only we write and read.
+    sa.Column("params", sa.LargeBinary, nullable=False),
+    sa.Column("spec", sa.LargeBinary, nullable=False),
+    sa.Column("status", sa.LargeBinary, nullable=False),
+    sa.Column("provenance", sa.LargeBinary, nullable=False),
+    sa.Column("error", sa.LargeBinary),
+    sa.Column("result", sa.LargeBinary),
+    sa.Index("trials_by_state", "state", "id"),
+    sa.Index("trials_by_settled", "settled", "id"),
+    sa.Index("trials_by_experiment", "experiment_id", "id"),
+    sa.Index("trials_by_created", "created", "id"),
+    sqlite_autoincrement=True,
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("trial_id", sa.Integer, sa.ForeignKey("trials.id"), primary_key=True),
+    sa.Column("role", sa.Text, primary_key=True),
+    sa.Column("index", sa.Integer, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("phase", sa.Text, nullable=False),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("reason", sa.Text, nullable=False, default=""),
+    sa.Column("message", sa.Text, nullable=False, default=""),
+    sa.Column("started", sa.Float),
+    sa.Column("ended", sa.Float),
+    sa.Column("node", sa.Text, nullable=False, default=""),
+    sa.Column("address", sa.Text, nullable=False, default=""),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("trial_id", sa.Integer, sa.ForeignKey("trials.id"), nullable=False),
+    sa.Column("time", sa.Float, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Index("events_by_trial", "trial_id", "id"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,35 @@
+"""Everything the API works with, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from windlass.controller.admission import AdmissionQueue
+from windlass.controller.loop import Controller
+from windlass.home import Home
+from windlass.model.resources import Capacity
+from windlass.runtimes.local import LocalRuntime
+from windlass.server.blobs import BlobStore
+from windlass.server.hub import Hub
+from windlass.server.logs import LogStore
+from windlass.server.private import PrivateFiles
+from windlass.server.trials import TrialStore
+
+
+@dataclass
+class Services:
+    """The parts of a running server."""
+
+    home: Home
+    trials: TrialStore
+    blobs: BlobStore
+    logs: LogStore
+    private: PrivateFiles
+    hub: Hub
+    runtime: LocalRuntime
+    admission: AdmissionQueue
+    controller: Controller
+    capacity: Capacity
+    started: float
+    url: str = ""
+    streams: set[object] = field(default_factory=set)

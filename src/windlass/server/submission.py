@@ -1,0 +1,58 @@
+"""Taking a trial in: checked whole, its blobs there, then stored in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.engine.explanations import impossible
+from windlass.model.errors import InvalidArgument, ResourceError, Unsupported
+from windlass.model.job import FunctionCall
+from windlass.model.wire import CreateTrial
+from windlass.server.faults import MissingBlobs
+from windlass.server.services import Services
+
+
+async def submit(services: Services, request: CreateTrial) -> int:
+    """The id of the trial, new or, for a key that was seen before, the old one."""
+    _check(services, request)
+    await asyncio.to_thread(_take_blobs, services, request)
+    trial_id, is_new = await services.trials.create(request)
+    if is_new:
+        services.controller.wake(request.key)
+    return trial_id
+
+
+def _check(services: Services, request: CreateTrial) -> None:
+    spec = request.spec
+    if spec.backend != "local":
+        raise Unsupported(
+            f"This server has no backend {spec.backend!r}.", hint='It has: "local".'
+        )
+    problems = services.runtime.validate(spec)
+    names = [role.name for role in spec.roles]
+    if len(set(names)) < len(names):
+        problems.append("two roles have the same name")
+    unknown = set(request.private.secrets) ^ set(spec.secret_names)
+    if unknown:
+        problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
+    if problems:
+        raise InvalidArgument.of(problems)
+    never = impossible(spec, services.capacity)
+    if never:
+        first, _, rest = never.partition("\n")
+        raise ResourceError(first, hint=rest or "See what there is: windlass accelerators")
+
+
+def _take_blobs(services: Services, request: CreateTrial) -> None:
+    for digest, data in request.attachments.items():
+        try:
+            services.blobs.put(data, digest=digest)
+        except ValueError as error:
+            raise InvalidArgument(f"An attachment is damaged: {error}.") from error
+    spec = request.spec
+    needed = [r.executable.payload for r in spec.roles if isinstance(r.executable, FunctionCall)]
+    needed += [d for d in (spec.code.tree, spec.python.lock, request.provenance.packages) if d]
+    missing = services.blobs.missing(needed)
+    if missing:
+        raise MissingBlobs(missing)
+    services.private.keep(request.key, request.private)

@@ -1,0 +1,34 @@
+"""The process of a function: `python bootstrap.py <attempt directory>`.
+
+This file is compiled at every start and is the user's `__main__`, so it only finds the
+rest and leaves nothing behind: the `windlass` that user code imports is its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _load_room() -> Callable[[str], None]:
+    room = os.path.dirname(os.path.abspath(__file__))
+    # Python put it there as the folder of the script; its names are no business of user code.
+    if sys.path and os.path.abspath(sys.path[0]) == room:
+        del sys.path[0]
+    package = type(sys)("windlass")
+    package.__path__ = [os.path.dirname(room)]
+    sys.modules["windlass"] = package
+    from windlass.worker.call import run_call
+
+    for name in list(sys.modules):
+        if name.split(".")[0] == "windlass":
+            del sys.modules[name]
+    return run_call
+
+
+if __name__ == "__main__":
+    _load_room()(sys.argv[1])

@@ -1,0 +1,243 @@
+"""The call of a function in its own process: load it, call it, leave its value or its exception."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import pickle
+import reprlib
+import sys
+import time
+
+from windlass.worker.failure import Failure
+from windlass.worker.files import read_json, remove_if_there, write_json
+from windlass.worker.process import import_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, BinaryIO
+
+TEXT_LIMIT = 200
+_WAIT_FOR_SPACE = 120.0
+
+
+def run_call(attempt_dir: str) -> None:
+    """Do what the launch file says, and leave by the way Python programs leave."""
+    launch = read_json(os.path.join(attempt_dir, "launch.json"))
+    if launch is None:
+        sys.exit("windlass: the launch file is gone")
+    sys.argv = [launch["executable"]["qualname"]]
+    _set_import_paths(launch)
+    # Taken now: user code may change its environment.
+    secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
+    failure = Failure(attempt_dir, launch, secrets)
+    try:
+        function, args, kwargs = load_payload(launch["executable"]["payload"])
+        value = function(*args, **kwargs)
+    except SystemExit:
+        raise
+    except KeyboardInterrupt as error:
+        failure.show(error)
+        sys.exit(130)
+    except BaseException as error:  # noqa: BLE001  # whatever user code raises is its outcome
+        failure.show(error)
+        failure.record(error, dumps_exception)
+        sys.exit(1)
+    try:
+        store_result(attempt_dir, value)
+    except SerializationFault as fault:
+        failure.record_unpicklable(str(fault))
+        sys.exit(1)
+
+
+class SerializationFault(Exception):
+    """A result that cannot be pickled; the text says which part of it."""
+
+
+def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """The function, its positional and its named arguments."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    try:
+        payload = pickle.loads(raw)  # noqa: S301  # the author's own, in the author's own process
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "cloudpickle":
+            raise
+        _cloudpickle()
+        payload = pickle.loads(raw)  # noqa: S301  # as above
+    kind, *where = payload["function"]
+    function = where[0] if kind == "value" else _find_function(*where)
+    return function, payload["args"], payload["kwargs"]
+
+
+def store_result(attempt_dir: str, value: object) -> None:
+    """Leave a value in `result.pkl`, and a short look at it in `result.json`.
+
+    >>> import tempfile
+    >>> attempt_dir = tempfile.mkdtemp()
+    >>> store_result(attempt_dir, {"accuracy": 0.9})
+    >>> pickle.load(open(os.path.join(attempt_dir, "result.pkl"), "rb"))
+    {'accuracy': 0.9}
+    """
+    target = os.path.join(attempt_dir, "result.pkl")
+    temporary = target + ".tmp"
+
+    def attempt() -> None:
+        write_json(os.path.join(attempt_dir, "result.json"), {"text": short_repr(value)})
+        with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            _dump(value, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+
+    try:
+        _when_there_is_space(attempt)
+    except SerializationFault:
+        remove_if_there(temporary)
+        remove_if_there(os.path.join(attempt_dir, "result.json"))
+        raise
+
+
+def short_repr(value: object) -> str:
+    """What a value looks like, in a line of at most 200 characters.
+
+    >>> short_repr([1, 2])
+    '[1, 2]'
+    >>> len(short_repr(list(range(10**6))))
+    200
+    """
+    try:
+        text = _Glance().repr(value)
+    except Exception as error:  # noqa: BLE001  # a repr of user code may do anything
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    text = " ".join(text.split())
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
+
+
+def dumps_exception(error: BaseException) -> bytes:
+    """An exception pickled with the exceptions that caused it; whatever goes wrong is raised."""
+    cloudpickle = _cloudpickle()
+
+    class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
+        """Keeps `__cause__`, which pickles of exceptions leave out."""
+
+        def reducer_override(self, obj: object) -> object:
+            if isinstance(obj, BaseException) and obj.__cause__ is not None:
+                reduced = obj.__reduce_ex__(4)
+                if isinstance(reduced, tuple) and type(obj).__setstate__ is _set_state:
+                    state = reduced[2] if len(reduced) > 2 else None
+                    # BaseException takes its state by setting each as an attribute.
+                    return (*reduced[:2], {**(state or {}), "__cause__": obj.__cause__})
+            return super().reducer_override(obj)
+
+    for pickler in (ExceptionPickler, cloudpickle.Pickler):
+        file = io.BytesIO()
+        try:
+            pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(error)
+            again = pickle.loads(file.getvalue())  # noqa: S301  # our own, a moment ago
+        except Exception:
+            if pickler is cloudpickle.Pickler:
+                raise
+            continue
+        if type(again) is not type(error):
+            raise pickle.PicklingError("it comes back as another type")
+        return file.getvalue()
+    raise AssertionError("the loop returns or raises")
+
+
+_set_state = BaseException.__setstate__
+
+
+def _set_import_paths(launch: Mapping[str, Any]) -> None:
+    """Make the same modules importable as where the function was called."""
+    ours = import_paths(launch)
+    sys.path[:] = [*ours, *(path for path in sys.path if path not in ours)]
+    sys.path += [path for path in launch["extra_paths"] if path not in sys.path]
+
+
+def _find_function(module_name: str, qualname: str) -> Callable[..., Any]:
+    __import__(module_name)
+    found: Any = sys.modules[module_name]
+    for name in qualname.split("."):
+        found = getattr(found, name)
+    # What `wl.run` made of the function: the function itself is inside.
+    return found.__wrapped__ if hasattr(found, "__wrapped__") else found  # type: ignore[no-any-return]
+
+
+def _dump(value: object, file: BinaryIO) -> None:
+    """Pickle into a file. Plain pickle first: most values need no more, and it costs no import."""
+    try:
+        pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+        return
+    except OSError:
+        raise
+    except Exception:  # noqa: BLE001  # cloudpickle is asked next, and its answer counts
+        file.seek(0)
+        file.truncate()
+    cloudpickle = _cloudpickle()
+    try:
+        cloudpickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
+    except OSError:
+        raise
+    except Exception as error:
+        raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
+
+
+def _name_the_part(value: object, dumps: Callable[[object], bytes], error: Exception) -> str:
+    try:
+        from windlass.worker.picklefault import find_unpicklable
+    except ImportError:
+        return f"the result cannot be pickled: {error}"
+    return find_unpicklable(value, dumps, "result")
+
+
+def _when_there_is_space(attempt: Callable[[], None]) -> None:
+    """Do it; if the disk is full, wait for space: a result may be the work of days."""
+    give_up = time.monotonic() + _WAIT_FOR_SPACE
+    pause = 0.05
+    while True:
+        try:
+            return attempt()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > give_up:
+                raise
+        if pause < 0.1:
+            sys.stderr.write("windlass: no space left for the result; waiting for some\n")
+        time.sleep(pause)
+        pause = min(pause * 2, 1.0)
+
+
+def _cloudpickle() -> Any:
+    """cloudpickle, the interpreter's own or else the one the launcher names."""
+    try:
+        import cloudpickle
+    except ModuleNotFoundError:
+        folder = os.environ.get("WINDLASS_CLOUDPICKLE")
+        if not folder:
+            raise
+        # For this import only: whatever else is in that folder is not the job's.
+        sys.path.append(folder)
+        try:
+            import cloudpickle
+        finally:
+            sys.path.remove(folder)
+    return cloudpickle
+
+
+class _Glance(reprlib.Repr):
+    """A repr that looks at the beginning of large containers only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 40
+        self.maxstring = self.maxlong = self.maxother = TEXT_LIMIT
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if level <= 0 or len(x) > self.maxdict:
+            return super().repr_dict(x, level)
+        # In its own order, where the base class sorts.
+        items = (f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in x.items())
+        return "{" + ", ".join(items) + "}"

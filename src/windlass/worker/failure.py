@@ -1,0 +1,133 @@
+"""An exception of user code, told: on stderr as Python would, and in files for its author."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from windlass.worker.files import write_bytes, write_json
+from windlass.worker.masking import mask_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+_ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Failure:
+    """Where and how exceptions of one call are told."""
+
+    def __init__(self, attempt_dir: str, launch: Mapping[str, Any], secrets: Sequence[str]) -> None:
+        self._dir = attempt_dir
+        self._work = launch["work"]
+        self._root = launch["root"]
+        self._secrets = secrets
+        self._text = ""
+
+    def show(self, error: BaseException) -> None:
+        """Print the traceback to stderr."""
+        self._text = self._format(error)
+        try:
+            sys.stderr.write(self._text)
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # user code may have closed it
+
+    def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
+        """Write the error files; the exception itself goes along if it can be pickled."""
+        pickled = False
+        try:
+            write_bytes(os.path.join(self._dir, "error.pkl"), dumps(error))
+            pickled = True
+        except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
+            pass
+        self._write(type_name(type(error)), _message(error), pickled=pickled)
+
+    def record_unpicklable(self, message: str) -> None:
+        """Write the error files for a result that cannot be pickled."""
+        name = "windlass.model.errors.SerializationError"
+        self._text = f"{name}: {message}\n"
+        sys.stderr.write(mask_text(self._text, self._secrets))
+        self._write(name, message, pickled=False)
+
+    def _write(self, name: str, message: str, *, pickled: bool) -> None:
+        try:
+            write_json(
+                os.path.join(self._dir, "error.json"),
+                {
+                    "type": name,
+                    "message": mask_text(message, self._secrets),
+                    "traceback": mask_text(self._text, self._secrets),
+                    "pickled": pickled,
+                },
+            )
+        except OSError as error:
+            sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
+
+    def _format(self, error: BaseException) -> str:
+        """The traceback as the author would have seen it, our own frames left out."""
+        import traceback
+
+        _leave_out_own_frames(error)
+        self._show_restored_sources(error)
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if self._root:
+            for work in {self._work, os.path.realpath(self._work)}:
+                text = text.replace(work + "/", self._root.rstrip("/") + "/")
+        return text
+
+    def _show_restored_sources(self, error: BaseException) -> None:
+        """Functions that came by value name the author's file, which may have changed since:
+        their lines are those of the restored one."""
+        import linecache
+
+        root = self._root.rstrip("/") + "/"
+        for each in _chain(error):
+            step = each.__traceback__
+            while step is not None:
+                path = step.tb_frame.f_code.co_filename
+                if self._root and path.startswith(root) and path not in linecache.cache:
+                    lines = linecache.getlines(os.path.join(self._work, path[len(root) :]))
+                    if lines:
+                        linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
+                step = step.tb_next
+
+
+def type_name(kind: type) -> str:
+    """The name of a type as tracebacks write it.
+
+    >>> type_name(ValueError), type_name(os.DirEntry)
+    ('ValueError', 'posix.DirEntry')
+    """
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a __str__ of user code may do anything
+        return "<its text cannot be shown>"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An exception and all it came of."""
+    found: list[BaseException] = []
+    to_visit: list[BaseException | None] = [error]
+    while to_visit:
+        each = to_visit.pop()
+        if each is not None and not any(each is one for one in found):
+            found.append(each)
+            to_visit += [each.__cause__, each.__context__]
+    return found
+
+
+def _leave_out_own_frames(error: BaseException) -> None:
+    for each in _chain(error):
+        step = each.__traceback__
+        while step is not None and step.tb_frame.f_code.co_filename.startswith(_ROOM):
+            step = step.tb_next
+        each.__traceback__ = step

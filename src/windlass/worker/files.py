@@ -1,0 +1,113 @@
+"""Small files that other processes read: written whole or not at all; and file locks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def write_json(path: str, value: object, *, durable: bool = False) -> None:
+    """Write a JSON file, owner-only, that readers see whole or not at all.
+
+    `durable` makes sure that it survives a loss of power, for what is written once
+    and believed for ever.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.json")
+    >>> write_json(path, {"stage": "running"})
+    >>> read_json(path)
+    {'stage': 'running'}
+    """
+    write_bytes(path, json.dumps(value).encode(), durable=durable)
+
+
+def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
+    """Write a file, owner-only, that readers see whole or not at all."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(fd, view) :]
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+    except OSError:
+        remove_if_there(temporary)
+        raise
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """The object in a JSON file; none if there is no such file, or it holds no object.
+
+    >>> read_json("/nowhere/state.json") is None
+    True
+    """
+    try:
+        with open(path, "rb") as file:
+            value = json.loads(file.read())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def remove_if_there(path: str) -> None:
+    """Unlink a file that may be gone already."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def take_lock(path: str) -> int | None:
+    """The descriptor that holds the lock (flock) on a file, or none if another holds it.
+
+    The lock is held until the descriptor is closed, by whatever means.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "lock")
+    >>> mine = take_lock(path)
+    >>> take_lock(path) is None, is_locked(path)
+    (True, True)
+    >>> os.close(mine)
+    >>> is_locked(path)
+    False
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return None
+        raise
+    return fd
+
+
+def is_locked(path: str) -> bool:
+    """Whether some process holds the lock on a file.
+
+    Looking takes the lock for an instant: who wants it in earnest tries more than once.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return True
+        raise
+    finally:
+        os.close(fd)
+    return False

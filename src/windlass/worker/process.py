@@ -1,0 +1,171 @@
+"""The user's process: its environment, its command line, its start."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from windlass.worker import kernel, signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+# What a process is given of the supervisor's environment when its author's is not known.
+_BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
+_BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
+
+
+class StartError(Exception):
+    """The process could not be started; `exit_code` is what a shell would have said."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Child:
+    """A process that was started, and the ends of its pipes that we read."""
+
+    def __init__(self, pid: int, stdout: int, stderr: int | None) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+def build_environ(
+    launch: Mapping[str, Any],
+    private: Mapping[str, Any],
+    python: str,
+    own: Mapping[str, str],
+) -> dict[str, str]:
+    """The environment of the user's process: its author's, what the job sets, what we add."""
+    author = private.get("environ") or {
+        name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
+    }
+    key = launch["key"]
+    environ = {"PYTHONUNBUFFERED": "1", **author, **launch["env"], **(private.get("secrets") or {})}
+    environ["WINDLASS_TRIAL_ID"] = str(key["trial_id"])
+    environ["WINDLASS_ROLE"] = key["role"]
+    environ["WINDLASS_INDEX"] = str(key["index"])
+    environ["WINDLASS_ATTEMPT"] = str(key["attempt"])
+    environ["WINDLASS_HOME"] = os.path.dirname(launch["server_file"])
+    environ["WINDLASS_REPLICA"] = replica_marker(key)
+    environ["PATH"] = _joined(os.path.dirname(python), environ.get("PATH", os.defpath))
+    if launch.get("environment"):
+        environ["VIRTUAL_ENV"] = launch["environment"]["target"]
+    if launch["executable"]["type"] == "process":
+        paths = [*import_paths(launch), *launch["extra_paths"]]
+        environ["PYTHONPATH"] = _joined(*paths, environ.get("PYTHONPATH", ""))
+        if not environ["PYTHONPATH"]:
+            del environ["PYTHONPATH"]
+    return environ
+
+
+def replica_marker(key: Mapping[str, Any]) -> str:
+    """What stands in the environment of every process of an attempt, by which strays are found.
+
+    >>> replica_marker({"uid": "c0ffee", "role": "main", "index": 0, "attempt": 1})
+    'c0ffee/main/0/1'
+    """
+    return f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
+
+
+def import_paths(launch: Mapping[str, Any]) -> list[str]:
+    """Where the author's import paths are in the restored tree.
+
+    >>> import_paths({"work": "/home/w/work", "import_paths": [".", "src"]})
+    ['/home/w/work', '/home/w/work/src']
+    """
+    return [os.path.normpath(os.path.join(launch["work"], path)) for path in launch["import_paths"]]
+
+
+def build_argv(
+    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: Mapping[str, str], cwd: str
+) -> list[str]:
+    """The command line; its first word is the path of the program, or `StartError` says why not."""
+    executable = launch["executable"]
+    if executable["type"] == "function":
+        return [_program(python, environ, cwd), _BOOTSTRAP, attempt_dir]
+    name, *arguments = executable["argv"]
+    if name in ("python", "python3"):
+        name = python
+    return [_program(name, environ, cwd), *arguments]
+
+
+def start(argv: list[str], environ: Mapping[str, str], cwd: str, *, merged: bool = False) -> Child:
+    """Start a program in a session of its own, its output in two pipes, or one if `merged`."""
+    stdout, stdout_end = os.pipe()
+    stderr, stderr_end = (None, stdout_end) if merged else os.pipe()
+    fault, fault_end = os.pipe()
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        for fd in {stdout, stdout_end, stderr, stderr_end, fault, fault_end} - {None}:
+            os.close(fd)  # type: ignore[arg-type]  # None was just taken out
+        raise StartError(f"no process could be started: {error.strerror}", 126) from error
+    if pid == 0:
+        _become(argv, environ, cwd, (stdout_end, stderr_end), fault_end, parent)
+    for fd in {stdout_end, stderr_end, fault_end}:
+        os.close(fd)
+    with open(fault, "rb") as pipe:
+        failure = pipe.read()
+    if failure:
+        os.waitpid(pid, 0)
+        for fd in (stdout, stderr):
+            if fd is not None:
+                os.close(fd)
+        raise _start_error(argv[0], cwd, int(failure))
+    return Child(pid, stdout, stderr)
+
+
+def _become(
+    argv: list[str],
+    environ: Mapping[str, str],
+    cwd: str,
+    outputs: tuple[int, int],
+    fault_end: int,
+    parent: int,
+) -> None:
+    """In the forked child: turn into the program. Never returns."""
+    try:
+        os.setsid()
+        kernel.die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+        signals.reset_for_exec()
+        os.chdir(cwd)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(outputs[0], 1)
+        os.dup2(outputs[1], 2)
+        os.execve(argv[0], argv, environ)
+    except OSError as error:
+        os.write(fault_end, str(error.errno).encode())
+    finally:
+        os._exit(127)
+
+
+def _start_error(program: str, cwd: str, number: int) -> StartError:
+    if not os.path.isdir(cwd):
+        return StartError(f"the working directory is not there: {cwd}", 126)
+    return StartError(f"{program} cannot be run: {os.strerror(number)}", 126)
+
+
+def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
+    """The path of a program, as a shell in that directory would find it."""
+    if "/" in name:
+        path = os.path.join(cwd, name)
+        if os.path.exists(path):
+            return path
+        raise StartError(f"there is no program {name}", 127)
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(cwd, folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise StartError(f"there is no program {name!r} on the PATH", 127)
+
+
+def _joined(*paths: str) -> str:
+    return os.pathsep.join(path for path in paths if path)

@@ -1,0 +1,277 @@
+"""The code of a trial: written from the blob store into its work directory, and taken out again.
+
+Nothing is ever written through a link: every directory is opened as what it is, so that
+neither a manifest nor an earlier attempt can lead a file out of the work directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+# Restored files carry this modification time, by which unchanged ones are known again.
+RESTORED = 1_577_836_800 * 10**9
+_SMALL = 256 * 1024
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class RestoreError(Exception):
+    """The code cannot be restored, and why."""
+
+
+class Entry:
+    """One file or link of a tree; `content` is a digest, or the target of a link."""
+
+    __slots__ = ("content", "mode", "name", "size")
+
+    def __init__(self, name: bytes, mode: str, content: str, size: int) -> None:
+        self.name = name
+        self.mode = mode
+        self.content = content
+        self.size = size
+
+
+class Tree:
+    """A manifest, checked: entries by the directory they are in, parents before children."""
+
+    def __init__(self, folders: dict[bytes, list[Entry]]) -> None:
+        self.folders = folders
+
+    def __len__(self) -> int:
+        return sum(map(len, self.folders.values()))
+
+
+def read_tree(manifest: bytes) -> Tree:
+    """The tree a manifest describes; `RestoreError` if it could lead outside its root.
+
+    >>> tree = read_tree(b'{"files":[["src/a.py","f","%s",3]],"version":1}' % (b"0" * 64))
+    >>> list(tree.folders)
+    [b'', b'src']
+    >>> read_tree(b'{"files":[["../a.py","f","%s",3]],"version":1}' % (b"0" * 64))
+    Traceback (most recent call last):
+    ...
+    windlass.worker.restore.RestoreError: '../a.py' is no path inside a tree
+    """
+    try:
+        listed = json.loads(manifest)["files"]
+        folders: dict[bytes, list[Entry]] = {b"": []}
+        for path, mode, content, size in listed:
+            folder, name = _split(path)
+            if mode not in ("f", "x", "l") or (mode != "l" and not _is_digest(content)):
+                raise RestoreError(f"{path!r} is listed with {mode!r} and {content!r}")
+            if folder not in folders:
+                _add_folder(folders, folder)
+            folders[folder].append(Entry(name, mode, content, int(size)))
+    except (ValueError, TypeError, KeyError) as error:
+        raise RestoreError(f"the list of files cannot be read: {error}") from error
+    _refuse_files_as_folders(folders)
+    return Tree(dict(sorted(folders.items())))
+
+
+def restore(
+    tree: Tree, work: str, blobs: str, is_stopped: Callable[[], bool] = lambda: False
+) -> None:
+    """Write a tree into the work directory; what stood in its place is replaced."""
+    os.makedirs(work, exist_ok=True)
+    root = os.open(os.fsencode(work), _DIRECTORY)
+    try:
+        for folder, entries in tree.folders.items():
+            if is_stopped():
+                return
+            fd = open_folder(root, folder)
+            try:
+                for entry in entries:
+                    _write_entry(fd, entry, blobs)
+            finally:
+                os.close(fd)
+    finally:
+        os.close(root)
+
+
+def clean(tree: Tree, work: str) -> None:
+    """Take a tree out of the work directory again; what was changed or added stays."""
+    try:
+        root = os.open(os.fsencode(work), _DIRECTORY)
+    except OSError:
+        return
+    try:
+        for folder in reversed(list(tree.folders)):
+            try:
+                fd = _open_existing(root, folder)
+            except OSError:
+                continue
+            try:
+                _clean_folder(fd, tree.folders[folder])
+            finally:
+                os.close(fd)
+            if folder:
+                _remove_folder(root, folder)
+    finally:
+        os.close(root)
+
+
+def open_folder(root: int, folder: bytes) -> int:
+    """A descriptor of a directory under `root`, made if need be, reached through no link."""
+    fd = os.dup(root)
+    for name in folder.split(b"/") if folder else ():
+        try:
+            try:
+                inner = os.open(name, _DIRECTORY, dir_fd=fd)
+            except OSError:
+                _remove(fd, name)
+                os.mkdir(name, dir_fd=fd)
+                inner = os.open(name, _DIRECTORY, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def _write_entry(folder: int, entry: Entry, blobs: str) -> None:
+    if entry.mode == "l":
+        target = entry.content.encode("utf-8", "surrogateescape")
+        try:
+            os.symlink(target, entry.name, dir_fd=folder)
+        except FileExistsError:
+            _remove(folder, entry.name)
+            os.symlink(target, entry.name, dir_fd=folder)
+        return
+    permissions = 0o777 if entry.mode == "x" else 0o666
+    try:
+        target_fd = os.open(entry.name, _NEW_FILE, permissions, dir_fd=folder)
+    except FileExistsError:
+        _remove(folder, entry.name)
+        target_fd = os.open(entry.name, _NEW_FILE, permissions, dir_fd=folder)
+    try:
+        if entry.size:
+            _copy_blob(f"{blobs}/{entry.content[:2]}/{entry.content}", target_fd, entry)
+        os.utime(target_fd, ns=(RESTORED, RESTORED))
+    finally:
+        os.close(target_fd)
+
+
+def _copy_blob(path: str, target: int, entry: Entry) -> None:
+    try:
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise RestoreError(
+            f"the content of {os.fsdecode(entry.name)!r} is missing from the store"
+        ) from None
+    try:
+        copied = 0
+        while chunk := os.read(source, _SMALL):
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(target, view) :]
+            copied += len(chunk)
+            if copied == entry.size < _SMALL:
+                break
+    finally:
+        os.close(source)
+    if copied != entry.size:
+        raise RestoreError(f"the content of {os.fsdecode(entry.name)!r} is damaged in the store")
+
+
+def _clean_folder(folder: int, entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        try:
+            found = os.stat(entry.name, dir_fd=folder, follow_symlinks=False)
+            if _is_unchanged(folder, entry, found):
+                os.unlink(entry.name, dir_fd=folder)
+        except OSError:
+            continue
+    # What Python made of the sources goes with them.
+    if any(entry.name.endswith(b".py") for entry in entries):
+        _remove(folder, b"__pycache__")
+
+
+def _is_unchanged(folder: int, entry: Entry, found: os.stat_result) -> bool:
+    if entry.mode == "l":
+        target = entry.content.encode("utf-8", "surrogateescape")
+        return stat.S_ISLNK(found.st_mode) and os.readlink(entry.name, dir_fd=folder) == target
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_mtime_ns == RESTORED
+        and found.st_size == entry.size
+    )
+
+
+def _open_existing(root: int, folder: bytes) -> int:
+    fd = os.dup(root)
+    for name in folder.split(b"/") if folder else ():
+        try:
+            inner = os.open(name, _DIRECTORY, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def _remove_folder(root: int, folder: bytes) -> None:
+    parent, _, name = folder.rpartition(b"/")
+    try:
+        fd = _open_existing(root, parent)
+    except OSError:
+        return
+    try:
+        os.rmdir(name, dir_fd=fd)
+    except OSError:
+        pass  # something of the user's is in it
+    finally:
+        os.close(fd)
+
+
+def _remove(folder: int, name: bytes) -> None:
+    """Remove whatever bears that name, following nothing."""
+    try:
+        os.unlink(name, dir_fd=folder)
+        return
+    except FileNotFoundError:
+        return
+    except OSError:
+        pass  # a directory
+    try:
+        inner = os.open(name, _DIRECTORY, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    try:
+        for each in os.listdir(inner):
+            _remove(inner, os.fsencode(each))
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=folder)
+
+
+def _split(path: str) -> tuple[bytes, bytes]:
+    raw = path.encode("utf-8", "surrogateescape")
+    parts = raw.split(b"/")
+    if b"\0" in raw or not {b"", b".", b".."}.isdisjoint(parts):
+        raise RestoreError(f"{path!r} is no path inside a tree")
+    folder, _, name = raw.rpartition(b"/")
+    return folder, name
+
+
+def _is_digest(text: object) -> bool:
+    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def _add_folder(folders: dict[bytes, list[Entry]], folder: bytes) -> None:
+    while folder not in folders:
+        folders[folder] = []
+        folder = folder.rpartition(b"/")[0]
+
+
+def _refuse_files_as_folders(folders: dict[bytes, list[Entry]]) -> None:
+    for folder, entries in folders.items():
+        seen: set[bytes] = set()
+        for entry in entries:
+            path = folder + b"/" + entry.name if folder else entry.name
+            if path in folders or entry.name in seen:
+                raise RestoreError(f"{os.fsdecode(path)!r} is listed as two things")
+            seen.add(entry.name)

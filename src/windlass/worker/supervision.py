@@ -1,0 +1,299 @@
+"""One attempt of one replica, from its launch file to its exit record."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from windlass.worker import kernel, memory, process
+from windlass.worker.environment import Environment
+from windlass.worker.family import Departure, Family
+from windlass.worker.files import read_json, take_lock, write_json
+from windlass.worker.identity import is_alive, process_identity
+from windlass.worker.nudge import STATE, Nudger
+from windlass.worker.process import Child, StartError
+from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
+from windlass.worker.segment import STDERR, STDOUT
+from windlass.worker.signals import SignalPipe
+from windlass.worker.volumes import link_volumes
+from windlass.worker.watch import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_GRACE_FOR_LEFTOVERS = 2.0
+_DRAIN = 1.0  # for pipes that someone outside keeps open
+_LARGE_TREE = 1000
+_LAST_NUDGE = 2.0
+
+
+def supervise(attempt_dir: str) -> None:
+    """Run an attempt to its end. Does nothing if it is supervised already, or has ended."""
+    try:
+        os.setsid()
+    except PermissionError:
+        pass  # the session is our own already
+    # Before the lock: who sees it held may send signals.
+    signals = SignalPipe()
+    if _take_attempt_lock(attempt_dir) is None:
+        return
+    launch = read_json(os.path.join(attempt_dir, "launch.json"))
+    if launch is not None:
+        Supervision(attempt_dir, launch, signals).run()
+
+
+def _take_attempt_lock(attempt_dir: str) -> int | None:
+    """The lock on the attempt; none if a supervisor has it, or the attempt has ended."""
+    give_up = time.monotonic() + 2.0
+    while True:
+        lock = take_lock(os.path.join(attempt_dir, "lock"))
+        if os.path.exists(os.path.join(attempt_dir, "exit.json")):
+            return None
+        if lock is not None:
+            return lock
+        # Held by a supervisor, or for an instant by someone who only looks.
+        state = read_json(os.path.join(attempt_dir, "state.json")) or {}
+        owner = state.get("supervisor") or {"pid": 0, "identity": ""}
+        if is_alive(owner["pid"], owner["identity"]) or time.monotonic() > give_up:
+            return None
+        time.sleep(0.005)
+
+
+class Stopped(Exception):
+    """We were told to stop before the process was there."""
+
+
+class Supervision:
+    """The state of one attempt while it is supervised."""
+
+    def __init__(self, attempt_dir: str, launch: dict[str, Any], signals: SignalPipe) -> None:
+        self._dir = attempt_dir
+        self._launch = launch
+        self._private = (read_json(launch["private"]) if launch.get("private") else None) or {}
+        self._nudger = Nudger(launch["server_file"], launch["key"])
+        secrets = self._private.get("secrets") or {}
+        values = [secrets[name] for name in launch["secret_names"] if name in secrets]
+        self._watch = Watch(attempt_dir, signals, self._nudger, values)
+        self._sees_orphans = False
+        self._tree: Tree | None = None
+        me = os.getpid()
+        self._state: dict[str, Any] = {
+            "stage": "starting",
+            "message": "",
+            "supervisor": {"pid": me, "identity": process_identity(me)},
+            "process": None,
+            "started": None,
+        }
+
+    def run(self) -> None:
+        """From the first state to the exit record, and the tidying after it."""
+        self._write_state()
+        ending: dict[str, Any]
+        try:
+            # A stop that came before our state was there to be seen sent no signal.
+            if os.path.exists(self._path("stop.json")):
+                self._watch.begin_to_stop()
+            self._sees_orphans = kernel.adopt_orphans()
+            ending = self._run_process(*self._prepare())
+        except Stopped:
+            ending = {"reason": "Stopped", "message": "stopped before it was started"}
+        except (StartError, RestoreError) as error:
+            code = error.exit_code if isinstance(error, StartError) else None
+            ending = {"reason": "StartFailed", "exit_code": code, "message": str(error)}
+        except OSError as error:
+            ending = {"reason": "StartFailed", "message": f"it could not be started: {error}"}
+        self._watch.flush_log()
+        self._write_exit(ending)
+        if self._tree is not None:
+            clean(self._tree, self._launch["work"])
+        self._send_last_nudges()
+
+    # Before the process
+
+    def _prepare(self) -> tuple[list[str], dict[str, str], str]:
+        """Everything the process needs: its command line, its environment, its directory."""
+        launch = self._launch
+        python = launch["python"]
+        if launch.get("environment"):
+            python = self._make_environment(Environment(launch["environment"], python))
+        self._restore()
+        cwd = os.path.normpath(os.path.join(launch["work"], launch["workdir"]))
+        os.makedirs(cwd, exist_ok=True)
+        link_volumes(launch["volumes"], cwd)
+        environ = process.build_environ(launch, self._private, python, os.environ)
+        argv = process.build_argv(launch, self._dir, python, environ, cwd)
+        self._check_stop()
+        return argv, environ, cwd
+
+    def _make_environment(self, environment: Environment) -> str:
+        if environment.is_complete:
+            return environment.python
+        os.makedirs(os.path.dirname(environment.target), exist_ok=True)
+        lock = self._wait_for_lock(environment.target + ".lock", "the same packages")
+        try:
+            if not environment.is_complete:
+                self._install(environment)
+        finally:
+            os.close(lock)
+        return environment.python
+
+    def _install(self, environment: Environment) -> None:
+        count = environment.package_count()
+        self._enter("installing", f"installing {count} package{'s' * (count != 1)}")
+        environment.prepare()
+        environ = environment.environ(self._private.get("environ") or os.environ)
+        folder = os.path.dirname(environment.target)
+        for argv in environment.commands():
+            status = self._attend(process.start(argv, environ, folder, merged=True))
+            self._check_stop()
+            if status != 0:
+                raise StartError("its packages could not be installed; its log says why", 1)
+        environment.finish()
+
+    def _restore(self) -> None:
+        work = self._launch["work"]
+        os.makedirs(work, exist_ok=True)
+        # The attempt before may still be taking its code out. Held until we leave.
+        self._wait_for_lock(work + ".lock", "the attempt before")
+        if not self._launch.get("tree"):
+            return
+        try:
+            with open(self._launch["tree"], "rb") as file:
+                self._tree = read_tree(file.read())
+        except FileNotFoundError:
+            raise RestoreError("the list of the code's files is missing from the store") from None
+        if len(self._tree) >= _LARGE_TREE:
+            self._enter("restoring", f"restoring {len(self._tree)} files")
+        restore(self._tree, work, self._launch["blobs"], self._is_stopping)
+
+    def _wait_for_lock(self, path: str, whose: str) -> int:
+        is_told = False
+        while True:
+            lock = take_lock(path)
+            if lock is not None:
+                return lock
+            if not is_told:
+                self._enter(self._state["stage"], f"waiting for {whose}")
+                is_told = True
+            self._watch.wait(time.monotonic() + 0.02)
+            self._check_stop()
+
+    def _is_stopping(self) -> bool:
+        self._watch.wait(time.monotonic())
+        return self._watch.stop_by is not None
+
+    def _check_stop(self) -> None:
+        if self._is_stopping():
+            raise Stopped
+
+    # The process
+
+    def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
+        """Run the user's process to its end; how it ended."""
+        kills_before = memory.oom_kills()
+        child = process.start(argv, environ, cwd)
+        self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
+        self._state["started"] = time.time()
+        self._enter("running", "")
+        family = Family(child.pid, sees_orphans=self._sees_orphans)
+        departure = Departure(family)
+        code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
+        ending: dict[str, Any] = {"exit_code": code}
+        if code < 0:
+            name = _signal_name(-code)
+            ending = {"exit_code": 128 - code, "signal": name, "reason": "Signal"}
+            ending["message"] = f"killed by {name}"
+            if code == -signal.SIGKILL and not departure.was_first_killed:
+                if memory.oom_kills() > kills_before:
+                    ending["message"] = "killed by the system: out of memory"
+        if departure.was_first_asked:
+            ending["reason"] = "Stopped"
+        if self._watch.log.has_lost:
+            ending.setdefault("message", "the disk is full: some of its log was lost")
+        return ending
+
+    def _attend(
+        self, child: Child, family: Family | None = None, departure: Departure | None = None
+    ) -> int:
+        """Carry a process's output to the log until it and all that came of it are gone."""
+        watch = self._watch
+        family = family or Family(child.pid, sees_orphans=self._sees_orphans)
+        departure = departure or Departure(family)
+        watch.open(child.stdout, STDERR if child.stderr is None else STDOUT)
+        if child.stderr is not None:
+            watch.open(child.stderr, STDERR)
+        leftovers_by = drained_by = None
+        while True:
+            due: float | None = None
+            now = time.monotonic()
+            is_left = family.reap()
+            if family.first_status is None:
+                if watch.stop_by is not None:
+                    if self._state["stage"] == "running":
+                        self._enter("stopping", "")
+                    due = departure.urge(now, watch.stop_by)
+            elif is_left and not departure.is_hopeless(now):
+                leftovers_by = leftovers_by or now + _GRACE_FOR_LEFTOVERS
+                due = departure.urge(now, min(leftovers_by, watch.stop_by or leftovers_by))
+            else:
+                due = drained_by = drained_by or now + _DRAIN
+                if not watch.is_reading or now >= drained_by:
+                    break
+            watch.wait(due)
+        watch.close_streams()
+        return family.first_status
+
+    # What we tell
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._dir, name)
+
+    def _enter(self, stage: str, message: str) -> None:
+        self._state["stage"], self._state["message"] = stage, message
+        self._write_state()
+        self._nudger.nudge(STATE)
+
+    def _write_state(self) -> None:
+        try:
+            write_json(self._path("state.json"), self._state)
+        except OSError as error:
+            # A full disk: the state is for others to look at, and we go on without.
+            sys.stderr.write(f"state.json: {error}\n")
+
+    def _write_exit(self, ending: dict[str, Any]) -> None:
+        """Write the exit record, however long the disk makes us wait for it."""
+        record = {
+            "exit_code": None,
+            "signal": "",
+            "reason": "",
+            "message": "",
+            "started": self._state["started"],
+            "ended": time.time(),
+            **ending,
+        }
+        pause = 0.05
+        while True:
+            try:
+                write_json(self._path("exit.json"), record, durable=True)
+                break
+            except FileNotFoundError:
+                return  # the whole attempt was deleted: nobody will ask
+            except OSError:
+                self._watch.wait(time.monotonic() + pause)
+                pause = min(pause * 2, 2.0)
+        self._nudger.nudge(STATE)
+
+    def _send_last_nudges(self) -> None:
+        until = time.monotonic() + _LAST_NUDGE
+        while self._nudger.is_pending and time.monotonic() < until:
+            self._watch.wait(until)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,29 @@
+"""The supervisor as a program: `python -I -S supervisor.py <attempt directory>`.
+
+This file is compiled at every start, so it only finds the rest, which is cached.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Supervise the attempt whose directory is the first argument."""
+    _make_room_importable()
+    from windlass.worker.supervision import supervise
+
+    supervise(sys.argv[1])
+
+
+def _make_room_importable() -> None:
+    """Without site-packages there is no `windlass`: stand in for it, with nothing but this room."""
+    room = os.path.dirname(os.path.abspath(__file__))
+    package = type(sys)("windlass")
+    package.__path__ = [os.path.dirname(room)]
+    sys.modules["windlass"] = package
+
+
+if __name__ == "__main__":
+    main()

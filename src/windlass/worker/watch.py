@@ -1,0 +1,109 @@
+"""The one place where a supervisor waits: for output, for signals, for its next heartbeat."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+
+from windlass.worker.files import read_json
+from windlass.worker.nudge import LOG, Nudger
+from windlass.worker.pump import Stream
+from windlass.worker.segment import SegmentWriter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from windlass.worker.signals import SignalPipe
+
+_HEARTBEAT = 5.0
+_DEFAULT_GRACE = 10.0
+_NUDGE_AGAIN = 0.02
+
+
+class Watch:
+    """Carries output to the log and learns of signals, whenever `wait` is called."""
+
+    def __init__(
+        self, attempt_dir: str, signals: SignalPipe, nudger: Nudger, secrets: Sequence[str]
+    ) -> None:
+        self.log = SegmentWriter(os.path.join(attempt_dir, "log"))
+        self.stop_by: float | None = None  # set once we are told to stop: when the grace is over
+        self._dir = attempt_dir
+        self._signals = signals
+        self._nudger = nudger
+        self._secrets = secrets
+        self._streams: dict[int, Stream] = {}
+        self._poll = select.poll()
+        self._poll.register(signals.fileno(), select.POLLIN)
+        self._next_beat = time.monotonic() + _HEARTBEAT
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether any stream is still open."""
+        return bool(self._streams)
+
+    def open(self, fd: int, name: str) -> None:
+        """Carry what comes out of a pipe to the log, as the stream of that name."""
+        os.set_blocking(fd, False)
+        self._streams[fd] = Stream(fd, name, self._secrets, self.log)
+        self._poll.register(fd, select.POLLIN)
+
+    def wait(self, until: float | None) -> None:
+        """Wait until something happens or that moment comes; see to what happened."""
+        now = time.monotonic()
+        due = min(
+            until if until is not None else self._next_beat,
+            self._next_beat,
+            now + _NUDGE_AGAIN if self._nudger.is_pending else self._next_beat,
+            *(stream.due for stream in self._streams.values() if stream.due is not None),
+        )
+        # Rounded up: a wait that ends before its time is a loop that spins.
+        ready = self._poll.poll(max(0, int((due - now) * 1000) + 1) if due > now else 0)
+        now = time.monotonic()
+        for fd, _ in ready:
+            if fd == self._signals.fileno():
+                if signal.SIGTERM in self._signals.drain():
+                    self.begin_to_stop()
+            elif not self._streams[fd].read(now):
+                self._close(fd)
+        for stream in self._streams.values():
+            stream.flush(now)
+        if self._nudger.is_pending:
+            self._nudger.retry()
+        if now >= self._next_beat:
+            self._beat(now)
+        self.flush_log()
+
+    def begin_to_stop(self) -> None:
+        """Take note that we were told to stop; told again, the shorter grace counts."""
+        order = read_json(os.path.join(self._dir, "stop.json")) or {}
+        grace = order.get("grace")
+        grace = float(grace) if isinstance(grace, (int, float)) else _DEFAULT_GRACE
+        by = time.monotonic() + max(0.0, grace)
+        self.stop_by = by if self.stop_by is None else min(self.stop_by, by)
+
+    def flush_log(self) -> None:
+        """Write what there is to write, and tell the server."""
+        if self.log.flush(time.time()):
+            self._nudger.nudge(LOG)
+
+    def close_streams(self) -> None:
+        """Stop reading what someone outside keeps open."""
+        for fd in list(self._streams):
+            self._close(fd)
+        self.flush_log()
+
+    def _close(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        self._streams.pop(fd).finish()
+        os.close(fd)
+
+    def _beat(self, now: float) -> None:
+        self._next_beat = now + _HEARTBEAT
+        try:
+            os.utime(os.path.join(self._dir, "state.json"))
+        except OSError:
+            pass  # not written yet, for want of space

@@ -1,0 +1,145 @@
+"""Builders of jobs, and a world in which decisions take effect, for the tests of the engine."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.engine.decide import decide
+from windlass.engine.decision import Decision
+from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, Role
+from windlass.model.records import TrialState, state_of
+from windlass.model.status import (
+    Condition,
+    ConditionType,
+    JobStatus,
+    Phase,
+    Replica,
+    ReplicaId,
+)
+
+NOTHING = ProcessCall(argv=("true",))
+
+
+def role(name: str = "worker", replicas: int = 1, **options: object) -> Role:
+    return Role(executable=NOTHING, name=name, replicas=replicas, **options)
+
+
+def job(*roles: Role, **options: object) -> JobSpec:
+    return JobSpec(roles=roles or (role("main"),), **options)
+
+
+class World:
+    """A job, a runtime that does as it is told, and a clock that is moved by hand.
+
+    With `keeps_ended` ended attempts are reported for ever, as local processes are; without it
+    a deleted replica is gone, as a pod is.
+    """
+
+    def __init__(self, spec: JobSpec, *, keeps_ended: bool = True, admitted: bool = True) -> None:
+        self.spec = spec
+        self.keeps_ended = keeps_ended
+        self.status = JobStatus(admitted=admitted)
+        self.replicas: dict[ReplicaId, Replica] = {}
+        self.now = 1000.0
+        self.events: list[str] = []
+        self.created: list[ReplicaId] = []
+        self.last = Decision(status=self.status)
+
+    # What the job does
+
+    def run_all(self) -> None:
+        """Have everything that is pending run."""
+        for each in list(self.replicas.values()):
+            if each.phase is Phase.PENDING and not each.deleting:
+                self.put(each.id, phase=Phase.RUNNING, started=self.now)
+        self.look()
+
+    def end(self, name: str, exit_code: int | None, **options: object) -> None:
+        """Have the newest attempt of `role-index` end, without anybody looking yet."""
+        phase = Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED
+        self.put(self.newest(name), phase=phase, exit_code=exit_code, ended=self.now, **options)
+
+    def vanish(self, name: str) -> None:
+        del self.replicas[self.newest(name)]
+
+    def put(self, id: ReplicaId, **changes: object) -> None:
+        old = self.replicas.get(id, Replica(id=id, phase=Phase.PENDING))
+        self.replicas[id] = msgspec.structs.replace(old, **changes)
+
+    def newest(self, name: str) -> ReplicaId:
+        role_name, _, index = name.rpartition("-")
+        place = (role_name, int(index))
+        return max(id for id in self.replicas if (id.role, id.index) == place)
+
+    # What is decided about it
+
+    def look(self, after: float = 0.0) -> Decision:
+        """Let time pass, decide, have the decision done."""
+        self.now += after
+        decision = self.decide()
+        self.status = decision.status
+        self.apply(decision)
+        return decision
+
+    def decide(self) -> Decision:
+        self.last = decide(self.spec, self.status, self.seen, self.now)
+        self.events += [each.reason for each in self.last.events]
+        return self.last
+
+    @property
+    def seen(self) -> list[Replica]:
+        return list(self.replicas.values())
+
+    def apply(self, decision: Decision) -> None:
+        for id in decision.delete:
+            if id not in self.replicas:
+                continue
+            if not self.keeps_ended:
+                del self.replicas[id]
+            elif not self.replicas[id].phase.is_final:
+                self.put(id, phase=Phase.FAILED, exit_code=143, reason="Stopped", ended=self.now)
+        for id in decision.create:
+            self.created.append(id)
+            self.replicas.setdefault(id, Replica(id=id, phase=Phase.PENDING))
+
+    def settle(self, looks: int = 5) -> None:
+        """Look until nothing is to be done."""
+        for _ in range(looks):
+            before = self.status
+            if self.look().is_idle and self.status == before:
+                return
+        raise AssertionError(f"it never comes to rest: {self.last}")
+
+    # What can be said of it
+
+    @property
+    def state(self) -> TrialState:
+        return state_of(self.status)
+
+    def condition(self, kind: ConditionType) -> Condition:
+        found = self.status.condition(kind)
+        assert found is not None, kind
+        return found
+
+    @property
+    def failure(self) -> tuple[str, str]:
+        found = self.condition(ConditionType.FAILED)
+        assert found.status
+        return found.reason, found.message
+
+    @property
+    def alive(self) -> list[str]:
+        return sorted(str(each.id) for each in self.seen if not each.phase.is_final)
+
+
+def started(spec: JobSpec, **options: bool) -> World:
+    """A world in which every replica of the job runs."""
+    world = World(spec, **options)
+    world.look()
+    world.look()
+    world.run_all()
+    return world
+
+
+def with_policy(policy: RestartPolicy, **options: object) -> JobSpec:
+    return job(role("main", restart_policy=policy), **options)

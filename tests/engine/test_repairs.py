@@ -1,0 +1,154 @@
+"""What is not as it should be: lost, doubled, stray, half done."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from engine_world import World, job, role, started
+
+from windlass.model.job import RestartPolicy, RestartScope
+from windlass.model.records import TrialState
+from windlass.model.status import Phase, Replica, ReplicaId
+
+ON_FAILURE = RestartPolicy.ON_FAILURE
+
+
+def test_a_controller_killed_between_create_and_status_write_creates_nothing_twice():
+    world = World(job(role("worker", 2)))
+    world.apply(world.decide())  # done, but never stored
+    assert world.look().create == ()
+    assert [each.attempt for each in world.status.replicas] == [1, 1]
+    world.run_all()
+    assert world.state is TrialState.RUNNING
+
+
+def test_a_controller_killed_between_status_write_and_create_creates_it_then():
+    world = World(job())
+    world.status = world.decide().status  # stored, but never done
+    assert world.look().create == (ReplicaId("main", 0, 1),)
+    assert world.look().is_idle
+
+
+def test_a_next_attempt_whose_record_was_lost_is_adopted():
+    world = started(job(role("main", restart_policy=ON_FAILURE)))
+    world.end("main-0", 1)
+    world.look()
+    world.apply(msgspec.structs.replace(world.decide(), create=(ReplicaId("main", 0, 2),)))
+    assert world.look(after=10).create == ()
+    assert world.status.replicas[0].attempt == 2
+    assert world.status.restarts == 1
+
+
+def test_an_adopted_attempt_that_has_ended_is_judged():
+    world = World(job())
+    world.put(ReplicaId("main", 0, 1), phase=Phase.FAILED, exit_code=3)
+    world.look()
+    assert world.failure == ("ReplicaFailed", "exit code 3")
+
+
+def test_a_restart_is_counted_once_however_often_it_is_seen():
+    world = started(job(role("main", restart_policy=ON_FAILURE)))
+    world.end("main-0", 1)
+    for _ in range(5):
+        world.look(after=0.1)
+    assert world.status.restarts == 1
+
+
+def test_ended_attempts_of_older_numbers_are_ignored_for_ever():
+    world = started(job(role("main", restart_policy=ON_FAILURE)))
+    world.end("main-0", 1)
+    world.look()
+    world.look(after=1)
+    world.run_all()
+    assert len(world.replicas) == 2
+    before = world.status
+    assert world.look(after=100).is_idle
+    assert world.status == before
+
+
+def test_of_two_live_attempts_of_one_index_the_newest_stays():
+    world = started(job(role("worker", 2)))
+    world.put(ReplicaId("worker", 0, 2), phase=Phase.RUNNING, started=world.now)
+    assert world.look().delete == (ReplicaId("worker", 0, 1),)
+    world.settle()
+    assert world.alive == ["worker-0.2", "worker-1.1"]
+    assert world.state is TrialState.RUNNING
+
+
+def test_a_stray_goes():
+    world = started(job(role("worker", 1)))
+    world.put(ReplicaId("worker", 7, 1), phase=Phase.RUNNING)
+    world.put(ReplicaId("unknown", 0, 1), phase=Phase.PENDING)
+    world.settle()
+    assert world.alive == ["worker-0.1"]
+
+
+def test_an_ended_stray_is_left_alone():
+    world = started(job(role("worker", 1)))
+    world.put(ReplicaId("worker", 7, 1), phase=Phase.FAILED, exit_code=1)
+    assert world.look().is_idle
+    assert world.state is TrialState.RUNNING
+
+
+@pytest.mark.parametrize("policy", list(RestartPolicy))
+def test_a_replica_deleted_by_hand_comes_back_whatever_the_policy(policy):
+    world = started(job(role("worker", 2, restart_policy=policy)), keeps_ended=False)
+    world.vanish("worker-1")
+    world.look()
+    assert world.state is TrialState.RESTARTING
+    world.look(after=1)
+    assert world.alive == ["worker-0.1", "worker-1.2"]
+    world.look()
+    world.run_all()
+    assert world.state is TrialState.RUNNING
+
+
+def test_with_the_scope_job_a_vanished_peer_restarts_all():
+    world = started(job(role("worker", 2), restart_scope=RestartScope.JOB), keeps_ended=False)
+    world.vanish("worker-1")
+    world.look()
+    world.look(after=1)
+    assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+def test_a_replica_being_deleted_is_neither_active_nor_failed():
+    world = started(job(role("worker", 2)), keeps_ended=False)
+    world.put(ReplicaId("worker", 1, 1), deleting=True)
+    assert world.look().is_idle
+    assert world.state is TrialState.STARTING
+    world.put(ReplicaId("worker", 1, 1), phase=Phase.FAILED, exit_code=143)
+    assert world.look().is_idle
+    assert not world.status.is_finished
+    world.vanish("worker-1")
+    world.look()
+    world.look(after=1)
+    assert world.alive == ["worker-0.1", "worker-1.2"]
+
+
+def test_a_late_replica_of_a_finished_job_is_stopped():
+    world = started(job())
+    world.end("main-0", 0)
+    world.look()
+    assert world.status.settled
+    world.put(ReplicaId("main", 0, 2), phase=Phase.RUNNING)
+    assert world.look().delete == (ReplicaId("main", 0, 2),)
+    assert world.look().is_idle
+
+
+def test_the_order_in_which_replicas_are_reported_does_not_matter():
+    spec = job(role("b", 3, restart_policy=ON_FAILURE), role("a", 3, restart_policy=ON_FAILURE))
+    world = started(spec)
+    for name in ("a-2", "b-1", "a-0"):
+        world.end(name, 1)
+    one = world.decide()
+    world.replicas = dict(reversed(world.replicas.items()))
+    assert world.decide() == one
+
+
+def test_a_look_at_ten_thousand_replicas_is_no_labour():
+    spec = job(role("worker", 10_000))
+    world = World(spec)
+    assert len(world.look().create) == 10_000
+    world.replicas = {id: Replica(id=id, phase=Phase.RUNNING) for id in world.replicas}
+    assert world.look().is_idle
+    assert world.state is TrialState.RUNNING

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from engine_world import World, job, role, started
+
+from windlass.model.job import RestartPolicy, RestartScope
+from windlass.model.records import TrialState
+from windlass.model.status import ConditionType, ReplicaId
+
+ON_FAILURE = RestartPolicy.ON_FAILURE
+
+
+def change(world, **options):
+    world.spec = msgspec.structs.replace(world.spec, **options)
+
+
+def know(world, **options):
+    world.status = msgspec.structs.replace(world.status, **options)
+
+
+# The deadline
+
+
+def test_the_deadline_fires_alone():
+    world = World(job(active_deadline=60.0))
+    assert world.look().requeue_after == 60.0
+    world.run_all()
+    assert world.look(after=59).requeue_after == 1.0
+    world.look(after=1)
+    assert world.failure == ("DeadlineExceeded", "ran longer than its deadline of 1m")
+    world.settle()
+    assert world.alive == []
+
+
+def test_the_deadline_leaves_out_suspended_time():
+    world = started(job(active_deadline=60.0))
+    change(world, suspend=True)
+    world.look(after=40)
+    world.look(after=1000)
+    change(world, suspend=False)
+    know(world, admitted=True)
+    assert world.look(after=1000).requeue_after == 20.0
+    world.look(after=20)
+    assert world.failure[0] == "DeadlineExceeded"
+
+
+def test_waiting_for_admission_does_not_count_towards_the_deadline():
+    world = World(job(active_deadline=60.0), admitted=False)
+    world.look(after=1000)
+    know(world, admitted=True)
+    assert world.look(after=1000).requeue_after == 60.0
+
+
+def test_a_success_seen_after_the_deadline_is_a_success():
+    world = started(job(active_deadline=60.0))
+    world.end("main-0", 0)
+    world.look(after=100)
+    assert world.state is TrialState.SUCCEEDED
+
+
+def test_of_a_restart_and_a_deadline_the_earlier_wakes():
+    world = started(job(role("main", restart_policy=ON_FAILURE), active_deadline=60.0))
+    world.end("main-0", 1)
+    assert world.look(after=10).requeue_after == 1.0
+    world.look(after=1)
+    world.run_all()
+    assert world.look().requeue_after == 49.0
+
+
+# Time to live
+
+
+@pytest.mark.parametrize("keeps_ended", [True, False])
+def test_after_its_time_to_live_what_is_left_goes_and_the_record_stays(keeps_ended):
+    world = started(job(role("worker", 2), ttl_after_finished=30.0), keeps_ended=keeps_ended)
+    world.end("worker-0", 0)
+    world.end("worker-1", 0)
+    assert world.look().requeue_after == 30.0
+    assert not world.status.settled
+    assert world.look(after=10).requeue_after == 20.0
+    assert len(world.look(after=20).delete) == 2
+    assert world.state is TrialState.SUCCEEDED
+    if not keeps_ended:
+        world.look()
+        assert world.status.settled
+
+
+# Suspension
+
+
+def test_a_job_created_suspended_creates_nothing():
+    world = World(job(suspend=True), admitted=False)
+    assert world.look().is_idle
+    assert world.state is TrialState.SUSPENDED
+    assert not world.status.holds(ConditionType.QUEUED)
+    assert world.status.start_time is None
+
+
+@pytest.mark.parametrize("keeps_ended", [True, False])
+def test_suspend_resume_suspend_again(keeps_ended):
+    world = started(job(role("worker", 2)), keeps_ended=keeps_ended)
+    for attempt in (1, 2, 3):
+        assert world.alive == [f"worker-0.{attempt}", f"worker-1.{attempt}"]
+        assert world.state is TrialState.RUNNING
+        start = world.status.start_time
+        change(world, suspend=True)
+        world.look(after=5)
+        assert world.state is TrialState.SUSPENDED
+        assert not world.status.holds(ConditionType.RUNNING)
+        world.settle()
+        assert world.alive == []
+        assert not world.status.admitted
+        change(world, suspend=False)
+        world.look(after=5)
+        assert world.state is TrialState.QUEUED
+        know(world, admitted=True)
+        world.look()
+        world.look()
+        world.run_all()
+        assert world.status.start_time > start
+    assert world.status.restarts == 0
+
+
+def test_what_had_succeeded_stays_done_over_a_suspension():
+    world = started(job(role("worker", 2)))
+    world.end("worker-0", 0)
+    world.look()
+    change(world, suspend=True)
+    world.settle()
+    change(world, suspend=False)
+    know(world, admitted=True)
+    assert world.look().create == (ReplicaId("worker", 1, 2),)
+
+
+def test_with_the_scope_job_all_start_again_after_a_suspension():
+    world = started(job(role("worker", 2), restart_scope=RestartScope.JOB))
+    world.end("worker-0", 0)
+    world.look()
+    change(world, suspend=True)
+    world.settle()
+    change(world, suspend=False)
+    know(world, admitted=True)
+    assert len(world.look().create) == 2
+
+
+def test_a_replica_that_leaves_with_0_when_suspended_is_not_done():
+    world = started(job())
+    change(world, suspend=True)
+    decision = world.decide()
+    world.status = decision.status
+    world.end("main-0", 0)
+    world.look()
+    assert world.state is TrialState.SUSPENDED
+    change(world, suspend=False)
+    know(world, admitted=True)
+    assert world.look().create == (ReplicaId("main", 0, 2),)
+
+
+def test_a_failure_of_its_own_counts_though_the_job_is_suspended_in_that_look():
+    world = started(job())
+    change(world, suspend=True)
+    world.end("main-0", 7)
+    world.look()
+    assert world.failure == ("ReplicaFailed", "exit code 7")
+
+
+# Scaling
+
+
+@pytest.mark.parametrize("keeps_ended", [True, False])
+def test_scale_three_to_one_to_four(keeps_ended):
+    world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
+    change(world, roles=(role("worker", 1),))
+    assert [id.index for id in world.look().delete] == [2, 1]
+    world.settle()
+    assert world.alive == ["worker-0.1"]
+    assert world.state is TrialState.RUNNING
+    change(world, roles=(role("worker", 4),))
+    world.look()
+    assert world.alive == ["worker-0.1", "worker-1.2", "worker-2.2", "worker-3.1"]
+    world.look()
+    world.run_all()
+    assert world.state is TrialState.RUNNING
+    assert world.status.restarts == 0
+    assert [(each.index, each.attempt) for each in world.status.replicas] == [
+        (0, 1), (1, 2), (2, 2), (3, 1),
+    ]  # fmt: skip
+
+
+def test_a_failure_of_what_was_scaled_away_is_nobodys():
+    world = started(job(role("worker", 2)))
+    world.end("worker-1", 1)
+    change(world, roles=(role("worker", 1),))
+    world.look()
+    assert world.state is TrialState.RUNNING
+
+
+def test_scaling_down_to_what_has_succeeded_is_success():
+    world = started(job(role("worker", 2)))
+    world.end("worker-0", 0)
+    world.look()
+    change(world, roles=(role("worker", 1),))
+    world.look()
+    assert world.state is TrialState.SUCCEEDED
+
+
+# Admission and stopping
+
+
+def test_nothing_is_created_before_admission():
+    world = World(job(role("worker", 3)), admitted=False)
+    for _ in range(3):
+        assert world.look(after=100).is_idle
+    assert world.state is TrialState.QUEUED
+
+
+def test_a_stop_ends_everything_and_then_the_job():
+    world = started(job(role("worker", 2)))
+    know(world, stop_requested=True, stop_reason="stopped by anna")
+    decision = world.decide()
+    assert len(decision.delete) == 2
+    world.status = decision.status
+    for id in decision.delete:
+        world.put(id, deleting=True)
+    assert world.look().is_idle
+    assert world.state is TrialState.STOPPING
+    for index in range(2):
+        world.end(f"worker-{index}", 143, reason="Stopped", deleting=False)
+    world.look()
+    assert world.failure == ("Stopped", "stopped by anna")
+    assert world.state is TrialState.STOPPED
+    assert world.status.completion_time == world.now
+
+
+def test_a_stop_of_a_job_not_admitted_is_final_at_once():
+    world = World(job(), admitted=False)
+    world.look()
+    know(world, stop_requested=True)
+    assert world.look().is_idle
+    assert world.failure == ("Stopped", "stopped")
+    assert world.status.settled
+
+
+def test_a_stop_while_a_restart_is_pending_is_final_at_once():
+    world = started(job(role("main", restart_policy=ON_FAILURE)))
+    world.end("main-0", 1)
+    world.look()
+    know(world, stop_requested=True)
+    assert world.look(after=100).create == ()
+    assert world.state is TrialState.STOPPED
+
+
+def test_a_stop_wins_over_a_suspension():
+    world = started(job())
+    change(world, suspend=True)
+    world.settle()
+    know(world, stop_requested=True)
+    world.look()
+    assert world.state is TrialState.STOPPED
+
+
+def test_a_success_in_the_look_that_sees_the_stop_is_a_success():
+    world = started(job())
+    world.end("main-0", 0)
+    know(world, stop_requested=True)
+    world.look()
+    assert world.state is TrialState.SUCCEEDED
+
+
+def test_leaving_with_0_because_of_the_stop_is_no_success():
+    world = started(job())
+    know(world, stop_requested=True)
+    world.status = world.decide().status
+    world.end("main-0", 0, reason="Stopped")
+    world.look()
+    assert world.state is TrialState.STOPPED
+
+
+def test_a_failure_while_stopping_is_a_stop():
+    world = started(job(role("worker", 2)))
+    know(world, stop_requested=True)
+    world.end("worker-0", 1)
+    world.look()
+    world.settle()
+    assert world.state is TrialState.STOPPED

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from engine_world import World, job, role, started
+
+from windlass.model.job import CleanPolicy, RestartPolicy, SuccessPolicy
+from windlass.model.records import TrialState
+from windlass.model.status import ConditionType, Phase
+
+RUNNING, SUCCEEDED, FAILED = Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED
+PHASES = (RUNNING, SUCCEEDED, FAILED)
+EXIT_CODES = {RUNNING: None, SUCCEEDED: 0, FAILED: 1}
+
+
+def outcome(spec, phases):
+    """How a job stands whose replicas, in order, are seen like this."""
+    world = World(spec)
+    world.look()
+    for id, phase in zip(world.created, phases, strict=True):
+        world.put(id, phase=phase, exit_code=EXIT_CODES[phase], started=world.now)
+    world.look()
+    assert not (
+        world.status.holds(ConditionType.SUCCEEDED) and world.status.holds(ConditionType.FAILED)
+    )
+    return world.state
+
+
+@pytest.mark.parametrize("phases", itertools.product(PHASES, repeat=4))
+@pytest.mark.parametrize("chief", ["chief", "master"])
+@pytest.mark.parametrize("policy", list(SuccessPolicy))
+def test_tensorflow_with_a_chief_goes_by_the_chief(chief, policy, phases):
+    spec = job(
+        role(chief), role("worker", 2), role("ps", service=True),
+        framework="tensorflow", success_policy=policy,
+    )  # fmt: skip
+    state = outcome(spec, phases)
+    if phases[0] is SUCCEEDED:
+        assert state is TrialState.SUCCEEDED
+    elif FAILED in phases:
+        assert state is TrialState.FAILED
+    else:
+        assert state is TrialState.RUNNING
+
+
+@pytest.mark.parametrize("phases", itertools.product(PHASES, repeat=3))
+@pytest.mark.parametrize("policy", list(SuccessPolicy))
+def test_tensorflow_without_a_chief_goes_by_its_workers(policy, phases):
+    spec = job(
+        role("ps", service=True), role("worker", 2), framework="tensorflow", success_policy=policy
+    )
+    state = outcome(spec, phases)
+    workers = phases[1:]
+    deciding = workers if policy is SuccessPolicy.ALL_WORKERS else workers[:1]
+    if set(deciding) == {SUCCEEDED}:
+        assert state is TrialState.SUCCEEDED
+    elif FAILED in phases:
+        assert state is TrialState.FAILED
+    else:
+        assert state is TrialState.RUNNING
+
+
+@pytest.mark.parametrize("phases", itertools.product(PHASES, repeat=3))
+@pytest.mark.parametrize("framework", ["", "torch", "jax"])
+def test_other_frameworks_need_all_that_are_no_services(framework, phases):
+    spec = job(role("learner", 2), role("server", service=True), framework=framework)
+    state = outcome(spec, phases)
+    if set(phases[:2]) == {SUCCEEDED}:
+        assert state is TrialState.SUCCEEDED
+    elif FAILED in phases:
+        assert state is TrialState.FAILED
+    else:
+        assert state is TrialState.RUNNING
+
+
+def test_a_chief_that_succeeded_and_a_worker_that_failed_in_one_look_is_success_only():
+    world = started(job(role("chief"), role("worker"), framework="tensorflow"))
+    world.end("worker-0", 1)
+    world.end("chief-0", 0)
+    world.look()
+    assert world.state is TrialState.SUCCEEDED
+    assert world.status.condition(ConditionType.FAILED) is None
+    assert world.condition(ConditionType.SUCCEEDED).message == "chief-0 succeeded"
+
+
+def test_a_chief_without_replicas_is_no_chief():
+    spec = job(role("chief", 0), role("worker", 2), framework="tensorflow")
+    assert outcome(spec, (SUCCEEDED, RUNNING)) is TrialState.SUCCEEDED
+
+
+def test_services_are_stopped_when_the_rest_are_done_and_that_is_no_failure():
+    world = started(job(role("worker"), role("ps", 2, service=True)))
+    world.end("worker-0", 0)
+    assert len(world.look().delete) == 2
+    world.settle()
+    assert world.state is TrialState.SUCCEEDED
+    assert world.alive == []
+
+
+def test_a_job_of_services_alone_is_done_when_they_are():
+    spec = job(role("ps", 2, service=True))
+    assert outcome(spec, (SUCCEEDED, RUNNING)) is TrialState.RUNNING
+    assert outcome(spec, (SUCCEEDED, SUCCEEDED)) is TrialState.SUCCEEDED
+
+
+def test_a_replica_that_always_restarts_never_succeeds():
+    world = started(job(role("main", restart_policy=RestartPolicy.ALWAYS), backoff_limit=1))
+    world.end("main-0", 0)
+    world.look()
+    assert world.state is TrialState.RESTARTING
+    world.look(after=1)
+    world.end("main-0", 0)
+    world.look()
+    assert world.failure[0] == "BackoffLimitExceeded"
+
+
+def test_a_success_is_remembered_when_its_replica_is_gone():
+    world = started(job(role("worker", 2)), keeps_ended=False)
+    world.end("worker-0", 0)
+    world.look()
+    world.vanish("worker-0")
+    assert world.look().is_idle
+    world.end("worker-1", 0)
+    world.look()
+    assert world.state is TrialState.SUCCEEDED
+
+
+def test_a_job_without_replicas_just_waits():
+    world = World(job(role("worker", 0)))
+    assert world.look().is_idle
+    assert not world.status.is_finished
+
+
+@pytest.mark.parametrize("keeps_ended", [True, False])
+def test_clean_policy_running_stops_what_still_runs(keeps_ended):
+    world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
+    world.end("worker-0", 0)
+    world.look()
+    world.end("worker-1", 1)
+    assert [str(id) for id in world.look().delete] == ["worker-2.1"]
+    world.settle()
+    assert world.status.settled
+    assert "worker-0.1" in {str(id) for id in world.replicas}
+
+
+def test_clean_policy_none_leaves_all_as_it_is():
+    world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
+    world.end("worker-1", 1)
+    assert world.look().is_idle
+    assert world.alive == ["worker-0.1"]
+    assert not world.status.settled  # it is to be watched until its last replica has ended
+    world.end("worker-0", 0)
+    world.look()
+    assert world.status.settled
+    assert world.state is TrialState.FAILED
+
+
+def test_clean_policy_all_deletes_what_has_ended_too():
+    world = started(job(role("worker", 2), clean_policy=CleanPolicy.ALL), keeps_ended=False)
+    world.end("worker-1", 1)
+    world.settle()
+    assert world.replicas == {}
+    assert world.status.settled
