@@ -40,9 +40,7 @@ def train(lr: float, epochs: int = 30, hidden: int = 64, batch: int = 32) -> flo
             rows = order[start : start + batch]
             layer = np.tanh(x[rows] @ w1 + b1)
             chance = 1 / (1 + np.exp(-(layer @ w2 + b2)))
-            losses.append(
-                -np.log(np.where(y[rows] == 1, chance, 1 - chance).clip(1e-9)).mean()
-            )
+            losses.append(-np.log(np.where(y[rows] == 1, chance, 1 - chance).clip(1e-9)).mean())
             slope = (chance - y[rows]) / len(rows)
             back = np.outer(slope, w2) * (1 - layer**2)
             w2, b2 = w2 - lr * layer.T @ slope, b2 - lr * slope.sum()

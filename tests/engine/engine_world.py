@@ -62,14 +62,14 @@ class World:
     def vanish(self, name: str) -> None:
         del self.replicas[self.newest(name)]
 
-    def put(self, id: ReplicaId, **changes: object) -> None:
-        old = self.replicas.get(id, Replica(id=id, phase=Phase.PENDING))
-        self.replicas[id] = msgspec.structs.replace(old, **changes)
+    def put(self, name: ReplicaId, **changes: object) -> None:
+        old = self.replicas.get(name, Replica(id=name, phase=Phase.PENDING))
+        self.replicas[name] = msgspec.structs.replace(old, **changes)
 
     def newest(self, name: str) -> ReplicaId:
         role_name, _, index = name.rpartition("-")
         place = (role_name, int(index))
-        return max(id for id in self.replicas if (id.role, id.index) == place)
+        return max(each for each in self.replicas if (each.role, each.index) == place)
 
     # What is decided about it
 
@@ -91,16 +91,16 @@ class World:
         return list(self.replicas.values())
 
     def apply(self, decision: Decision) -> None:
-        for id in decision.delete:
-            if id not in self.replicas:
+        for each in decision.delete:
+            if each not in self.replicas:
                 continue
             if not self.keeps_ended:
-                del self.replicas[id]
-            elif not self.replicas[id].phase.is_final:
-                self.put(id, phase=Phase.FAILED, exit_code=143, reason="Stopped", ended=self.now)
-        for id in decision.create:
-            self.created.append(id)
-            self.replicas.setdefault(id, Replica(id=id, phase=Phase.PENDING))
+                del self.replicas[each]
+            elif not self.replicas[each].phase.is_final:
+                self.put(each, phase=Phase.FAILED, exit_code=143, reason="Stopped", ended=self.now)
+        for each in decision.create:
+            self.created.append(each)
+            self.replicas.setdefault(each, Replica(id=each, phase=Phase.PENDING))
 
     def settle(self, looks: int = 5) -> None:
         """Look until nothing is to be done."""

@@ -15,7 +15,7 @@ def test_a_job_goes_from_queued_to_succeeded():
     assert world.status.holds(ConditionType.QUEUED)
 
     world.status = type(world.status)(conditions=world.status.conditions, admitted=True)
-    assert [str(id) for id in world.look().create] == ["main-0.1"]
+    assert [str(each) for each in world.look().create] == ["main-0.1"]
     assert not world.status.holds(ConditionType.QUEUED)
     assert world.state is TrialState.STARTING
     assert world.status.start_time == world.now

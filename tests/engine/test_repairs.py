@@ -149,6 +149,6 @@ def test_a_look_at_ten_thousand_replicas_is_no_labour():
     spec = job(role("worker", 10_000))
     world = World(spec)
     assert len(world.look().create) == 10_000
-    world.replicas = {id: Replica(id=id, phase=Phase.RUNNING) for id in world.replicas}
+    world.replicas = {each: Replica(id=each, phase=Phase.RUNNING) for each in world.replicas}
     assert world.look().is_idle
     assert world.state is TrialState.RUNNING

@@ -58,7 +58,7 @@ def test_an_eviction_without_exit_code_is_retried_under_exit_code():
     world.look()
     assert world.state is TrialState.RESTARTING
     message = world.condition(ConditionType.RESTARTING).message
-    assert message == "Evicted: the node ran out of memory; restart 1 of 6 restarts"
+    assert message == "Evicted: the node ran out of memory; restart 1 of 6"
 
 
 def test_an_eviction_is_a_failure_though_the_program_left_with_0():

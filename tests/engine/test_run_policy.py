@@ -172,7 +172,7 @@ def test_a_failure_of_its_own_counts_though_the_job_is_suspended_in_that_look():
 def test_scale_three_to_one_to_four(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
     change(world, roles=(role("worker", 1),))
-    assert [id.index for id in world.look().delete] == [2, 1]
+    assert [each.index for each in world.look().delete] == [2, 1]
     world.settle()
     assert world.alive == ["worker-0.1"]
     assert world.state is TrialState.RUNNING
@@ -221,8 +221,8 @@ def test_a_stop_ends_everything_and_then_the_job():
     decision = world.decide()
     assert len(decision.delete) == 2
     world.status = decision.status
-    for id in decision.delete:
-        world.put(id, deleting=True)
+    for each in decision.delete:
+        world.put(each, deleting=True)
     assert world.look().is_idle
     assert world.state is TrialState.STOPPING
     for index in range(2):

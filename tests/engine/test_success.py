@@ -18,8 +18,8 @@ def outcome(spec, phases):
     """How a job stands whose replicas, in order, are seen like this."""
     world = World(spec)
     world.look()
-    for id, phase in zip(world.created, phases, strict=True):
-        world.put(id, phase=phase, exit_code=EXIT_CODES[phase], started=world.now)
+    for name, phase in zip(world.created, phases, strict=True):
+        world.put(name, phase=phase, exit_code=EXIT_CODES[phase], started=world.now)
     world.look()
     assert not (
         world.status.holds(ConditionType.SUCCEEDED) and world.status.holds(ConditionType.FAILED)
@@ -27,7 +27,7 @@ def outcome(spec, phases):
     return world.state
 
 
-@pytest.mark.parametrize("phases", itertools.product(PHASES, repeat=4))
+@pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=4)))
 @pytest.mark.parametrize("chief", ["chief", "master"])
 @pytest.mark.parametrize("policy", list(SuccessPolicy))
 def test_tensorflow_with_a_chief_goes_by_the_chief(chief, policy, phases):
@@ -44,7 +44,7 @@ def test_tensorflow_with_a_chief_goes_by_the_chief(chief, policy, phases):
         assert state is TrialState.RUNNING
 
 
-@pytest.mark.parametrize("phases", itertools.product(PHASES, repeat=3))
+@pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
 @pytest.mark.parametrize("policy", list(SuccessPolicy))
 def test_tensorflow_without_a_chief_goes_by_its_workers(policy, phases):
     spec = job(
@@ -61,7 +61,7 @@ def test_tensorflow_without_a_chief_goes_by_its_workers(policy, phases):
         assert state is TrialState.RUNNING
 
 
-@pytest.mark.parametrize("phases", itertools.product(PHASES, repeat=3))
+@pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
 @pytest.mark.parametrize("framework", ["", "torch", "jax"])
 def test_other_frameworks_need_all_that_are_no_services(framework, phases):
     spec = job(role("learner", 2), role("server", service=True), framework=framework)
@@ -138,10 +138,10 @@ def test_clean_policy_running_stops_what_still_runs(keeps_ended):
     world.end("worker-0", 0)
     world.look()
     world.end("worker-1", 1)
-    assert [str(id) for id in world.look().delete] == ["worker-2.1"]
+    assert [str(each) for each in world.look().delete] == ["worker-2.1"]
     world.settle()
     assert world.status.settled
-    assert "worker-0.1" in {str(id) for id in world.replicas}
+    assert "worker-0.1" in {str(each) for each in world.replicas}
 
 
 def test_clean_policy_none_leaves_all_as_it_is():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from windlass.authoring.options import Options
@@ -16,8 +15,10 @@ from windlass.home import Home
 from windlass.model.job import Executable, FunctionCall, JobSpec, ProcessCall, Role
 from windlass.model.records import Provenance
 from windlass.model.wire import CreateTrial, Private
-from windlass.packaging.pickling import describe_params, pack_call
+from windlass.packaging.params import describe_params
+from windlass.packaging.pickling import pack_call
 from windlass.packaging.provenance import collect, installed_packages
+from windlass.packaging.repository import GitStatus
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 _OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
@@ -46,11 +47,12 @@ class Plan:
         self._cache = (client.transport.endpoint.home or Home.find()).cache
         self._place: Surroundings = look_around(function, script)
         self._lock = self._resolve(options.packages)
-        with ThreadPoolExecutor(1) as pool:  # git answers while the tree is being read
-            provenance = pool.submit(collect, self._place.root.path)
-            self._snapshot = self._take()
-            self._packages = installed_packages(self._cache)
-            self._provenance: Provenance = provenance.result()
+        status = GitStatus(str(self._place.root.path))  # git answers while the tree is read
+        self._snapshot = take_snapshot(self._place.root, self._cache, status=status)
+        self._packages = installed_packages(self._cache)
+        self._provenance: Provenance = collect(
+            status.state(), files=self._snapshot.files, size=self._snapshot.size
+        )
 
     def draft_call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], bound: Mapping[str, Any]
@@ -68,18 +70,20 @@ class Plan:
         """A draft of one run of a command line."""
         return self._complete(self._draft(dict(params)), ProcessCall(argv=tuple(argv)))
 
-    def _take(self) -> Snapshot:
-        return take_snapshot(self._place.root, self._cache)
+    def _retake(self) -> Snapshot:
+        """The tree once more, its bytes held: for one that changes while it is sent."""
+        self._snapshot = take_snapshot(self._place.root, self._cache, hold=True)
+        return self._snapshot
 
     def _resolve(self, packages: Sequence[str] | str | None) -> tuple[tuple[str, ...], str | None]:
         if not packages:
             return (), None
         import sys
 
-        from windlass.packaging.environments import read_requirements, resolve_lock
+        from windlass.packaging.environments import check_requirements, resolve_lock
 
-        asked = read_requirements(packages) if isinstance(packages, str) else list(packages)
-        return tuple(asked), resolve_lock(asked, sys.executable, self._cache)
+        asked = check_requirements(packages)
+        return asked, resolve_lock(asked, sys.executable, self._cache)
 
     def _draft(self, params: dict[str, Any]) -> Draft:
         masked = _mask(params, self._secrets.values())
@@ -91,7 +95,7 @@ class Plan:
             params=masked,
             private=Private(environ=self._environ(), secrets=self._secrets),
         )
-        return Draft(request, self._snapshot, {}, self._take)
+        return Draft(request, self._snapshot, {}, self._retake)
 
     def _complete(self, draft: Draft, executable: Executable) -> Draft:
         import msgspec
@@ -115,12 +119,8 @@ class Plan:
             backoff_limit=options.retries,
             active_deadline=options.deadline(),
         )
-        provenance = msgspec.structs.replace(
-            self._provenance,
-            packages=draft.attach(self._packages),
-            tree_files=self._snapshot.files,
-            tree_size=self._snapshot.size,
-        )
+        listed = draft.attach(self._packages)
+        provenance = msgspec.structs.replace(self._provenance, packages=listed)
         draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
         return draft
 

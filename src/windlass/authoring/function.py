@@ -192,10 +192,11 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     def train(lr):
         return 1 - lr
 
-    train(0.1)              # blocks, shows the log, returns the value
-    train.submit(0.1)       # a Trial, at once
+
+    train(0.1)  # blocks, shows the log, returns the value
+    train.submit(0.1)  # a Trial, at once
     train.map([0.1, 0.01])  # one trial each, values in order
-    train.local(0.1)        # here, in this process
+    train.local(0.1)  # here, in this process
     ```
 
     Args:

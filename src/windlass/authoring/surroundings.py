@@ -42,7 +42,9 @@ class Surroundings(msgspec.Struct, frozen=True):
         )
 
 
-def look_around(function: Callable[..., Any] | None = None, script: str | None = None) -> Surroundings:
+def look_around(
+    function: Callable[..., Any] | None = None, script: str | None = None
+) -> Surroundings:
     """What surrounds a call of a function, or of a script."""
     root = find_root(script=Path(script) if script else _source_of(function))
     base = os.path.realpath(root.path)

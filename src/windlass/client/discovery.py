@@ -86,7 +86,7 @@ def is_answering(endpoint: Endpoint) -> bool:
     """Whether something listens there."""
     parts = urlsplit(endpoint.url)
     try:
-        socket.create_connection((parts.hostname, parts.port), timeout=5).close()
+        socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
     except OSError:
         return False
     return True

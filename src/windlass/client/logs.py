@@ -18,7 +18,7 @@ class LogLine(str):
     time: float
     stream: str
     role: str
-    index: int
+    replica_index: int
     attempt: int
 
     @classmethod
@@ -26,7 +26,7 @@ class LogLine(str):
         """The line that a part is, taken as whole."""
         line = cls(part.text)
         line.time, line.stream = part.time, part.stream
-        line.role, line.index, line.attempt = part.role, part.index, part.attempt
+        line.role, line.replica_index, line.attempt = part.role, part.index, part.attempt
         return line
 
 

@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 
-
 from windlass.client.following import Following
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.outcomes import value_of
@@ -403,6 +402,3 @@ def _seconds(timeout: float | str | None) -> float | None:
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:
         return 0.0
     return parse_duration(timeout)
-
-
-

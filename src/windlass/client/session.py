@@ -20,7 +20,7 @@ class Client:
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python
-    client = wl.Client()                       # this machine
+    client = wl.Client()  # this machine
     client = wl.Client("http://lab:8000", token="...")
     ```
     """

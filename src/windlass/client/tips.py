@@ -31,7 +31,13 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 
     >>> from windlass.model.job import JobSpec, ProcessCall, Role
     >>> trial = TrialRecord(
-    ...     id=1, uid="", name="t", experiment="t", experiment_id=1, project="p", state="FAILED",
+    ...     id=1,
+    ...     uid="",
+    ...     name="t",
+    ...     experiment="t",
+    ...     experiment_id=1,
+    ...     project="p",
+    ...     state="FAILED",
     ...     spec=JobSpec(roles=(Role(executable=ProcessCall(argv=("x",))),)),
     ... )
     >>> print(tip_for(trial, "ModuleNotFoundError: No module named 'sklearn'"))
@@ -58,7 +64,7 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
     if trial.signal == "SIGKILL" or "MemoryError" in text:
         return _out_of_memory(trial)
     if found := _MISSING_FILE.search(text):
-        return _missing_file(trial, found[1])
+        return _missing_file(found[1])
     return None
 
 
@@ -89,7 +95,7 @@ def _out_of_memory(trial: TrialRecord) -> str:
     )
 
 
-def _missing_file(trial: TrialRecord, path: str) -> str | None:
+def _missing_file(path: str) -> str | None:
     if path.startswith("/"):
         return None
     return (

@@ -158,7 +158,11 @@ class Transport:
                 raise self._broken(again) from again
 
     def _attempt(
-        self, target: str, method: str, content: bytes | Iterable[bytes] | None, headers: dict[str, str]
+        self,
+        target: str,
+        method: str,
+        content: bytes | Iterable[bytes] | None,
+        headers: dict[str, str],
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         connection = self._take()
         try:

@@ -102,9 +102,9 @@ class View:
         while not self._stop.wait(_TICK):
             frame += 1
             with self._lock:
-                if self._text and self._open_line is None:
-                    if time.monotonic() - self._since >= _DELAY or self._is_drawn:
-                        self._draw(frame)
+                is_due = self._is_drawn or time.monotonic() - self._since >= _DELAY
+                if self._text and self._open_line is None and is_due:
+                    self._draw(frame)
 
     def _draw(self, frame: int) -> None:
         passed = format_duration(int(time.monotonic() - self._since) or 0.0)

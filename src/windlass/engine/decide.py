@@ -15,7 +15,7 @@ from windlass.engine.cleaning import clean
 from windlass.engine.conditions import say, unsay
 from windlass.engine.deadline import active_seconds, deadline_left, deadline_message
 from windlass.engine.decision import Decision
-from windlass.engine.messages import name_of, times
+from windlass.engine.messages import name_of
 from windlass.engine.restarts import (
     Restarts,
     Verdict,
@@ -86,7 +86,7 @@ class _Look:
     ) -> None:
         self.spec = spec
         self.status = status
-        self.replicas = replicas
+        self.replicas = sorted(replicas, key=lambda each: each.id)
         self.now = now
         self.slots = observe(spec, status, replicas)
         self.create: list[ReplicaId] = []
@@ -156,10 +156,8 @@ class _Look:
     def restart(self, restarts: Restarts) -> None:
         """Ended replicas get their next attempt when its time has come; the old ones go."""
         total = self.status.restarts + restarts.count
-        limit = times(self.spec.backoff_limit, "restart")
-        number = self.status.restarts
-        for slot in restarts.ended:
-            number += 1
+        limit = self.spec.backoff_limit
+        for number, slot in enumerate(restarts.ended, start=self.status.restarts + 1):
             message = f"{describe_slot_end(self.spec, slot)}; restart {number} of {limit}"
             self.tell(conditions.RESTARTING_REASON, message, warn=True)
             self.unsay(ConditionType.RUNNING, conditions.RESTARTING_REASON, message)

@@ -97,17 +97,15 @@ def parse_accelerator(text: str | None) -> Accelerator | None:
     if asked == "cpu":
         return None
     name, count = asked, 1
-    if asked not in _BY_NAME:
-        if match := _COUNTED.fullmatch(asked) or _TPU_SIZED.fullmatch(asked):
-            name, count = match[1], int(match[2])
+    sized = _COUNTED.fullmatch(asked) or _TPU_SIZED.fullmatch(asked)
+    if asked not in _BY_NAME and sized:
+        name, count = sized[1], int(sized[2])
     if name not in _BY_NAME:
         near = difflib.get_close_matches(name, [*_BY_NAME, "cpu"], n=1, cutoff=0.5)
         guess = f"; did you mean '{near[0]}'?" if near else "."
         raise ValueError(f"there is no accelerator {text!r}{guess} See: windlass accelerators")
     if count < 1:
-        raise ValueError(
-            f"{text!r} asks for 0 accelerators; ask for 1 or more, or for 'cpu'"
-        )
+        raise ValueError(f"{text!r} asks for 0 accelerators; ask for 1 or more, or for 'cpu'")
     return Accelerator(kind=_BY_NAME[name].name, count=count)
 
 
@@ -119,17 +117,17 @@ def kind_of_device(title: str) -> str:
     >>> kind_of_device("Some New GPU")
     'gpu'
     """
-    squeezed = re.sub(r"[^a-z0-9]", "", title.lower())
-    best = "gpu"
-    for kind in KINDS:
-        if kind.family == "gpu" and kind.name != "gpu":
-            plain = kind.name.replace("-", "")
-            wanted = [part for part in kind.name.split("-")]
-            if all(part in squeezed for part in wanted) and len(plain) > len(best.replace("-", "")) - (best == "gpu") * 3:
-                best = kind.name
-    return best
+    words = re.sub(r"[^a-z0-9]", "", title.lower())
+    fitting = [
+        kind.name
+        for kind in KINDS
+        if kind.family == "gpu" and all(part in words for part in kind.name.split("-"))
+    ]
+    return max(fitting, key=len, default="gpu")
 
 
 def satisfies(device_kind: str, asked_kind: str) -> bool:
     """Whether a device of one kind serves a request for another."""
-    return asked_kind in ("gpu", device_kind) or (asked_kind == "a100" and device_kind == "a100-80gb")
+    return asked_kind in ("gpu", device_kind) or (
+        asked_kind == "a100" and device_kind == "a100-80gb"
+    )

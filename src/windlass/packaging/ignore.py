@@ -51,9 +51,7 @@ class Patterns:
 
     def __init__(self, text: str) -> None:
         rules = parse_rules(text)
-        self.reaching = [
-            rule.beginning for rule in rules if rule.is_negated and rule.is_anchored
-        ]
+        self.reaching = [rule.beginning for rule in rules if rule.is_negated and rule.is_anchored]
         self._tests = _merged(rules)
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
@@ -256,9 +254,7 @@ def any_reaches_into(scopes: Iterable[tuple[int, Patterns]], folder: str) -> boo
     return any(patterns.reaches_into(folder[skip:]) for skip, patterns in scopes)
 
 
-def verdict_of(
-    scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool
-) -> bool | None:
+def verdict_of(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
     """What the ignore files in force say of a path, the deepest first.
 
     A scope is how many characters of the path lead to the file's folder, and its patterns.

@@ -85,8 +85,10 @@ def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[t
                 opened.append((path[:-1], weight))
             else:
                 found.append((weight, path))
-        if folder and not any(path.startswith(f"{folder}/") for _, path in found) and not any(
-            other.startswith(f"{folder}/") for other, _ in opened
+        if (
+            folder
+            and not any(path.startswith(f"{folder}/") for _, path in found)
+            and not any(other.startswith(f"{folder}/") for other, _ in opened)
         ):
             found.append((whole, f"{folder}/"))
     if not found:

@@ -40,7 +40,7 @@ class Listing(NamedTuple):
     files: list[str]
     folders: list[Folder]
     rules: list[tuple[str, _Print | None]]
-    index: _Print | None = None  # of git's list of tracked files
+    git_index: _Print | None = None  # of git's list of tracked files
     tracked_ignored: bytes = b""  # what git tracks although it is ignored
 
 
@@ -123,9 +123,7 @@ class _Walk:
                 is_ignored = (
                     folder_is_ignored
                     or (ignored is not None and here in ignored)
-                    or (
-                        verdict_of(git_scopes, here, is_folder) is True if git_scopes else False
-                    )
+                    or (verdict_of(git_scopes, here, is_folder) is True if git_scopes else False)
                 )
             if is_folder:
                 if not is_ignored or any_reaches_into(our_scopes, here):

@@ -65,7 +65,7 @@ def tree_digest(manifest: bytes) -> str:
     """The name of a tree: the sha256 of its manifest.
 
     >>> tree_digest(encode_manifest([]))[:12]
-    '4bf1eb2fdcee'
+    'e5eccfdf0ce5'
     """
     return hashlib.sha256(manifest).hexdigest()
 
@@ -129,9 +129,7 @@ def _checked_entry(row: object) -> Entry:
         raise ValueError("the manifest has an entry whose parts are of the wrong types")
     shown = repr(path[:200])
     if not _is_plain(path):
-        raise ValueError(
-            f"the manifest's entry {shown} has a path that is not plain and relative"
-        )
+        raise ValueError(f"the manifest's entry {shown} has a path that is not plain and relative")
     if mode == LINK:
         if size != 0:
             raise ValueError(f"the manifest's link {shown} has a size")

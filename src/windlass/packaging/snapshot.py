@@ -158,9 +158,7 @@ def take_snapshot(
 class _Taking:
     """One snapshot on its way."""
 
-    def __init__(
-        self, root: Root, cache_dir: Path, status: GitStatus | None, hold: bool
-    ) -> None:
+    def __init__(self, root: Root, cache_dir: Path, status: GitStatus | None, hold: bool) -> None:
         self._root = root
         self._path = str(root.path)
         self._prefix = os.path.join(self._path, "")
@@ -203,10 +201,8 @@ class _Taking:
             manifest = encode_manifest(table.entries())
             tree = tree_digest(manifest)
         if before is None or stale or gone or not is_same_list or listing is not before.listing:
-            manifest = manifest or before and before.manifest() or encode_manifest(table.entries())
-            statcache.save(
-                self._file, self._path, self._conditions, table, listing, manifest, tree
-            )
+            manifest = manifest or (before and before.manifest()) or encode_manifest(table.entries())
+            statcache.save(self._file, self._path, self._conditions, table, listing, manifest, tree)
             total = table.total()
         else:
             total = before.total
@@ -235,19 +231,19 @@ class _Taking:
             return None
         if any(fingerprint(rule) != found for rule, found in old.rules):
             return None
-        call, index = None, old.index
+        call, index = None, old.git_index
         if self._root.kind == "git":
             index = fingerprint(os.path.join(git_directory(self._path), "index"))
-            if index != old.index:
+            if index != old.git_index:
                 call = tracked_ignored(self._path)
         folders = self._same_folders(old.folders, device)
         if call is not None and (call.output() or b"") != old.tracked_ignored:
             return None
         if folders is None:
             return None
-        if folders is old.folders and index == old.index:
+        if folders is old.folders and index == old.git_index:
             return old
-        return old._replace(folders=folders, index=index)
+        return old._replace(folders=folders, git_index=index)
 
     def _same_folders(self, old: list[Folder], device: int) -> list[Folder] | None:
         prefix, lstat = self._prefix, os.lstat
@@ -273,7 +269,11 @@ class _Taking:
 
     def _dated(self, folder: Folder) -> Folder:
         path, modified, changed, inode, names = folder
-        return (path, UNTRUSTED, changed, inode, names) if self._is_recent(modified, changed) else folder
+        return (
+            (path, UNTRUSTED, changed, inode, names)
+            if self._is_recent(modified, changed)
+            else folder
+        )
 
     def _is_recent(self, modified: int, changed: int) -> bool:
         """Whether a change made after we looked could leave the same times."""
@@ -309,13 +309,11 @@ class _Taking:
             except OSError as error:
                 gone.add(row)
                 if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                    self._faults.append((table.path(row), error.strerror))
-            row += 1
+                    self._faults.append((table.path(row), str(error.strerror)))
+            row += 1  # noqa: SIM113 - enumerate would cost a tuple a file
         return stale, gone
 
-    def _sizes_now(
-        self, table: Table, stale: dict[int, os.stat_result]
-    ) -> tuple[list[int], int]:
+    def _sizes_now(self, table: Table, stale: dict[int, os.stat_result]) -> tuple[list[int], int]:
         sizes = table.sizes.tolist()
         for row in table.links:
             sizes[row] = 0
@@ -350,7 +348,7 @@ class _Taking:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            self._faults.append((table.path(row), error.strerror))
+            self._faults.append((table.path(row), str(error.strerror)))
             return True
         if found is None:
             return False

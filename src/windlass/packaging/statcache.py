@@ -166,7 +166,13 @@ def load(file: str, root: str, conditions: str) -> Remembered | None:
 
 
 def save(
-    file: str, root: str, conditions: str, table: Table, listing: Listing, manifest: bytes, tree: str
+    file: str,
+    root: str,
+    conditions: str,
+    table: Table,
+    listing: Listing,
+    manifest: bytes,
+    tree: str,
 ) -> None:
     """Remember a snapshot. That this fails is no reason for the snapshot to."""
     stored = _Stored(
@@ -192,7 +198,7 @@ def save(
         ),
         folder_names=b"".join(folder[4] for folder in listing.folders),
         rules=[(os.fsencode(rule), found) for rule, found in listing.rules],
-        index=listing.index,
+        index=listing.git_index,
         tracked_ignored=listing.tracked_ignored,
     )
     body = msgspec.msgpack.encode(stored)

@@ -90,9 +90,8 @@ class Attempt:
         """Have it end; before it began, see to it that it never does."""
         if self.has_ended or not self.path.exists():
             return
-        write_json(
-            self._file(layout.STOP), {"grace": grace, "reason": reason}
-        )  # before the look at the lock: a supervisor that takes it now will see this
+        # Before the look at the lock: a supervisor that takes it after that sees this.
+        write_json(self._file(layout.STOP), {"grace": grace, "reason": reason})
         if self.is_alive:
             owner = self.supervisor()
             if owner is not None:
@@ -105,7 +104,7 @@ class Attempt:
 
         Whether it was so: with a supervisor there is nothing to bury.
         """
-        lock = take_lock(self._file(layout.LOCK))
+        lock = self._take_lock()
         if lock is None:
             return False
         try:
@@ -125,6 +124,15 @@ class Attempt:
         finally:
             os.close(lock)
         return True
+
+    def _take_lock(self) -> int | None:
+        """The lock, tried for a moment: one who only looks holds it no longer than that."""
+        until = time.monotonic() + 0.2
+        while True:
+            lock = take_lock(self._file(layout.LOCK))
+            if lock is not None or time.monotonic() > until:
+                return lock
+            time.sleep(0.002)
 
     def _living(self) -> Replica:
         state = self.read(layout.STATE) or {"stage": "starting", "message": ""}

@@ -48,7 +48,7 @@ def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
 
 def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
     """Every attempt of a trial that has a directory, by role, index and attempt."""
-    found = []
+    found: list[tuple[ReplicaId, Path]] = []
     try:
         folders = list(trial_dir(home, trial_id).iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -57,9 +57,11 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
         role, _, index = folder.name.rpartition("-")
         if not role or not index.isdecimal():
             continue
-        for attempt in folder.iterdir():
-            if attempt.name.isdecimal():
-                found.append((ReplicaId(role, int(index), int(attempt.name)), attempt))
+        found += [
+            (ReplicaId(role, int(index), int(attempt.name)), attempt)
+            for attempt in folder.iterdir()
+            if attempt.name.isdecimal()
+        ]
     yield from sorted(found)
 
 

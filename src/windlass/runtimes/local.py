@@ -37,6 +37,7 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._trials: dict[str, int] = {}  # trial ids by the uid of their job
         self._supervisors: dict[Path, subprocess.Popen[bytes]] = {}  # those we started
+        self._listener.on_change(lambda _uid: self._reap())
 
     @property
     def nudge_path(self) -> str:
@@ -122,7 +123,6 @@ class LocalRuntime:
                 start_new_session=True,
             )
         with self._lock:
-            self._reap()
             self._supervisors[attempt.path] = supervisor
         identity = process_identity(supervisor.pid)
         self._listener.await_end(supervisor.pid, identity, attempt.uid)
@@ -134,9 +134,11 @@ class LocalRuntime:
             return supervisor is not None and supervisor.poll() is None
 
     def _reap(self) -> None:
-        for path, supervisor in list(self._supervisors.items()):
-            if supervisor.poll() is not None:
-                del self._supervisors[path]
+        """Bury the supervisors of ours that have ended."""
+        with self._lock:
+            for path, supervisor in list(self._supervisors.items()):
+                if supervisor.poll() is not None:
+                    del self._supervisors[path]
 
     def _attempt(self, job: Job, replica: ReplicaId) -> Attempt:
         return Attempt(job.uid, replica, layout.attempt_dir(self._home, job.trial_id, replica))

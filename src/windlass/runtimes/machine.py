@@ -24,10 +24,10 @@ def read_capacity(environ: Mapping[str, str] = os.environ) -> Capacity:
 
     `WINDLASS_CPUS`, `WINDLASS_MEMORY` and `WINDLASS_DEVICES` say otherwise:
 
-    >>> read_capacity(
-    ...     {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100"}
-    ... )
-    Capacity(cpus=2.5, memory=4000000000, devices=(Device(index=0, kind='a100', title='a100', memory=0),))
+    >>> said = {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100,a100"}
+    >>> capacity = read_capacity(said)
+    >>> capacity.cpus, [device.kind for device in capacity.devices]
+    (2.5, ['a100', 'a100'])
     """
     cpus = environ.get("WINDLASS_CPUS")
     memory = environ.get("WINDLASS_MEMORY")

@@ -150,10 +150,14 @@ class NudgeListener:
 
 def _tell(callbacks: list[Callable[..., None]], subject: object) -> None:
     for callback in list(callbacks):
-        try:
-            callback(subject)
-        except Exception:
-            _log.exception("A listener failed on %r.", subject)
+        _tell_one(callback, subject)
+
+
+def _tell_one(callback: Callable[..., None], subject: object) -> None:
+    try:
+        callback(subject)
+    except Exception:  # noqa: BLE001  # one listener's fault must not silence the others
+        _log.exception("A listener failed on %r.", subject)
 
 
 def _socket_path(home: Path) -> str:

@@ -48,12 +48,7 @@ def kill_strays(marker: str, process: tuple[int, str] | None) -> bool:
         if not left:
             return True
         for stray in left:
-            try:
-                stray.kill()
-            except psutil.NoSuchProcess:
-                continue
-            except psutil.AccessDenied:
-                continue
+            _kill(stray.pid, signal.SIGKILL)
         psutil.wait_procs(left, timeout=0.2)
         if time.monotonic() > until:
             return False
@@ -79,6 +74,6 @@ def _belongs(process: psutil.Process, marker: str, group: int | None) -> bool:
 def _kill(pid: int, number: int) -> bool:
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     return True

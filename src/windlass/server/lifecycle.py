@@ -51,7 +51,7 @@ def serve_home(path: str, ready_fd: int) -> int:
             ready.say("Another server holds this home and does not let go of it.")
             return 1
         asyncio.run(_serve(home, ready))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 -- whoever waits for the server is told
         _log.exception("the server ends")
         ready.say(f"{type(error).__name__}: {error}")
         return 1
@@ -221,5 +221,3 @@ def _open_log(home: Home) -> None:
     )
     for chatty in ("uvicorn", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-
-

@@ -208,9 +208,7 @@ def _whole_lines(parts: Iterable[LogPart]) -> Iterator[LogPart]:
         yield msgspec.structs.replace(part, end=True)
 
 
-def _tail_segment(
-    segment: Segment, lines: int, stream: str | None
-) -> tuple[list[LogPart], int]:
+def _tail_segment(segment: Segment, lines: int, stream: str | None) -> tuple[list[LogPart], int]:
     """Read blocks from the end until there are enough lines."""
     try:
         with segment.path.open("rb") as file:
@@ -240,9 +238,7 @@ def _last_lines(parts: list[LogPart], lines: int) -> list[LogPart]:
     if lines <= 0:
         return []
     seen = 0
-    open_at_end = {
-        (part.role, part.index, part.attempt, part.stream): part.end for part in parts
-    }
+    open_at_end = {(part.role, part.index, part.attempt, part.stream): part.end for part in parts}
     seen = sum(not ended for ended in open_at_end.values())
     for position in range(len(parts) - 1, -1, -1):
         if parts[position].end:

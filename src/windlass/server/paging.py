@@ -34,9 +34,11 @@ class Order:
         if cursor is not None:
             query = query.where(self._after(keys, _decode(cursor, len(keys))))
         ordered = [key.desc() if self._descending else key.asc() for key in keys]
-        return query.add_columns(*[key.label(f"key_{i}") for i, key in enumerate(keys)]).order_by(
-            *ordered
-        ).limit(limit + 1)
+        return (
+            query.add_columns(*[key.label(f"key_{i}") for i, key in enumerate(keys)])
+            .order_by(*ordered)
+            .limit(limit + 1)
+        )
 
     def _after(
         self, keys: list[sa.ColumnElement[Any]], values: list[Any]

@@ -25,9 +25,7 @@ async def submit(services: Services, request: CreateTrial) -> int:
 def _check(services: Services, request: CreateTrial) -> None:
     spec = request.spec
     if spec.backend != "local":
-        raise Unsupported(
-            f"This server has no backend {spec.backend!r}.", hint='It has: "local".'
-        )
+        raise Unsupported(f"This server has no backend {spec.backend!r}.", hint='It has: "local".')
     problems = services.runtime.validate(spec)
     names = [role.name for role in spec.roles]
     if len(set(names)) < len(names):

@@ -367,9 +367,7 @@ def _columns_of(status: JobStatus) -> dict[str, Any]:
     }
 
 
-def _save_attempts(
-    connection: sa.Connection, trial_id: int, replicas: Sequence[Replica]
-) -> None:
+def _save_attempts(connection: sa.Connection, trial_id: int, replicas: Sequence[Replica]) -> None:
     if not replicas:
         return
     rows = [

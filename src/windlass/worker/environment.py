@@ -1,4 +1,4 @@
-"""Environments for `packages=`: made by uv on top of the author's interpreter, kept by their lock."""
+"""Environments for `packages=`: made by uv on top of the author's interpreter, and kept."""
 
 from __future__ import annotations
 

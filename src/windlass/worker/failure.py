@@ -37,12 +37,11 @@ class Failure:
 
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
         """Write the error files; the exception itself goes along if it can be pickled."""
-        pickled = False
         try:
             write_bytes(os.path.join(self._dir, "error.pkl"), dumps(error))
             pickled = True
         except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
-            pass
+            pickled = False
         self._write(type_name(type(error)), _message(error), pickled=pickled)
 
     def record_unpicklable(self, message: str) -> None:

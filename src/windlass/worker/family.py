@@ -37,22 +37,17 @@ class Family:
     def send(self, number: int) -> None:
         """Send a signal to everyone who is left; the stopped are woken, to hear it."""
         descendants = _descendants()
-        # Once the child is buried its number may be another's, unless its group lives on.
-        if self.first_status is None or any(group == self._first for _, group in descendants):
-            self._send_to_group(number)
-        elif not self._sees_orphans and self._group_lives():
-            self._send_to_group(number)
-        for pid, group in descendants:
-            if group != self._first:
-                _kill(pid, number)
-                _kill(pid, signal.SIGCONT)
-
-    def _send_to_group(self, number: int) -> None:
         for each in (number, signal.SIGCONT):
-            try:
-                os.killpg(self._first, each)
-            except (ProcessLookupError, PermissionError):
-                pass
+            # Once the child is buried its number may be another's, unless its group lives on.
+            if (
+                self.first_status is None
+                or any(group == self._first for _, group in descendants)
+                or not self._sees_orphans
+            ):
+                _kill(-self._first, each)
+            for pid, group in descendants:
+                if group != self._first:
+                    _kill(pid, each)
 
     def _group_lives(self) -> bool:
         try:

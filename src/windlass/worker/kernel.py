@@ -24,6 +24,6 @@ def _prctl(option: int, value: int) -> bool:
     import ctypes  # late: it costs more than all other imports of a supervisor
 
     try:
-        return ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False

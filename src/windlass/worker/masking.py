@@ -64,8 +64,7 @@ class Masker:
             return data
         data = self._held + data
         cut = self._begin_of_secret(data)
-        clear = self._mask(data, cut)
-        return clear
+        return self._mask(data, cut)
 
     def release(self) -> bytes:
         """What was held back: it was no secret, or not yet."""

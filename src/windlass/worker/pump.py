@@ -89,7 +89,7 @@ class Stream:
 
     def _write_lines(self, lines: bytes) -> None:
         # Only the first can be too long: the others lie within one read.
-        while len(lines) > TEXT_LIMIT and not 0 <= lines.find(b"\n", 0, TEXT_LIMIT + 1):
+        while len(lines) > TEXT_LIMIT and lines.find(b"\n", 0, TEXT_LIMIT + 1) < 0:
             lines = self._write_piece(lines)
         self._log.add(encode_lines(time.time(), self._name, lines))
 

@@ -116,15 +116,19 @@ def clean(tree: Tree, work: str) -> None:
         os.close(root)
 
 
-def open_folder(root: int, folder: bytes) -> int:
-    """A descriptor of a directory under `root`, made if need be, reached through no link."""
+def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
+    """A descriptor of a directory under `root`, made if need be, reached through no link.
+
+    What is no directory is replaced by one, or refused with `OSError`.
+    """
     fd = os.dup(root)
     for name in folder.split(b"/") if folder else ():
         try:
             try:
                 inner = os.open(name, _DIRECTORY, dir_fd=fd)
             except OSError:
-                _remove(fd, name)
+                if replacing:
+                    _remove(fd, name)
                 os.mkdir(name, dir_fd=fd)
                 inner = os.open(name, _DIRECTORY, dir_fd=fd)
         finally:
@@ -180,15 +184,19 @@ def _copy_blob(path: str, target: int, entry: Entry) -> None:
 
 def _clean_folder(folder: int, entries: Iterable[Entry]) -> None:
     for entry in entries:
-        try:
-            found = os.stat(entry.name, dir_fd=folder, follow_symlinks=False)
-            if _is_unchanged(folder, entry, found):
-                os.unlink(entry.name, dir_fd=folder)
-        except OSError:
-            continue
+        _clean_entry(folder, entry)
     # What Python made of the sources goes with them.
     if any(entry.name.endswith(b".py") for entry in entries):
         _remove(folder, b"__pycache__")
+
+
+def _clean_entry(folder: int, entry: Entry) -> None:
+    try:
+        found = os.stat(entry.name, dir_fd=folder, follow_symlinks=False)
+        if _is_unchanged(folder, entry, found):
+            os.unlink(entry.name, dir_fd=folder)
+    except OSError:
+        pass  # the user's process removed it
 
 
 def _is_unchanged(folder: int, entry: Entry, found: os.stat_result) -> bool:

@@ -100,7 +100,7 @@ class SegmentWriter:
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
-        """Write the batch; whether anything was written. What finds no space is counted and lost."""
+        """Write the batch; whether anything was. What finds no space is counted and lost."""
         batch, self._batch = b"".join(self._batch), []
         if not batch and not self._lost:
             return False
@@ -135,7 +135,7 @@ class SegmentWriter:
         return 0
 
     def _cut_torn_record(self) -> None:
-        """What a killed writer left half written was never visible: readers wait for its newline."""
+        """What a killed writer left half written was never seen: readers wait for its newline."""
         size = os.fstat(self._fd).st_size
         end = size
         while end > 0:

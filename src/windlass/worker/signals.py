@@ -36,9 +36,8 @@ class SignalPipe:
 def reset_for_exec() -> None:
     """Give a child that is about to become another program the dispositions it expects."""
     signal.set_wakeup_fd(-1)
-    for number in (
-        signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ,
-    ):  # fmt: skip
+    taken = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP)
+    for number in (*taken, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 

@@ -22,6 +22,7 @@ from windlass.worker.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _GRACE_FOR_LEFTOVERS = 2.0
@@ -90,7 +91,7 @@ class Supervision:
 
     def run(self) -> None:
         """From the first state to the exit record, and the tidying after it."""
-        self._write_state()
+        self._write_first_state()
         ending: dict[str, Any]
         try:
             # A stop that came before our state was there to be seen sent no signal.
@@ -206,9 +207,9 @@ class Supervision:
             name = _signal_name(-code)
             ending = {"exit_code": 128 - code, "signal": name, "reason": "Signal"}
             ending["message"] = f"killed by {name}"
-            if code == -signal.SIGKILL and not departure.was_first_killed:
-                if memory.oom_kills() > kills_before:
-                    ending["message"] = "killed by the system: out of memory"
+            is_by_others = code == -signal.SIGKILL and not departure.was_first_killed
+            if is_by_others and memory.oom_kills() > kills_before:
+                ending["message"] = "killed by the system: out of memory"
         if departure.was_first_asked:
             ending["reason"] = "Stopped"
         if self._watch.log.has_lost:
@@ -256,6 +257,10 @@ class Supervision:
         self._write_state()
         self._nudger.nudge(STATE)
 
+    def _write_first_state(self) -> None:
+        """Nothing is begun before it is there: what has no state can safely be begun again."""
+        self._insist(lambda: write_json(self._path("state.json"), self._state))
+
     def _write_state(self) -> None:
         try:
             write_json(self._path("state.json"), self._state)
@@ -274,17 +279,20 @@ class Supervision:
             "ended": time.time(),
             **ending,
         }
+        self._insist(lambda: write_json(self._path("exit.json"), record, durable=True))
+        self._nudger.nudge(STATE)
+
+    def _insist(self, write: Callable[[], None]) -> None:
+        """Write a file; while the disk is full, wait and try again."""
         pause = 0.05
         while True:
             try:
-                write_json(self._path("exit.json"), record, durable=True)
-                break
+                return write()
             except FileNotFoundError:
-                return  # the whole attempt was deleted: nobody will ask
+                return None  # the whole attempt was deleted: nobody will ask
             except OSError:
                 self._watch.wait(time.monotonic() + pause)
                 pause = min(pause * 2, 2.0)
-        self._nudger.nudge(STATE)
 
     def _send_last_nudges(self) -> None:
         until = time.monotonic() + _LAST_NUDGE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
+from windlass.worker.process import StartError
+from windlass.worker.restore import open_folder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-from windlass.worker.process import StartError
-from windlass.worker.restore import open_folder
 
 
 def link_volumes(volumes: Iterable[Mapping[str, str]], cwd: str) -> None:
@@ -29,18 +29,16 @@ def _link(cwd: str, path: str, source: str) -> None:
     parent, _, name = path.rpartition("/")
     root = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        folder = open_folder(root, os.fsencode(parent))
+        folder = open_folder(root, os.fsencode(parent), replacing=False)
+        try:
+            _clear(folder, name)
+            os.symlink(source, name, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except FileExistsError:
+        raise StartError(f"the volume {path!r} would hide what the code has there", 126) from None
     finally:
         os.close(root)
-    try:
-        _clear(folder, name)
-        os.symlink(source, name, dir_fd=folder)
-    except FileExistsError:
-        raise StartError(
-            f"the volume {path!r} would hide a file or folder of that name in the code", 126
-        ) from None
-    finally:
-        os.close(folder)
 
 
 def _clear(folder: int, name: str) -> None:

@@ -9,7 +9,10 @@ from litestar import Request
 from windlass.server.services import Services
 
 
-def services_of(request: Request[Any, Any, Any]) -> Services:
+ApiRequest = Request[Any, Any, Any]
+
+
+def services_of(request: ApiRequest) -> Services:
     """The parts of the server that a request came to."""
     services = request.app.state["services"]
     assert isinstance(services, Services)  # noqa: S101 -- put there by create_app

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from litestar import Request, Response, Router, get, post
+from litestar import Response, Router, get, post
 
 from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.wire import SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
-from windlass.server.api.access import services_of
+from windlass.server.api.access import ApiRequest, services_of
 from windlass.server.blobs import BlobStore, IncomingBlob
 
 _HEADER = 40
@@ -18,7 +18,7 @@ _LARGEST_MANIFEST = 64 << 20
 
 
 @post("/snapshots", status_code=200, request_max_body_size=_LARGEST_MANIFEST)
-async def check_snapshot(request: Request) -> SnapshotAnswer:
+async def check_snapshot(request: ApiRequest) -> SnapshotAnswer:
     """What is missing of a tree; a tree of which nothing is missing is known from now on."""
     blobs = services_of(request).blobs
     manifest = await request.body()
@@ -41,11 +41,11 @@ def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
         entries = parse_manifest(manifest)
     except ValueError as error:
         raise InvalidArgument(f"That is no snapshot: {error}.") from error
-    return blobs.missing(entry.digest for entry in entries if entry.mode != "l")
+    return blobs.missing(entry.ref for entry in entries if entry.mode != "l")
 
 
 @post("/blobs", status_code=200, request_max_body_size=None)
-async def upload_blobs(request: Request) -> dict[str, int]:
+async def upload_blobs(request: ApiRequest) -> dict[str, int]:
     """A pack of blobs: digest (32 bytes), length (8 bytes), bytes; repeated."""
     intake = _Intake(services_of(request).blobs)
     try:
@@ -113,7 +113,7 @@ class _Intake:
 
 
 @get("/blobs/{digest:str}", media_type="application/octet-stream")
-async def get_blob(request: Request, digest: str) -> Response[bytes]:
+async def get_blob(request: ApiRequest, digest: str) -> Response[bytes]:
     """The bytes of a blob."""
     blobs = services_of(request).blobs
     try:
@@ -123,6 +123,4 @@ async def get_blob(request: Request, digest: str) -> Response[bytes]:
     return Response(data, media_type="application/octet-stream")
 
 
-router = Router(
-    "/", route_handlers=[check_snapshot, upload_blobs, get_blob], tags=["blobs"]
-)
+router = Router("/", route_handlers=[check_snapshot, upload_blobs, get_blob], tags=["blobs"])

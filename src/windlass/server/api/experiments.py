@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Request, Router, get
+from litestar import Router, get
 from litestar.params import Parameter
 
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import ExperimentPage
-from windlass.server.api.access import services_of
+from windlass.server.api.access import ApiRequest, services_of
 from windlass.server.paging import PAGE_LIMIT
 
 Text = Annotated[str, Parameter(max_length=1000)]
@@ -17,7 +17,7 @@ Text = Annotated[str, Parameter(max_length=1000)]
 
 @get("/")
 async def list_experiments(
-    request: Request,
+    request: ApiRequest,
     project: Text | None = None,
     name: Text | None = None,
     sort: Text = "id",
@@ -31,7 +31,7 @@ async def list_experiments(
 
 
 @get("/{name:str}")
-async def get_experiment(request: Request, name: str) -> ExperimentRecord:
+async def get_experiment(request: ApiRequest, name: str) -> ExperimentRecord:
     """One experiment, by name or id."""
     return await services_of(request).trials.experiment(name)
 

@@ -6,11 +6,11 @@ import os
 import platform
 import socket
 
-from litestar import Request, Router, get
+from litestar import Router, get
 
 from windlass.model.records import TrialState
 from windlass.model.wire import ServerInfo
-from windlass.server.api.access import services_of
+from windlass.server.api.access import ApiRequest, services_of
 from windlass.version import __version__
 
 
@@ -21,7 +21,7 @@ async def health() -> dict[str, str]:
 
 
 @get("/server")
-async def server_info(request: Request) -> ServerInfo:
+async def server_info(request: ApiRequest) -> ServerInfo:
     """The server: version, home, what the machine has and what of it is free."""
     services = services_of(request)
     active = [s for s in TrialState if not s.is_final and s is not TrialState.QUEUED]

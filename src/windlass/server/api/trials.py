@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from litestar import Request, Response, Router, get, post
+from litestar import Response, Router, get, post
 from litestar.params import Parameter
 from litestar.response import Stream
 
@@ -14,7 +14,7 @@ from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import CreateTrial, LogPage, StopTrial, TrialPage
-from windlass.server.api.access import services_of
+from windlass.server.api.access import ApiRequest, services_of
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
@@ -32,7 +32,7 @@ Text = Annotated[str, Parameter(max_length=1000)]
 
 @post("/", status_code=201, request_max_body_size=64 * 1024 * 1024)
 async def create_trial(
-    request: Request, data: CreateTrial, logs: bool = True, cursor: Text | None = None
+    request: ApiRequest, data: CreateTrial, logs: bool = True, cursor: Text | None = None
 ) -> Response[TrialRecord] | Stream:
     """Make a trial; answered with the trial, or, if events are accepted, with its stream."""
     services = services_of(request)
@@ -44,7 +44,7 @@ async def create_trial(
 
 @get("/")
 async def list_trials(
-    request: Request,
+    request: ApiRequest,
     uid: Text | None = None,
     experiment: Text | None = None,
     experiment_id: TrialId | None = None,
@@ -72,14 +72,14 @@ async def list_trials(
 
 
 @get("/{trial_id:int}")
-async def get_trial(request: Request, trial_id: TrialId) -> TrialRecord:
+async def get_trial(request: ApiRequest, trial_id: TrialId) -> TrialRecord:
     """One trial."""
     return await describe(services_of(request), trial_id)
 
 
 @get("/{trial_id:int}/stream")
 async def stream_trial(
-    request: Request, trial_id: TrialId, logs: bool = True, cursor: Text | None = None
+    request: ApiRequest, trial_id: TrialId, logs: bool = True, cursor: Text | None = None
 ) -> Stream:
     """What happens to a trial, as it happens, until its end."""
     services = services_of(request)
@@ -89,7 +89,7 @@ async def stream_trial(
 
 @get("/{trial_id:int}/logs")
 async def read_logs(
-    request: Request,
+    request: ApiRequest,
     trial_id: TrialId,
     cursor: Text | None = None,
     tail: Annotated[int, Parameter(ge=0, le=1_000_000)] | None = None,
@@ -125,7 +125,7 @@ async def read_logs(
 
 
 @get("/{trial_id:int}/events")
-async def list_events(request: Request, trial_id: TrialId) -> list[Event]:
+async def list_events(request: ApiRequest, trial_id: TrialId) -> list[Event]:
     """What happened to a trial, oldest first."""
     services = services_of(request)
     await services.trials.record(trial_id)
@@ -133,7 +133,7 @@ async def list_events(request: Request, trial_id: TrialId) -> list[Event]:
 
 
 @get("/{trial_id:int}/result", media_type=_OCTETS)
-async def get_result(request: Request, trial_id: TrialId) -> Response[bytes]:
+async def get_result(request: ApiRequest, trial_id: TrialId) -> Response[bytes]:
     """The pickled value of a trial, as its process left it."""
     services = services_of(request)
     record = await services.trials.record(trial_id)
@@ -153,7 +153,7 @@ async def get_result(request: Request, trial_id: TrialId) -> Response[bytes]:
 
 
 @get("/{trial_id:int}/error", media_type=_OCTETS)
-async def get_error(request: Request, trial_id: TrialId) -> Response[bytes]:
+async def get_error(request: ApiRequest, trial_id: TrialId) -> Response[bytes]:
     """The pickled exception of a trial, as its process left it."""
     services = services_of(request)
     record = await services.trials.record(trial_id)
@@ -166,7 +166,7 @@ async def get_error(request: Request, trial_id: TrialId) -> Response[bytes]:
 
 
 @post("/{trial_id:int}/stop", status_code=200)
-async def stop_trial(request: Request, trial_id: TrialId, data: StopTrial) -> TrialRecord:
+async def stop_trial(request: ApiRequest, trial_id: TrialId, data: StopTrial) -> TrialRecord:
     """Ask a trial to stop; one that has ended stays as it is."""
     services = services_of(request)
     uid = await services.trials.request_stop(trial_id, data.reason, data.grace)
@@ -208,4 +208,3 @@ router = Router(
     ],
     tags=["trials"],
 )  # fmt: skip
-

@@ -1,0 +1,199 @@
+"""What `packages=` means: checked requirements, and a lock that pins all they come to."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from windlass.model.errors import InvalidArgument, WindlassError
+from windlass.packaging.provenance import write_cache
+
+_PATIENCE = 300.0
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_CLAUSE = r"(?:===\s*[^\s,;]+|(?:~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9_.*+!-]+)"
+_REQUIREMENT = re.compile(
+    rf"\s*{_NAME}\s*"
+    rf"(?:\[\s*(?:{_NAME}(?:\s*,\s*{_NAME})*)?\s*\])?\s*"
+    rf"(?:{_CLAUSE}(?:\s*,\s*{_CLAUSE})*|\(\s*{_CLAUSE}(?:\s*,\s*{_CLAUSE})*\s*\))?\s*"
+    r"(?:;\s*(?P<marker>\S.*))?",
+    re.ASCII,
+)
+_URL = re.compile(
+    rf"\s*{_NAME}\s*(?:\[[^\]]*\])?\s*@\s*(?:git\+)?(?:https|http|ssh)://\S+(?:\s+;.*)?", re.ASCII
+)
+_ADVICE = "write it as pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'"
+
+
+def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
+    """The requirements as they are asked for, or InvalidArgument with all that is wrong.
+
+    A text that ends in `.txt` is read as a requirements file.
+
+    >>> check_requirements(["numpy ==1.26", "requests"])
+    ('numpy ==1.26', 'requests')
+    >>> check_requirements(["numpy=1.26"])
+    Traceback (most recent call last):
+    ...
+    windlass.model.errors.InvalidArgument: packages: 'numpy=1.26' is no requirement; write it as \
+pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
+    """
+    if isinstance(packages, (str, Path)):
+        text = str(packages)
+        if not text.endswith(".txt"):
+            raise InvalidArgument(
+                f"packages is the text {text!r}; it must be a list of requirements.",
+                hint=f"Write packages=[{text!r}], or the path of a requirements file (.txt).",
+            )
+        packages = read_requirements(Path(text))
+    problems = [problem for each in packages if (problem := _problem(each))]
+    if problems:
+        raise InvalidArgument.of(problems, where="packages")
+    return tuple(each.strip() for each in packages)
+
+
+def read_requirements(path: Path) -> tuple[str, ...]:
+    r"""The requirements a file lists, one a line; comments and empty lines are left out.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "requirements.txt"
+    >>> _ = file.write_text("# what we need\nnumpy==1.26  # not 2\n\nrequests\n")
+    >>> read_requirements(file)
+    ('numpy==1.26', 'requests')
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise InvalidArgument(f"packages: {path} cannot be read: {reason}.") from error
+    lines = re.sub(r"\\\r?\n", " ", text).splitlines()
+    plain = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
+    return tuple(line for line in plain if line)
+
+
+def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_dir: Path) -> str:
+    """The exact versions that the requirements come to, as the text of a requirements file.
+
+    Resolved by uv for that interpreter and remembered, so that asking again is a file read.
+    """
+    import hashlib
+
+    asked = check_requirements(packages)
+    if not asked:
+        return ""
+    # What the answer depends on; an index chosen by the user's settings may hold other versions.
+    settings = sorted(item for item in os.environ.items() if item[0].startswith(("UV_", "PIP_")))
+    parts = (sorted(asked), _interpreter(python_executable), sys.platform, settings)
+    key = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:32]
+    file = os.path.join(str(cache_dir), "locks", key)
+    try:
+        with open(file, encoding="utf-8") as opened:
+            if lock := opened.read():
+                return lock
+    except (OSError, UnicodeDecodeError):
+        pass  # not remembered yet
+    lock = _compile(asked, python_executable)
+    write_cache(file, lock.encode())
+    return lock
+
+
+def find_uv() -> str:
+    """The path of the uv program."""
+    try:
+        import uv
+
+        return os.fsdecode(uv.find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        import shutil
+
+        if found := shutil.which("uv"):
+            return found
+    raise WindlassError(
+        "packages= needs the program uv, which is not there.",
+        hint="Install it: pip install uv",
+    )
+
+
+def _problem(requirement: object) -> str:
+    if not isinstance(requirement, str):
+        return f"{requirement!r} is no text; {_ADVICE}"
+    text = requirement.strip()
+    if not text:
+        return f"an empty text is no requirement; {_ADVICE}"
+    if "\n" in text or "\0" in text:
+        return f"{requirement!r} has more than one line; write one requirement a text"
+    if text.startswith("-"):
+        return f"{text!r} is an option of pip; only requirements can be given, {_ADVICE}"
+    is_path = text.startswith((".", "/", "~", "file:")) or "file://" in text
+    if is_path or (text.endswith((".whl", ".tar.gz", ".zip")) and "://" not in text):
+        return (
+            f"{text!r} is a path; the job may run where that file is not. Put the code into the "
+            "project, or name a package that an index has"
+        )
+    if _URL.fullmatch(text):
+        return ""
+    if not _REQUIREMENT.fullmatch(text):
+        return f"{text!r} is no requirement; {_ADVICE}"
+    return ""
+
+
+def _interpreter(executable: str) -> str:
+    """What of an interpreter decides which versions fit."""
+    if not executable or os.path.realpath(executable) == os.path.realpath(sys.executable):
+        return f"{sys.implementation.cache_tag} {os.uname().machine}"
+    try:
+        found = os.stat(executable)
+    except OSError as error:
+        raise InvalidArgument(
+            f"The interpreter {executable!r} cannot be found: {error.strerror}."
+        ) from error
+    return f"{os.path.realpath(executable)} {found.st_mtime_ns} {found.st_size}"
+
+
+def _compile(asked: Sequence[str], executable: str) -> str:
+    import subprocess
+
+    command = [
+        find_uv(), "pip", "compile", "-", "--python", executable or sys.executable,
+        "--no-header", "--no-annotate", "--quiet", "--color", "never",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command,
+            input="\n".join(asked) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+            cwd="/",  # a uv.toml or pyproject.toml of the working directory does not
+        )
+    except subprocess.TimeoutExpired as error:
+        raise WindlassError(
+            f"uv did not find versions for packages={list(asked)} within {_PATIENCE:.0f} s.",
+            hint="Check that the package index can be reached, then try again.",
+        ) from error
+    except OSError as error:
+        raise WindlassError(f"uv cannot be started: {error.strerror}.") from error
+    if done.returncode == 0:
+        return done.stdout
+    raise _explained(asked, done.stderr)
+
+
+def _explained(asked: Sequence[str], output: str) -> WindlassError:
+    """What uv said, without its drawing."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    text = re.sub(r"^[^\w]*(?:error:|hint:)?", "", text, flags=re.MULTILINE)
+    said = " ".join(text.split())
+    said = said[:600] + ("…" if len(said) > 600 else "")
+    if re.search(r"failed to fetch|error sending request|dns error|timed out", said.lower()):
+        return WindlassError(
+            f"The package index could not be reached for packages={list(asked)}.",
+            hint=f"uv says: {said}\nCheck the network and which index is set up, then try again.",
+        )
+    return InvalidArgument(
+        f"packages={list(asked)} cannot be installed together, or not at all.",
+        hint=f"uv says: {said}\n"
+        "Check the names and versions, or ask for less: packages=['numpy'] takes the newest.",
+    )

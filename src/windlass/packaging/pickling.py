@@ -1,0 +1,189 @@
+"""The call as it travels: the function by name or by value, and its arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from windlass.model.errors import SerializationError
+from windlass.model.quantities import format_size
+from windlass.packaging.params import describe_params
+from windlass.packaging.roots import is_installed
+from windlass.worker.picklefault import find_unpicklable, function_parts, refusal
+
+__all__ = ["LARGEST_PAYLOAD", "describe_params", "pack_call"]
+
+LARGEST_PAYLOAD = 512 * 1024 * 1024
+_VERSION = 1
+
+
+def pack_call(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path
+) -> bytes:
+    """A function and its arguments as bytes, or SerializationError naming what cannot travel.
+
+    What unpickles is `{"version": 1, "function": ..., "args": (...), "kwargs": {...}}`. The
+    function is `("ref", module, qualname)` if it can be imported where the snapshot of `root` is
+    or where the same packages are installed; the object found so may be a wrapper, with the
+    function as its `__wrapped__`. Else it is `("value", function)`.
+
+    >>> import pickle
+    >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")))["args"]
+    ('a', 'b')
+    """
+    import cloudpickle
+
+    reference = _reference(fn, str(root))
+    function = ("ref", *reference) if reference else ("value", fn)
+    call = {
+        "version": _VERSION,
+        "function": function,
+        "args": tuple(args),
+        "kwargs": dict(kwargs),
+    }
+    with _modules_by_value(str(root)):
+        try:
+            payload: bytes = cloudpickle.dumps(call, protocol=_PROTOCOL)
+        except Exception as error:
+            raise _explained(fn, call, cloudpickle.dumps, error) from error
+    if len(payload) > LARGEST_PAYLOAD:
+        raise SerializationError(
+            f"The call of {_name(fn)} is {format_size(len(payload))}; at most "
+            f"{format_size(LARGEST_PAYLOAD)} can be sent.",
+            hint="Pass a path and read the data inside the function, or mount it with volumes=.",
+        )
+    return payload
+
+
+# 5 is read by every Python since 3.8, and holds large buffers well.
+_PROTOCOL = 5
+
+
+def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
+    """How the function can be imported elsewhere, if it can."""
+    module_name = getattr(fn, "__module__", None)
+    qualname = getattr(fn, "__qualname__", None)
+    if not isinstance(module_name, str) or not isinstance(qualname, str):
+        return None
+    if module_name == "__main__" or "<" in qualname:
+        return None
+    module = sys.modules.get(module_name)
+    if module is None or not _travels(module, root):
+        return None
+    found: Any = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    is_it = found is fn or getattr(found, "__wrapped__", None) is fn
+    return (module_name, qualname) if is_it else None
+
+
+def _travels(module: ModuleType, root: str) -> bool:
+    """Whether a module will be there where the function runs."""
+    if module.__name__ == "__main__":
+        return False
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        # Built into the interpreter, or a package without a file of its own; else made up here.
+        return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
+    return _is_below(file, root) or is_installed(file) or _is_editable(module)
+
+
+def _is_namespace(module: ModuleType, root: str) -> bool:
+    folders = list(getattr(module, "__path__", ()))
+    return bool(folders) and all(_is_below(path, root) or is_installed(path) for path in folders)
+
+
+def _is_editable(module: ModuleType) -> bool:
+    """Whether it is of our own package, which the replica always has."""
+    return module.__name__.partition(".")[0] == "windlass"
+
+
+def _is_below(file: str, root: str) -> bool:
+    base = os.path.realpath(root).rstrip("/") + "/"
+    return os.path.realpath(file).startswith(base)
+
+
+@contextmanager
+def _modules_by_value(root: str) -> Iterator[None]:
+    """While it lasts, modules that will not be there travel with what is pickled of them."""
+    import cloudpickle
+
+    registered = []
+    already = set(cloudpickle.list_registry_pickle_by_value())
+    for module in list(sys.modules.values()):
+        if not isinstance(module, ModuleType) or module.__name__ in already:
+            continue
+        if _is_astray(module, root):
+            try:
+                cloudpickle.register_pickle_by_value(module)
+            except ValueError:
+                continue  # it goes by another name than it is imported by
+            registered.append(module)
+    try:
+        yield
+    finally:
+        for module in registered:
+            try:
+                cloudpickle.unregister_pickle_by_value(module)
+            except ValueError:
+                pass  # another thread was here first
+
+
+def _is_astray(module: ModuleType, root: str) -> bool:
+    """Whether a module comes from a file that is neither in the tree nor installed."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not file.endswith(".py"):
+        return False
+    if sys.modules.get(module.__name__) is not module:
+        return False
+    return not _travels(module, root) and module.__name__ != "__main__"
+
+
+def _explained(
+    fn: Callable[..., Any],
+    call: dict[str, Any],
+    dumps: Callable[[Any], Any],
+    error: BaseException,
+) -> SerializationError:
+    name = _name(fn)
+    hint = (
+        "Make it inside the function, or leave it out of what is passed; "
+        "open files, locks, connections and threads cannot be sent."
+    )
+    for path, value in _named_parts(fn, call):
+        if refusal(value, dumps) is not None:
+            found = find_unpicklable(value, dumps, path)
+            return SerializationError(f"The call of {name} cannot be sent: {found}.", hint=hint)
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return SerializationError(f"The call of {name} cannot be sent: {reason}.", hint=hint)
+
+
+def _named_parts(fn: Callable[..., Any], call: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in _bound(fn, call["args"], call["kwargs"]).items():
+        yield f"argument {key!r}", value
+    if call["function"][0] == "value":
+        if hasattr(fn, "__code__"):
+            yield from function_parts(fn, f"function {fn.__name__!r}")
+        yield f"function {_name(fn)}", fn
+
+
+def _bound(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    import inspect
+
+    try:
+        return dict(inspect.signature(fn).bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        return {str(index): value for index, value in enumerate(args)} | dict(kwargs)
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    return repr(getattr(fn, "__qualname__", None) or type(fn).__qualname__)

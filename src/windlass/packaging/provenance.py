@@ -1,0 +1,130 @@
+"""Who made a trial, where, and with what."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from windlass.model.records import Git, Provenance
+from windlass.packaging.repository import GitStatus
+from windlass.version import __version__
+
+_ARGV_LIMIT = 200
+
+
+def git_state(root: Path) -> Git | None:
+    """Commit, branch and dirtiness of a folder; nothing without git or a repository.
+
+    It costs one call to git. To have that run beside the snapshot, and serve both:
+
+        status = GitStatus(str(root.path))
+        snapshot = take_snapshot(root, cache_dir, status=status)
+        git = status.state()
+    """
+    return GitStatus(str(root)).state()
+
+
+def installed_packages(cache_dir: Path) -> bytes:
+    """The packages of the running interpreter, one `name==version` a line, sorted.
+
+    Remembered until one of the folders they are found in changes.
+    """
+    import hashlib
+
+    key = hashlib.sha256(repr(_package_folders()).encode("utf-8", "replace")).hexdigest()[:32]
+    file = os.path.join(str(cache_dir), "packages", key)
+    try:
+        with open(file, "rb") as opened:
+            found = opened.read()
+        checksum, _, listed = found.partition(b"\n")
+        if checksum == hashlib.sha256(listed).hexdigest().encode():
+            return listed
+    except OSError:
+        pass  # not remembered, or not readable: look again
+    listed = _list_packages()
+    write_cache(file, hashlib.sha256(listed).hexdigest().encode() + b"\n" + listed)
+    return listed
+
+
+def collect(
+    git: Git | None = None, *, packages: str | None = None, files: int = 0, size: int = 0
+) -> Provenance:
+    """What is known of this process, with what the caller found out about the code.
+
+    >>> collect().python == sys.version.split()[0]
+    True
+    """
+    return Provenance(
+        user=_user(),
+        host=os.uname().nodename,
+        platform=_platform(),
+        python=sys.version.split()[0],
+        executable=sys.executable or "",
+        argv=tuple(_text(argument) for argument in sys.argv[:_ARGV_LIMIT]),
+        windlass=__version__,
+        git=git,
+        packages=packages,
+        tree_files=files,
+        tree_size=size,
+    )
+
+
+def write_cache(file: str, data: bytes) -> None:
+    """Replace a file of the cache whole; that it fails is no one's problem."""
+    temporary = f"{file}.{os.getpid()}.{os.urandom(4).hex()}"
+    try:
+        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as opened:
+            opened.write(data)
+        os.replace(temporary, file)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass  # it was never made
+
+
+def _package_folders() -> list[tuple[str, int]]:
+    folders = [(sys.version, 0)]
+    for folder in sys.path:
+        if os.path.isdir(folder or "."):
+            folders.append((folder, os.stat(folder or ".").st_mtime_ns))
+    return folders
+
+
+def _list_packages() -> bytes:
+    from importlib import metadata
+
+    versions: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        try:
+            name, version = distribution.metadata["Name"], distribution.version
+        except Exception:  # noqa: BLE001, S112 - a broken package is not worth a failed trial
+            continue
+        if name and version:
+            versions.setdefault(name.lower().replace("_", "-"), f"{name}=={version}")
+    lines = [versions[name] + "\n" for name in sorted(versions)]
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def _platform() -> str:
+    system = os.uname()
+    return f"{system.sysname}-{system.release}-{system.machine}"
+
+
+def _user() -> str:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        if found := os.environ.get(name):
+            return _text(found)
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container the user may have no name
+        return str(os.getuid())
+
+
+def _text(value: str) -> str:
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
