@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from windlass.authoring.options import Options
-from windlass.model.errors import InvalidArgument, Unsupported
+from windlass.model.errors import InvalidArgument, Unsupported, WindlassError
 
 if TYPE_CHECKING:
     from windlass.authoring.drafting import Plan
+    from windlass.client.outcomes import Outcome
     from windlass.client.resources import Trial
     from windlass.client.session import Client
     from windlass.client.view import View
@@ -43,13 +44,10 @@ class Function(Generic[P, R]):
         if "WINDLASS_TRIAL_ID" in os.environ:
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
-        with _view() as view:
-            client, plan = self._plan(view)
-            view.status(f"{self._name}: sending")
-            from windlass.client.watching import run_and_watch
-
-            trial, end = run_and_watch(client, plan.draft_call(args, kwargs, bound), view)
-        value: R = trial.value_at(end)
+        outcome = self._run_and_watch(args, kwargs, bound)
+        if outcome.error is not None:
+            raise outcome.error
+        value: R = outcome.value
         return value
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
@@ -94,6 +92,23 @@ class Function(Generic[P, R]):
         bound = inspect.signature(self._function).bind(*args, **kwargs)
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def _run_and_watch(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], bound: dict[str, Any]
+    ) -> Outcome:
+        """What the call came to. Errors come without our frames, which tell users nothing."""
+        from windlass.client.outcomes import Outcome
+        from windlass.client.watching import run_and_watch
+
+        try:
+            with _view() as view:
+                client, plan = self._plan(view)
+                view.status(f"{self._name}: sending")
+                draft = plan.draft_call(args, kwargs, bound)
+                trial, end = run_and_watch(client, draft, view)
+        except (WindlassError, KeyboardInterrupt) as error:
+            return Outcome(error=error.with_traceback(None))
+        return trial.outcome(end)
 
     def _plan(self, view: View | None = None) -> tuple[Client, Plan]:
         from windlass.authoring.drafting import Plan
@@ -145,18 +160,15 @@ class _Sweep:
         from windlass.client.watching import watch
 
         assert self._client is not None  # noqa: S101 -- something was submitted
-        trial = self._waiting[0]
-        try:
-            with _view() as view:
-                trial, end = watch(self._client, trial, view)
-            value = trial.value_at(end)
-        except Exception as error:
-            self._waiting.popleft()
-            if not return_exceptions:
-                raise
-            return error
+        with _view() as view:
+            trial, end = watch(self._client, self._waiting[0], view)
         self._waiting.popleft()
-        return value
+        outcome = trial.outcome(end)
+        if outcome.error is None:
+            return outcome.value
+        if return_exceptions and isinstance(outcome.error, Exception):
+            return outcome.error
+        raise outcome.error
 
 
 @overload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.client.tips import last_lines, tip_for
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
@@ -13,7 +13,7 @@ from windlass.model.job import FunctionCall
 from windlass.model.quantities import format_duration
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 
-_SERIALIZATION = "windlass.SerializationError"
+_SERIALIZATION = "windlass.model.errors.SerializationError"  # as the worker names it
 
 
 class RemoteTraceback(Exception):
@@ -27,13 +27,26 @@ class RemoteTraceback(Exception):
         return f"\n{self.text}"
 
 
-def value_of(
+class Outcome(NamedTuple):
+    """What a trial came to: a value, or the error that says why there is none."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    def get(self) -> Any:
+        """The value, or the error raised; its own frames are the remote ones, in its note."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def outcome_of(
     trial: TrialRecord,
     result: Callable[[], bytes],
     error: Callable[[], bytes],
     tail: Callable[[], Sequence[str]],
-) -> Any:
-    """The value of a trial that ended, or the error that says why there is none.
+) -> Outcome:
+    """What a trial that ended came to.
 
     `result`, `error` and `tail` fetch the pickled value, the pickled exception and the
     last lines of the log; each is called only if it is needed.
@@ -42,17 +55,11 @@ def value_of(
         if trial.result is not None:
             return _unpickle_result(trial, result())
         if isinstance(trial.spec.roles[0].executable, FunctionCall):
-            raise TrialFailed(
-                f"Trial {trial.id} ({trial.name}) ended without returning: it called "
-                "sys.exit(0) or os._exit(0).",
-                hint="Return from the function to give a value back.",
-                trial_id=trial.id,
-                exit_code=0,
-            )
-        return None
+            return Outcome(error=_no_value(trial))
+        return Outcome()
     if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
-        raise _remote_exception(trial, trial.error, error)
-    raise failure_of(trial, tail())
+        return Outcome(error=_remote_exception(trial, trial.error, error))
+    return Outcome(error=failure_of(trial, tail()))
 
 
 def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
@@ -85,14 +92,26 @@ def how_it_ended(trial: TrialRecord) -> str:
     return f"failed: {trial.message}" if trial.message else "failed"
 
 
-def _unpickle_result(trial: TrialRecord, data: bytes) -> Any:
+def _no_value(trial: TrialRecord) -> TrialFailed:
+    return TrialFailed(
+        f"Trial {trial.id} ({trial.name}) ended without returning: it called sys.exit(0) or "
+        "os._exit(0).",
+        hint="Return from the function to give a value back.",
+        trial_id=trial.id,
+        exit_code=0,
+    )
+
+
+def _unpickle_result(trial: TrialRecord, data: bytes) -> Outcome:
     try:
-        return pickle.loads(data)  # noqa: S301 -- our own trial's value, on the client
-    except Exception as error:
-        raise SerializationError(
+        return Outcome(pickle.loads(data))  # noqa: S301 -- our own trial's value, on the client
+    except Exception as error:  # noqa: BLE001 -- unpickling runs any code, so any error can come
+        unreadable = SerializationError(
             f"The value of trial {trial.id} cannot be read here: {type(error).__name__}: {error}.",
             hint=_missing_here(error) or f"The bytes are kept: windlass result {trial.id} --raw",
-        ) from error
+        )
+        unreadable.__cause__ = error
+        return Outcome(error=unreadable)
 
 
 def _remote_exception(
@@ -100,7 +119,8 @@ def _remote_exception(
 ) -> BaseException:
     if info.type == _SERIALIZATION:
         return SerializationError(
-            info.message, hint="Return plain data: numbers, lists, dicts, arrays, dataclasses."
+            f"The value of trial {trial.id} ({trial.name}) cannot be sent back: {info.message}.",
+            hint="Return plain data: numbers, lists, dicts, arrays, dataclasses.",
         )
     remote = f"Traceback in trial {trial.id} ({trial.name}):\n{info.traceback.rstrip()}"
     tip = tip_for(trial, f"{info.type}: {info.message}\n{info.traceback}")

@@ -7,10 +7,9 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-
 from windlass.client.following import Following
 from windlass.client.logs import LineJoiner, LogLine
-from windlass.client.outcomes import value_of
+from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.transport import Transport, path_of
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
@@ -19,7 +18,6 @@ from windlass.model.records import (
     ExperimentRecord,
     Provenance,
     TrialRecord,
-    TrialState,
 )
 from windlass.model.resources import Resources
 from windlass.model.status import Condition, Event
@@ -180,17 +178,17 @@ class Trial(Generic[R]):
             end = self._follow_to_end(Following(
                 self._transport, trial_id=self.id, logs=False, timeout=_seconds(timeout)
             ))  # fmt: skip
-        return self.value_at(end)
+        value: R = self.outcome(end).get()
+        return value
 
-    def value_at(self, end: StreamEnd | None) -> R:
-        """The value, given the end of the stream if it is at hand."""
-        value: R = value_of(
+    def outcome(self, end: StreamEnd | None = None) -> Outcome:
+        """What it came to, once it has ended; the end of its stream saves asking again."""
+        return outcome_of(
             self._record,
             lambda: self._bytes("result", end.result if end else None),
             lambda: self._bytes("error", end.error if end else None),
             lambda: list(self.logs(tail=20)),
         )
-        return value
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Trial[R]:
         """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
@@ -236,7 +234,8 @@ class Trial(Generic[R]):
     async def _result_async(self) -> R:
         """Wait in a thread of its own that ends with the waiting task."""
         if self.is_finished:
-            return self.value_at(None)
+            finished: R = self.outcome().get()
+            return finished
         following = Following(self._transport, trial_id=self.id, logs=False)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[StreamEnd | None] = loop.create_future()
@@ -264,7 +263,8 @@ class Trial(Generic[R]):
             end = await done
         finally:
             following.cut()
-        return self.value_at(end)
+        value: R = self.outcome(end).get()
+        return value
 
     def _follow_to_end(self, following: Following) -> StreamEnd | None:
         for news in following:

@@ -50,8 +50,11 @@ class StreamEvent(NamedTuple):
 class Transport:
     """Requests to one server, from any thread, with connections kept open."""
 
-    def __init__(self, server: str | None = None, token: str | None = None) -> None:
+    def __init__(
+        self, server: str | None = None, token: str | None = None, *, timeout: float = _TIMEOUT
+    ) -> None:
         self._named = named_endpoint(server, token)
+        self._timeout = timeout
         self._home = None if self._named else Home.find()
         self._endpoint: Endpoint | None = None
         self._idle: list[http.client.HTTPConnection] = []
@@ -192,7 +195,7 @@ class Transport:
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
-        return kind(str(parts.hostname), parts.port, timeout=_TIMEOUT)
+        return kind(str(parts.hostname), parts.port, timeout=self._timeout)
 
     def _keep(
         self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
@@ -201,7 +204,7 @@ class Transport:
             connection.close()
             return
         if connection.sock is not None:
-            connection.sock.settimeout(_TIMEOUT)
+            connection.sock.settimeout(self._timeout)
         with self._lock:
             self._idle.append(connection)
 

@@ -70,7 +70,7 @@ class _Watcher:
 
     def stop_and_follow(self) -> StreamEnd:
         trial_id = self._following.trial_id
-        self._view.say(f"Stopping trial {trial_id}. Press Ctrl-C again to leave it alone.")
+        self._view.say(f"Stopping trial {trial_id}; Ctrl-C again leaves without waiting.")
         try:
             self._client.transport.ask(
                 "POST",
@@ -80,8 +80,8 @@ class _Watcher:
             )
             return self.follow(iter(self._following))
         except KeyboardInterrupt:
-            self._view.say(f"Left. How trial {trial_id} ends: windlass show {trial_id}")
-            raise
+            self._view.say(f"Left trial {trial_id} while it stops. See: windlass show {trial_id}")
+            raise KeyboardInterrupt from None
 
     def _show(self, news: News) -> StreamEnd | None:
         if isinstance(news, TrialRecord):

@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,9 +26,7 @@ from windlass.engine.messages import name_of
 from windlass.engine.slots import is_alive
 from windlass.model.job import Job
 from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica, ReplicaId
-
-if TYPE_CHECKING:
-    from windlass.runtimes.protocol import Runtime
+from windlass.runtimes.protocol import Runtime
 
 FIRST_RESYNC = 15.0
 LONGEST_RESYNC = 300.0
@@ -303,6 +300,7 @@ class Controller:
         self._resync.pop(uid, None)
         self._saved.pop(uid, None)
         self._failures.pop(uid, None)
+        self.queue.cancel(uid)
         if self.admission is not None:
             self.admission.release(uid)
             self._pass_admission()

@@ -79,6 +79,11 @@ class WorkQueue:
         with self._condition:
             self._failures.pop(key, None)
 
+    def cancel(self, key: str) -> None:
+        """Let a key's delay lapse: nothing comes of it any more."""
+        with self._condition:
+            self._due.pop(key, None)
+
     def get(self, timeout: float | None = None) -> str | None:
         """The next key, to be given back with `done`; none after the timeout or the shutdown."""
         with self._condition:

@@ -41,8 +41,8 @@ takes at most 200.0 MB and 20,000 files.
         biggest = _biggest(paths, [1] * len(paths), len(paths))
         title = "The fullest:"
         shown = [(f"{weight:,} files", path) for weight, path in biggest]
-    lines = [f"{amount:>11}  {_printable(path)}" for amount, path in shown]
-    patterns = [f"  {_printable(quote_path(path))}" for _, path in biggest]
+    lines = [f"{amount:>11}  {printable(path)}" for amount, path in shown]
+    patterns = [f"  {printable(quote_path(path))}" for _, path in biggest]
     raise SnapshotError(
         f"The code in {root} is {format_size(total)} in {len(paths):,} files; "
         f"a snapshot takes at most {format_size(MAX_SIZE)} and {MAX_FILES:,} files.",
@@ -103,5 +103,6 @@ def _is_lopsided(children: dict[str, int], whole: int) -> bool:
     return sum(heaviest) * 10 >= whole * 8
 
 
-def _printable(path: str) -> str:
+def printable(path: str) -> str:
+    """A path that may hold anything, fit for a message."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "?")

@@ -156,9 +156,9 @@ class _Walk:
             ) from error
 
 
-def scan_again(full: str, path: str) -> Folder:
+def scan_again(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
     """A folder as it is now, to be compared with what it was when it was listed."""
-    return _scan(full, path)[1]
+    return _scan(full, path)
 
 
 def fingerprint(file: str) -> _Print | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ __all__ = ["LARGEST_PAYLOAD", "describe_params", "pack_call"]
 
 LARGEST_PAYLOAD = 512 * 1024 * 1024
 _VERSION = 1
+_PROTOCOL = 5  # what every Python since 3.8 reads
+_registry = threading.RLock()
 
 
 def pack_call(
@@ -60,10 +63,6 @@ def pack_call(
     return payload
 
 
-# 5 is read by every Python since 3.8, and holds large buffers well.
-_PROTOCOL = 5
-
-
 def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
     """How the function can be imported elsewhere, if it can."""
     module_name = getattr(fn, "__module__", None)
@@ -92,7 +91,7 @@ def _travels(module: ModuleType, root: str) -> bool:
     if not isinstance(file, str):
         # Built into the interpreter, or a package without a file of its own; else made up here.
         return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
-    return _is_below(file, root) or is_installed(file) or _is_editable(module)
+    return is_installed(file) or _is_below(file, root) or _is_ours(module)
 
 
 def _is_namespace(module: ModuleType, root: str) -> bool:
@@ -100,7 +99,7 @@ def _is_namespace(module: ModuleType, root: str) -> bool:
     return bool(folders) and all(_is_below(path, root) or is_installed(path) for path in folders)
 
 
-def _is_editable(module: ModuleType) -> bool:
+def _is_ours(module: ModuleType) -> bool:
     """Whether it is of our own package, which the replica always has."""
     return module.__name__.partition(".")[0] == "windlass"
 
@@ -115,35 +114,29 @@ def _modules_by_value(root: str) -> Iterator[None]:
     """While it lasts, modules that will not be there travel with what is pickled of them."""
     import cloudpickle
 
-    registered = []
-    already = set(cloudpickle.list_registry_pickle_by_value())
-    for module in list(sys.modules.values()):
-        if not isinstance(module, ModuleType) or module.__name__ in already:
-            continue
-        if _is_astray(module, root):
-            try:
-                cloudpickle.register_pickle_by_value(module)
-            except ValueError:
-                continue  # it goes by another name than it is imported by
-            registered.append(module)
-    try:
-        yield
-    finally:
-        for module in registered:
-            try:
+    with _registry:  # it is one for the whole process
+        already = cloudpickle.list_registry_pickle_by_value()
+        astray = [
+            module
+            for name, module in list(sys.modules.items())
+            if name not in already and _is_astray(name, module, root)
+        ]
+        for module in astray:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            for module in astray:
                 cloudpickle.unregister_pickle_by_value(module)
-            except ValueError:
-                pass  # another thread was here first
 
 
-def _is_astray(module: ModuleType, root: str) -> bool:
+def _is_astray(name: str, module: object, root: str) -> bool:
     """Whether a module comes from a file that is neither in the tree nor installed."""
+    # Not every value of sys.modules is a module, and some make trouble when looked at.
+    if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
+        return False
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not file.endswith(".py"):
-        return False
-    if sys.modules.get(module.__name__) is not module:
-        return False
-    return not _travels(module, root) and module.__name__ != "__main__"
+    return isinstance(file, str) and file.endswith(".py") and not _travels(module, root)
 
 
 def _explained(

@@ -87,11 +87,8 @@ def write_cache(file: str, data: bytes) -> None:
 
 
 def _package_folders() -> list[tuple[str, int]]:
-    folders = [(sys.version, 0)]
-    for folder in sys.path:
-        if os.path.isdir(folder or "."):
-            folders.append((folder, os.stat(folder or ".").st_mtime_ns))
-    return folders
+    there = [folder for folder in sys.path if os.path.isdir(folder or ".")]
+    return [(sys.version, 0), *((folder, os.stat(folder or ".").st_mtime_ns) for folder in there)]
 
 
 def _list_packages() -> bytes:

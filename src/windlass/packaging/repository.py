@@ -22,9 +22,12 @@ _PATIENCE = 60.0
 class GitCall:
     """A git command on its way; it runs beside us until its answer is asked for."""
 
-    def __init__(self, folder: str, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, folder: str, arguments: Sequence[str], *, given: bytes = b"", fine: int = 0
+    ) -> None:
         self._output: bytes | None = None
-        self._process = _start(folder, arguments)
+        self._fine = fine  # the highest exit code that is no failure
+        self._process = _start(folder, arguments, given)
 
     def output(self) -> bytes | None:
         """What it wrote, or nothing if git is missing or failed."""
@@ -38,7 +41,7 @@ class GitCall:
                 process.kill()
                 process.communicate()
             else:
-                self._output = output if process.returncode == 0 else None
+                self._output = output if 0 <= process.returncode <= self._fine else None
         return self._output
 
 
@@ -65,6 +68,15 @@ class GitStatus:
 def tracked_ignored(folder: str) -> GitCall:
     """The call that lists what is tracked although it is ignored."""
     return GitCall(folder, _TRACKED_IGNORED)
+
+
+def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
+    """The call that tells which of some untracked paths are ignored, relative as they are given.
+
+    For a few paths only: they are handed over before the answer is waited for.
+    """
+    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    return GitCall(folder, ("check-ignore", "-z", "--stdin"), given=given, fine=1)
 
 
 def parse_status(output: bytes) -> Git:
@@ -128,7 +140,7 @@ def _common_directory(directory: str) -> str:
         return directory
 
 
-def _start(folder: str, arguments: Sequence[str]) -> subprocess.Popen[bytes] | None:
+def _start(folder: str, arguments: Sequence[str], given: bytes) -> subprocess.Popen[bytes] | None:
     import subprocess
 
     # Inside a git hook these variables point git at another repository than the folder's own.
@@ -139,12 +151,20 @@ def _start(folder: str, arguments: Sequence[str]) -> subprocess.Popen[bytes] | N
     }
     inherited["GIT_OPTIONAL_LOCKS"] = "0"
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             ["git", "-C", folder, *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=inherited,
         )
     except OSError:
         return None
+    if process.stdin is not None:
+        try:
+            with process.stdin as pipe:
+                pipe.write(given)
+        except OSError:
+            pass  # it ended early; its exit code says so
+        process.stdin = None
+    return process

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -77,16 +78,18 @@ def is_installed(file: str) -> bool:
     >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
     (True, False)
     """
-    return _is_below_any(os.path.abspath(file)) or _is_below_any(os.path.realpath(file))
+    path = os.path.abspath(file)
+    return _is_below_any(path) or _is_below_any(os.path.realpath(path))
 
 
 def _is_below_any(path: str) -> bool:
     if "/site-packages/" in path or "/dist-packages/" in path:
         return True
-    return any(path.startswith(folder) for folder in _interpreter_folders())
+    return path.startswith(_interpreter_folders())
 
 
-def _interpreter_folders() -> list[str]:
+@lru_cache(maxsize=1)
+def _interpreter_folders() -> tuple[str, ...]:
     # Not sys.prefix itself: a virtual environment's folder may hold the project, too.
     library = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folders = [os.path.dirname(os.__file__) + os.sep]
@@ -96,7 +99,7 @@ def _interpreter_folders() -> list[str]:
             os.path.join(prefix, "lib", library, ""),
             os.path.join(prefix, "lib64", library, ""),
         ]
-    return folders
+    return tuple(folders)
 
 
 def _ancestors(folder: str) -> Iterator[str]:

@@ -10,13 +10,14 @@ import hashlib
 import os
 import zlib
 from array import array
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from windlass.packaging.listing import Listing
-from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry
+from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
 
 _MAGIC = b"windlass tree 1\n"
 _HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of what follows
@@ -73,31 +74,68 @@ class Table:
             found[row] = Entry(self.path(row), LINK, target, 0)
         return found
 
+    def manifest(self) -> bytes:
+        """The manifest of all the files."""
+        hexes, cut = self.digests.hex(), len(self.prefix)
+        rows: list[tuple[str, str, str, int]] = list(
+            zip(
+                [path[cut:] for path in self.paths],
+                [EXECUTABLE if mode & 0o100 else FILE for mode in self.modes],
+                [hexes[at : at + 64] for at in range(0, len(hexes), 64)],
+                self.sizes,
+                strict=True,
+            )
+        )
+        for row, target in self.links.items():
+            rows[row] = (rows[row][0], LINK, target, 0)
+        return encode_sorted(rows)
+
     def total(self) -> int:
         """The bytes that all the files have together."""
         return sum(self.sizes) - sum(self.sizes[row] for row in self.links)
 
+    def row(self, path: str) -> int:
+        """Where a file stands."""
+        return bisect_left(self.paths, path)
+
     def rearranged(self, paths: list[str]) -> Table:
         """The same knowledge for another list of files; nothing is known of the new ones."""
-        known = {path: row for row, path in enumerate(self.paths)}
         table = Table(self.prefix, paths)
-        for row, path in enumerate(paths):
-            old = known.get(path)
-            if old is None:
-                continue
-            table.modified[row] = self.modified[old]
-            table.changed[row] = self.changed[old]
-            table.sizes[row] = self.sizes[old]
-            table.inodes[row] = self.inodes[old]
-            table.modes[row] = self.modes[old]
-            table.digests[32 * row : 32 * row + 32] = self.digests[32 * old : 32 * old + 32]
-            if old in self.links:
-                table.links[row] = self.links[old]
+        known = {path: row for row, path in enumerate(self.paths)}
+        rows = [known.get(path, -1) for path in paths]
+        # A new file's row is -1, which is the last one: there stands a file nothing is known of.
+        unknown = Table(self.prefix, [""])
+        for name in ("modified", "changed", "sizes", "inodes", "modes"):
+            column = getattr(self, name) + getattr(unknown, name)
+            setattr(table, name, array(column.typecode, map(column.__getitem__, rows)))
+        old = bytes(self.digests) + bytes(32)
+        digests = [old[at : at + 32] for at in range(0, len(old), 32)]
+        table.digests = bytearray().join(map(digests.__getitem__, rows))
+        if self.links:
+            at = {path: row for row, path in enumerate(paths)}
+            links = ((at.get(self.paths[row]), target) for row, target in self.links.items())
+            table.links = {row: target for row, target in links if row is not None}
         return table
 
-    def without(self, rows: set[int]) -> Table:
-        """The table without the files that are gone."""
-        return self.rearranged([p for row, p in enumerate(self.paths) if row not in rows])
+    def changed_by(self, added: Collection[str], removed: Collection[str]) -> Table:
+        """The table with some files more and some less."""
+        if not added and not removed:
+            return self
+        if self.links or len(added) + len(removed) > 50:
+            return self.rearranged(sorted({*self.paths, *added} - set(removed)))
+        columns = (self.modified, self.changed, self.sizes, self.inodes, self.modes)
+        for path in removed:
+            row = self.row(path)
+            del self.paths[row], self.digests[32 * row : 32 * row + 32]
+            for column in columns:
+                del column[row]
+        for path in added:
+            row = self.row(path)
+            self.paths.insert(row, path)
+            self.digests[32 * row : 32 * row] = bytes(32)
+            for column in columns:
+                column.insert(row, UNTRUSTED if column is self.modified else 0)
+        return self
 
 
 class Remembered(NamedTuple):

@@ -23,6 +23,7 @@ from windlass.runtimes.machine import read_capacity
 from windlass.server.app import create_app
 from windlass.server.blobs import BlobStore
 from windlass.server.database import Database
+from windlass.server.experiments import ExperimentStore
 from windlass.server.hub import QUEUE, Hub
 from windlass.server.logs import LogStore
 from windlass.server.private import PrivateFiles
@@ -143,8 +144,9 @@ def _assemble(home: Home, database: Database, hub: Hub) -> Services:
     return Services(
         home=home,
         trials=trials,
+        experiments=ExperimentStore(database),
         blobs=blobs,
-        logs=LogStore(home.trials),
+        logs=LogStore(home.path),
         private=private,
         hub=hub,
         runtime=runtime,

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from windlass.model.errors import InvalidArgument
 from windlass.model.wire import LogPart
+from windlass.runtimes import layout
+from windlass.worker import reading
 from windlass.worker.segment import read_parts
 
 _CHUNK = 256 * 1024
-_SEARCH_CHUNK = 4 << 20
+_HITS = 1000  # that a page of a search holds of each segment
 _PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,18})", re.ASCII)
 
 Key = tuple[str, int, int]  # role, index, attempt
@@ -29,79 +28,68 @@ class Segment(NamedTuple):
     """The log of one attempt."""
 
     key: Key
-    path: Path
+    path: str
+
+
+class Page(NamedTuple):
+    """Some of a log, the cursor after it, and whether more is there already."""
+
+    parts: list[LogPart]
+    cursor: str
+    has_more: bool
 
 
 class LogStore:
     """Logs by trial id."""
 
-    def __init__(self, trials: Path) -> None:
-        self._root = trials
+    def __init__(self, home: Path) -> None:
+        self._home = home
 
     def segments(self, trial_id: int) -> list[Segment]:
-        """The segments of a trial, in the order of their attempts."""
-        found = []
-        base = self._root / str(trial_id)
-        for replica in _directories(base):
-            role, _, index = replica.name.rpartition("-")
-            if not role or not index.isdigit():
-                continue
-            for attempt in _directories(Path(replica.path)):
-                if attempt.name.isdigit():
-                    key = (role, int(index), int(attempt.name))
-                    found.append(Segment(key, Path(attempt.path) / "log"))
-        return sorted(found, key=lambda segment: (segment.key[2], segment.key[0], segment.key[1]))
+        """The segments of a trial, by role, index and attempt."""
+        return [
+            Segment((replica.role, replica.index, replica.attempt), str(path / layout.LOG))
+            for replica, path in layout.attempts(self._home, trial_id)
+        ]
 
-    def read(self, trial_id: int, cursor: str | None) -> tuple[list[LogPart], str]:
-        """What was written after the cursor, up to a fair size, and the cursor after it."""
+    def read(self, trial_id: int, cursor: str | None, stream: str | None = None) -> Page:
+        """What was written after the cursor, up to a fair size."""
         places = parse_cursor(cursor)
         parts: list[LogPart] = []
+        has_more = False
         for segment in self.segments(trial_id):
-            offset = places.get(segment.key, 0)
-            new, places[segment.key] = _read_segment(segment, offset)
-            parts += new
-        parts.sort(key=lambda part: part.time)
-        return parts, format_cursor(places)
+            found, places[segment.key], is_cut = _read(segment, places.get(segment.key, 0))
+            parts += (part for part in found if stream in (None, part.stream))
+            has_more = has_more or is_cut
+        return _page(parts, places, has_more)
 
-    def page(
-        self,
-        trial_id: int,
-        cursor: str | None,
-        tail: int | None,
-        search: str | None,
-        stream: str | None,
-    ) -> tuple[list[LogPart], str, bool]:
-        """A page of what matches, the cursor after it, and whether more is there already."""
-        if tail is not None and search is None:
-            parts, after = self.tail(trial_id, tail, stream)
-            return parts, after, False
-        places = parse_cursor(cursor)
-        parts = []
-        more = True
-        while more and not (parts and tail is None):
-            more = False
-            for segment in self.segments(trial_id):
-                new, places[segment.key], left = _scan_segment(
-                    segment, places.get(segment.key, 0), search, stream
-                )
-                parts += new
-                more = more or left
-        parts.sort(key=lambda part: part.time)
-        return parts if tail is None else parts[-tail:], format_cursor(places), more
-
-    def check_cursor(self, cursor: str) -> None:
-        """Refuse a cursor that this store never gave out."""
-        parse_cursor(cursor)
-
-    def tail(self, trial_id: int, lines: int, stream: str | None) -> tuple[list[LogPart], str]:
-        """The last lines, and the cursor at the end."""
+    def tail(self, trial_id: int, lines: int, stream: str | None = None) -> Page:
+        """The last lines."""
         places: dict[Key, int] = {}
         parts: list[LogPart] = []
         for segment in self.segments(trial_id):
-            new, places[segment.key] = _tail_segment(segment, lines, stream)
-            parts += new
-        parts.sort(key=lambda part: part.time)
-        return _last_lines(parts, lines), format_cursor(places)
+            found, places[segment.key] = reading.tail(segment.path, lines, stream)
+            parts += (_part_of_line(segment.key, line) for line in found)
+        page = _page(parts, places, False)
+        return page._replace(parts=page.parts[-lines:] if lines else [])
+
+    def search(
+        self, trial_id: int, text: str, cursor: str | None, stream: str | None = None
+    ) -> Page:
+        """The lines after the cursor that hold a text."""
+        places = parse_cursor(cursor)
+        parts: list[LogPart] = []
+        has_more = False
+        for segment in self.segments(trial_id):
+            start = places.get(segment.key, 0)
+            if not os.path.exists(segment.path):
+                continue
+            found, places[segment.key] = reading.search(
+                segment.path, text.encode(), stream=stream, start=start, limit=_HITS
+            )
+            parts += (_part_of_line(segment.key, line) for line in found)
+            has_more = has_more or len(found) == _HITS
+        return _page(parts, places, has_more)
 
 
 def parse_cursor(cursor: str | None) -> dict[Key, int]:
@@ -111,7 +99,7 @@ def parse_cursor(cursor: str | None) -> dict[Key, int]:
     {('main', 0, 1): 4096}
     """
     places: dict[Key, int] = {}
-    for place in (cursor or "").split(",") if cursor else ():
+    for place in cursor.split(",") if cursor else ():
         match = _PLACE.fullmatch(place)
         if match is None:
             raise InvalidArgument(
@@ -122,15 +110,43 @@ def parse_cursor(cursor: str | None) -> dict[Key, int]:
 
 
 def format_cursor(places: dict[Key, int]) -> str:
-    """The cursor that `parse_cursor` reads."""
+    """The cursor that `parse_cursor` reads.
+
+    >>> format_cursor({("main", 0, 1): 4096})
+    'main-0.1:4096'
+    """
     return ",".join(
         f"{role}-{index}.{attempt}:{offset}"
         for (role, index, attempt), offset in sorted(places.items())
     )
 
 
-def part_of(key: Key, time: float, stream: str, text: bytes, ended: bool) -> LogPart:
-    """A record as it travels."""
+def _page(parts: list[LogPart], places: dict[Key, int], has_more: bool) -> Page:
+    parts.sort(key=lambda part: part.time)
+    return Page(parts, format_cursor(places), has_more)
+
+
+def _read(segment: Segment, offset: int) -> tuple[list[LogPart], int, bool]:
+    """The records after an offset, the offset after them, and whether more follow."""
+    try:
+        with open(segment.path, "rb") as file:
+            file.seek(offset)
+            data = file.read(_CHUNK)
+    except FileNotFoundError:
+        return [], offset, False
+    whole = data.rfind(b"\n") + 1
+    parts = [
+        _part(segment.key, time, stream, text, ended)
+        for time, stream, text, ended, _ in read_parts(data[:whole], offset)
+    ]
+    return parts, offset + whole, len(data) == _CHUNK
+
+
+def _part_of_line(key: Key, line: reading.Line) -> LogPart:
+    return _part(key, line.time, line.stream, line.text, ended=True)
+
+
+def _part(key: Key, time: float, stream: str, text: bytes, ended: bool) -> LogPart:
     return LogPart(
         time=time,
         stream=stream,
@@ -140,109 +156,3 @@ def part_of(key: Key, time: float, stream: str, text: bytes, ended: bool) -> Log
         index=key[1],
         attempt=key[2],
     )
-
-
-def _directories(path: Path) -> Iterable[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as entries:
-            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-
-
-def _read_segment(segment: Segment, offset: int) -> tuple[list[LogPart], int]:
-    try:
-        with segment.path.open("rb") as file:
-            file.seek(offset)
-            data = file.read(_CHUNK)
-    except FileNotFoundError:
-        return [], offset
-    parts = [
-        part_of(segment.key, time, stream, text, ended)
-        for time, stream, text, ended, _ in read_parts(data, offset)
-    ]
-    return parts, offset + data.rfind(b"\n") + 1
-
-
-def _scan_segment(
-    segment: Segment, offset: int, search: str | None, stream: str | None
-) -> tuple[list[LogPart], int, bool]:
-    """What matches in the next piece, where it ends, and whether there is more behind it.
-
-    A piece without the text in it is passed over at the speed of memory.
-    """
-    wanted = search.encode() if search is not None else None
-    size = _SEARCH_CHUNK if wanted is not None else _CHUNK
-    try:
-        with segment.path.open("rb") as file:
-            file.seek(offset)
-            data = file.read(size)
-    except FileNotFoundError:
-        return [], offset, False
-    whole = data.rfind(b"\n") + 1
-    after, more = offset + whole, len(data) == size
-    if wanted is not None and wanted not in data:
-        return [], after, more
-    parts = [
-        part_of(segment.key, time, name, text, ended)
-        for time, name, text, ended, _ in read_parts(data[:whole], offset)
-        if stream in (None, name)
-    ]
-    if search is not None:
-        parts = [line for line in _whole_lines(parts) if search in line.text]
-    return parts, after, more
-
-
-def _whole_lines(parts: Iterable[LogPart]) -> Iterator[LogPart]:
-    """Lines put together of their parts, so that a text is found across them."""
-    begun: dict[str, LogPart] = {}
-    for part in parts:
-        before = begun.pop(part.stream, None)
-        if before is not None:
-            part = msgspec.structs.replace(before, text=before.text + part.text, end=part.end)
-        if part.end:
-            yield part
-        else:
-            begun[part.stream] = part
-    for part in begun.values():
-        yield msgspec.structs.replace(part, end=True)
-
-
-def _tail_segment(segment: Segment, lines: int, stream: str | None) -> tuple[list[LogPart], int]:
-    """Read blocks from the end until there are enough lines."""
-    try:
-        with segment.path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            start, data = size, b""
-            parts: list[LogPart] = []
-            while start > 0:
-                step = min(_CHUNK, start)
-                start -= step
-                file.seek(start)
-                data = file.read(step) + data
-                first = 0 if start == 0 else data.find(b"\n") + 1
-                parts = [
-                    part_of(segment.key, time, name, text, ended)
-                    for time, name, text, ended, _ in read_parts(data[first:])
-                    if stream in (None, name)
-                ]
-                if sum(part.end for part in parts) > lines:
-                    break
-            return parts, start + data.rfind(b"\n") + 1
-    except FileNotFoundError:
-        return [], 0
-
-
-def _last_lines(parts: list[LogPart], lines: int) -> list[LogPart]:
-    """The parts that make the last lines; one that has not ended yet counts as a line."""
-    if lines <= 0:
-        return []
-    seen = 0
-    open_at_end = {(part.role, part.index, part.attempt, part.stream): part.end for part in parts}
-    seen = sum(not ended for ended in open_at_end.values())
-    for position in range(len(parts) - 1, -1, -1):
-        if parts[position].end:
-            seen += 1
-            if seen > lines:
-                return parts[position + 1 :]
-    return parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
@@ -10,6 +10,7 @@ from windlass.home import Home
 from windlass.model.resources import Capacity
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.blobs import BlobStore
+from windlass.server.experiments import ExperimentStore
 from windlass.server.hub import Hub
 from windlass.server.logs import LogStore
 from windlass.server.private import PrivateFiles
@@ -22,6 +23,7 @@ class Services:
 
     home: Home
     trials: TrialStore
+    experiments: ExperimentStore
     blobs: BlobStore
     logs: LogStore
     private: PrivateFiles
@@ -32,4 +34,3 @@ class Services:
     capacity: Capacity
     started: float
     url: str = ""
-    streams: set[object] = field(default_factory=set)

@@ -52,13 +52,13 @@ async def follow(
 async def _log_events(
     services: Services, trial_id: int, cursor: str | None
 ) -> AsyncIterator[tuple[str, bytes]]:
-    while True:
-        parts, after = services.logs.read(trial_id, cursor)
-        if not parts:
-            return
-        cursor = after
-        page = LogPage(items=tuple(parts), next=cursor)
-        yield cursor, _event("log", msgspec.json.encode(page), cursor)
+    has_more = True
+    while has_more:
+        page = services.logs.read(trial_id, cursor)
+        cursor, has_more = page.cursor, page.has_more
+        if page.parts:
+            data = msgspec.json.encode(LogPage(items=tuple(page.parts), next=cursor))
+            yield cursor, _event("log", data, cursor)
         await asyncio.sleep(0)  # a flood of lines must not hold up everyone else
 
 

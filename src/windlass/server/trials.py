@@ -1,4 +1,4 @@
-"""Trials and their experiments in SQL: written by the API and the controller, read by all."""
+"""Trials in SQL: written by the API and the controller, read by all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from windlass.model.job import Job, JobSpec
 from windlass.model.records import (
     Attempt,
     ErrorInfo,
-    ExperimentRecord,
     Provenance,
     ResultInfo,
     TrialRecord,
@@ -23,8 +22,9 @@ from windlass.model.records import (
     state_of,
 )
 from windlass.model.status import Event, JobStatus, Replica
-from windlass.model.wire import CreateTrial, ExperimentPage, TrialPage
+from windlass.model.wire import CreateTrial, TrialPage
 from windlass.server.database import Database
+from windlass.server.experiments import find_or_make
 from windlass.server.paging import Order, cut
 from windlass.server.schema import attempts, events, experiments, trials
 
@@ -41,7 +41,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialStore:
-    """Every trial and experiment there is."""
+    """Every trial there is."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -234,41 +234,6 @@ class TrialStore:
 
         return await self._db.aread(run)
 
-    async def experiment(self, name: str) -> ExperimentRecord:
-        """The newest experiment of that name; a number is taken as an id."""
-
-        def query(connection: sa.Connection) -> ExperimentRecord:
-            chosen = experiments.c.name == name
-            if name.isascii() and name.isdigit() and int(name) < 2**63:
-                chosen = sa.or_(chosen, experiments.c.id == int(name))
-            row = connection.execute(
-                sa.select(experiments).where(chosen).order_by(experiments.c.id.desc()).limit(1)
-            ).first()
-            if row is None:
-                raise _missing_experiment(connection, name)
-            return _experiment_records(connection, [row])[0]
-
-        return await self._db.aread(query)
-
-    async def experiment_page(
-        self, *, project: str | None, name: str | None, sort: str, cursor: str | None, limit: int
-    ) -> ExperimentPage:
-        """Experiments that match, a page of them."""
-        query = sa.select(experiments)
-        if project is not None:
-            query = query.where(experiments.c.project == project)
-        if name is not None:
-            query = query.where(experiments.c.name == name)
-        query = Order(sort, _EXPERIMENT_SORTS).apply(query, cursor, limit)
-
-        def run(connection: sa.Connection) -> ExperimentPage:
-            rows, following = cut(connection.execute(query).all(), limit)
-            return ExperimentPage(
-                items=tuple(_experiment_records(connection, rows)), next=following
-            )
-
-        return await self._db.aread(run)
-
     async def count(self, *states: TrialState) -> int:
         """How many trials are in one of the states."""
         query = sa.select(sa.func.count()).where(
@@ -290,27 +255,12 @@ _TRIAL_SORTS: dict[str, sa.ColumnElement[Any]] = {
     "ended": sa.func.coalesce(trials.c.ended, 0.0),
 }
 
-_EXPERIMENT_SORTS: dict[str, sa.ColumnElement[Any]] = {
-    "id": experiments.c.id,
-    "name": experiments.c.name,
-    "created": experiments.c.created,
-}
-
 
 def missing_trial(connection: sa.Connection, trial_id: int) -> NotFound:
     """The error for an id that no trial has, with what there is."""
     newest = connection.execute(sa.select(sa.func.max(trials.c.id))).scalar()
     there = f"The newest trial is {newest}." if newest else "Nothing has run here yet."
     return NotFound(f"There is no trial {trial_id}.", hint=f"{there} See them all: windlass ls")
-
-
-def _missing_experiment(connection: sa.Connection, name: str) -> NotFound:
-    import difflib
-
-    names = connection.execute(sa.select(experiments.c.name).distinct().limit(1000)).scalars().all()
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls"
-    return NotFound(f"There is no experiment {name!r}.", hint=hint)
 
 
 def _insert(connection: sa.Connection, request: CreateTrial) -> tuple[int, bool]:
@@ -320,17 +270,7 @@ def _insert(connection: sa.Connection, request: CreateTrial) -> tuple[int, bool]
     if existing is not None:
         return existing, False
     now = time.time()
-    experiment_id = connection.execute(
-        sa.select(sa.func.max(experiments.c.id)).where(
-            experiments.c.project == request.project, experiments.c.name == request.experiment
-        )
-    ).scalar()
-    if experiment_id is None:
-        experiment_id = connection.execute(
-            experiments.insert()
-            .values(project=request.project, name=request.experiment, created=now)
-            .returning(experiments.c.id)
-        ).scalar_one()
+    experiment_id = find_or_make(connection, request.project, request.experiment, now)
     status = JobStatus()
     trial_id = connection.execute(
         trials.insert()
@@ -434,28 +374,3 @@ def _record(row: sa.Row[Any], made: tuple[Attempt, ...]) -> TrialRecord:
         conditions=status.conditions,
         provenance=msgspec.json.decode(row.provenance, type=Provenance),
     )
-
-
-def _experiment_records(
-    connection: sa.Connection, rows: Sequence[sa.Row[Any]]
-) -> list[ExperimentRecord]:
-    ids = [row.id for row in rows]
-    counts: dict[int, dict[str, int]] = {each: {} for each in ids}
-    counted = connection.execute(
-        sa.select(trials.c.experiment_id, trials.c.state, sa.func.count().label("number"))
-        .where(trials.c.experiment_id.in_(ids))
-        .group_by(trials.c.experiment_id, trials.c.state)
-    )
-    for each in counted:
-        counts[each.experiment_id][each.state] = each.number
-    return [
-        ExperimentRecord(
-            id=row.id,
-            name=row.name,
-            project=row.project,
-            created=row.created,
-            trials=sum(counts[row.id].values()),
-            states=counts[row.id],
-        )
-        for row in rows
-    ]

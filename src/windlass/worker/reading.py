@@ -6,25 +6,26 @@ what was found is mapped to records.
 
 from __future__ import annotations
 
-import mmap
+import operator
 import os
 import re
 from typing import NamedTuple
 
-from windlass.worker.segment import HEADER_WIDTH, STDERR, STDOUT, read_parts
+from windlass.worker.segment import HEADER_WIDTH, STDERR, STDOUT, TIME_WIDTH, read_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from windlass.worker.segment import Part
+
 _BLOCK = 4 * 1024 * 1024
 _TAIL_BLOCK = 256 * 1024
 _LINE_LIMIT = 1024 * 1024  # bytes of a joined line that are kept
 _HEADER = re.compile(rb"^\d{10}\.\d{6} [oeOE] ", re.MULTILINE)
-_NEXT_OF = {
-    STDOUT: re.compile(rb"^\d{10}\.\d{6} [oO] ", re.MULTILINE),
-    STDERR: re.compile(rb"^\d{10}\.\d{6} [eE] ", re.MULTILINE),
-}
+_OPEN = {STDOUT: b" O ", STDERR: b" E "}
+_ENDED = {STDOUT: b" o ", STDERR: b" e "}
+_WITHOUT_HEADER = operator.itemgetter(slice(HEADER_WIDTH, None))
 
 
 class Line(NamedTuple):
@@ -38,7 +39,7 @@ class Line(NamedTuple):
     end: int  # offset right after its last record
 
 
-def join_lines(parts: Iterable[tuple[float, str, bytes, bool, int]]) -> list[Line]:
+def join_lines(parts: Iterable[Part]) -> list[Line]:
     """The lines that records make, in the order they began.
 
     >>> data = b"0000000001.000000 O 10%\\n0000000002.000000 e oh\\n0000000003.000000 o 20%\\n"
@@ -47,19 +48,25 @@ def join_lines(parts: Iterable[tuple[float, str, bytes, bool, int]]) -> list[Lin
     """
     done: list[Line] = []
     begun: dict[str, Line] = {}
-    for time, stream, text, ended, end in parts:
-        line = begun.pop(stream, None)
-        if line is None:
-            start = end - len(text) - HEADER_WIDTH - 1
-            line = Line(time, stream, text, ended, start, end)
-        else:
-            room = max(0, _LINE_LIMIT - len(line.text))
-            line = line._replace(text=line.text + text[:room], ended=ended, end=end)
-        if ended:
+    for part in parts:
+        line = begun.pop(part[1], None)
+        line = _begin(part) if line is None else _extend(line, part)
+        if line.ended:
             done.append(line)
         else:
-            begun[stream] = line
+            begun[line.stream] = line
     return sorted([*done, *begun.values()], key=lambda line: line.start)
+
+
+def _begin(part: Part) -> Line:
+    time, stream, text, ended, end = part
+    return Line(time, stream, text, ended, end - len(text) - HEADER_WIDTH - 1, end)
+
+
+def _extend(line: Line, part: Part) -> Line:
+    _, _, text, ended, end = part
+    room = max(0, _LINE_LIMIT - len(line.text))
+    return line._replace(text=line.text + text[:room], ended=ended, end=end)
 
 
 def tail(path: str, count: int, stream: str | None = None) -> tuple[list[Line], int]:
@@ -102,147 +109,133 @@ def search(
 ) -> tuple[list[Line], int]:
     """The lines from an offset on that hold a text or match a pattern, and where to go on.
 
-    A pattern is matched line by line: compile it with `re.MULTILINE` if it has anchors.
+    A pattern sees many lines at once: compile it with `re.MULTILINE` if it has anchors.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"0000000001.000000 o loss nan\\n0000000002.000000 o loss 1\\n")
+    ...     file.flush()
+    ...     [line.text for line in search(file.name, b"nan")[0]]
+    [b'loss nan']
     """
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size <= start:
-            return [], start
-        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-            end = data.rfind(b"\n") + 1
-            split = _split_lines(data, start, end)
-            found = _merged(data, pattern, split, start, end)
-            lines: list[Line] = []
-            for line in found:
+    found: list[Line] = []
+    begun: dict[str, Line] = {}  # lines whose end is in a block to come
+    with open(path, "rb", buffering=0) as file:
+        for offset, block in _blocks(file.fileno(), start):
+            for line in _search_block(block, offset, pattern, begun):
                 if stream in (None, line.stream):
-                    if len(lines) == limit:
-                        return lines, line.start
-                    lines.append(line)
-            return lines, end
+                    found.append(line)
+                    if len(found) == limit:
+                        return found, line.end
+            start = offset + len(block)
+    found += [
+        line for name, line in begun.items()
+        if stream in (None, name) and _matches(line.text, pattern)
+    ]  # fmt: skip
+    return found[:limit], start
 
 
-def _merged(
-    data: mmap.mmap, pattern: bytes | re.Pattern[bytes], split: _Split, start: int, end: int
-) -> Iterator[Line]:
-    """The lines that match, in order: those in one record, and those in several."""
-    hits = (offset for offset in _hits(data, pattern, start, end) if offset not in split.records)
-    wholes = [line for line in split.lines if _matches(line.text, pattern)]
-    position = 0
-    for offset in hits:
-        while position < len(wholes) and wholes[position].start < offset:
-            yield wholes[position]
-            position += 1
-        record_end = data.find(b"\n", offset) + 1
-        yield from join_lines(read_parts(data[offset:record_end], offset))
-    yield from wholes[position:]
+def _blocks(fd: int, offset: int) -> Iterator[tuple[int, bytes]]:
+    """A segment in large pieces that end where records end."""
+    while block := os.pread(fd, _BLOCK, offset):
+        block = block[: block.rfind(b"\n") + 1]
+        if not block:
+            return
+        yield offset, block
+        offset += len(block)
+
+
+def _search_block(
+    block: bytes, offset: int, pattern: bytes | re.Pattern[bytes], begun: dict[str, Line]
+) -> list[Line]:
+    """The lines that match and end in this block, in the order of their ends."""
+    split: list[Line] = []
+    records: set[int] = set()  # that are pieces of lines; these count as a whole only
+    for stream in (STDOUT, STDERR):
+        split += _split_lines(block, offset, stream, begun, records)
+    found = [line for line in split if _matches(line.text, pattern)]
+    for record in _hits(block, pattern):
+        if record not in records:
+            end = block.index(b"\n", record) + 1
+            found += join_lines(read_parts(block[record:end], offset + record))
+    return sorted(found, key=lambda line: line.end)
 
 
 def _matches(text: bytes, pattern: bytes | re.Pattern[bytes]) -> bool:
-    if isinstance(pattern, bytes):
-        return pattern in text
-    return pattern.search(text) is not None
+    return pattern in text if isinstance(pattern, bytes) else pattern.search(text) is not None
 
 
-class _Split(NamedTuple):
-    """The lines that are in several records, and where each of those records begins."""
-
-    lines: list[Line]
-    records: set[int]
-
-
-def _split_lines(data: mmap.mmap, start: int, end: int) -> _Split:
-    lines: list[Line] = []
-    records: set[int] = set()
-    for stream, tag in ((STDOUT, b" O "), (STDERR, b" E ")):
-        at = start
-        while (found := data.find(tag, at, end)) >= 0:
-            at = found + 1
-            record = found - (HEADER_WIDTH - 3)
-            if record < start or record in records or not _is_record(data, record, start):
-                continue
-            chain = list(_chain(data, record, end, stream))
-            records.update(offset for offset, _ in chain)
-            parts = [part for o, e in chain for part in read_parts(data[o:e], o)]
-            joined = join_lines(parts)
-            lines += joined
-            at = max(at, joined[-1].end if joined[-1].ended else end)
-    return _Split(sorted(lines, key=lambda line: line.start), records)
-
-
-def _is_record(data: mmap.mmap, offset: int, start: int) -> bool:
-    if offset > start and data[offset - 1 : offset] != b"\n":
-        return False
-    return _HEADER.match(data, offset) is not None
-
-
-def _chain(data: mmap.mmap, record: int, end: int, stream: str) -> Iterator[tuple[int, int]]:
-    """The records of one line, each with its end."""
-    following = _NEXT_OF[stream]
+def _split_lines(
+    block: bytes, offset: int, stream: str, begun: dict[str, Line], records: set[int]
+) -> Iterator[Line]:
+    """The lines of one stream that are in several records and end in this block."""
+    at = 0
     while True:
-        record_end = data.find(b"\n", record) + 1
-        yield record, record_end
-        if data[record + HEADER_WIDTH - 2 : record + HEADER_WIDTH - 1] in (b"o", b"e"):
+        following = _find_tagged(block, _OPEN[stream], at, len(block))
+        if stream in begun:
+            # Whichever comes first goes on with the line.
+            following = _find_tagged(block, _ENDED[stream], at, following)
+        at = following
+        if at == len(block):
             return
-        match = following.search(data, record_end, end)
-        if match is None:
-            return
-        record = match.start()
+        records.add(at)
+        end = block.index(b"\n", at) + 1
+        [part] = read_parts(block[at:end], offset + at)
+        line = begun.pop(stream, None)
+        line = _begin(part) if line is None else _extend(line, part)
+        if line.ended:
+            yield line
+        else:
+            begun[stream] = line
+        at = end
 
 
-def _hits(
-    data: mmap.mmap, pattern: bytes | re.Pattern[bytes], start: int, end: int
-) -> Iterator[int]:
+def _find_tagged(block: bytes, tag: bytes, start: int, end: int) -> int:
+    """Where the next record with that tag begins; `end` if there is none before it."""
+    at = start
+    while (found := block.find(tag, at, end + HEADER_WIDTH)) >= 0:
+        record = found - TIME_WIDTH
+        if start <= record < end and _HEADER.match(block, record):
+            return record
+        at = found + 1
+    return end
+
+
+def _hits(block: bytes, pattern: bytes | re.Pattern[bytes]) -> Iterator[int]:
     """Where the records begin whose own text matches, each once, in order."""
     if isinstance(pattern, bytes):
-        return _plain_hits(data, pattern, start, end)
-    return _pattern_hits(data, pattern, start, end)
+        return _plain_hits(block, pattern)
+    return _pattern_hits(block, pattern)
 
 
-def _plain_hits(data: mmap.mmap, text: bytes, start: int, end: int) -> Iterator[int]:
-    if not text or b"\n" in text:
-        return
-    at = start
-    while (found := data.find(text, at, end)) >= 0:
-        record = max(data.rfind(b"\n", start, found) + 1, start)
+def _plain_hits(block: bytes, text: bytes) -> Iterator[int]:
+    at = 0
+    while (found := block.find(text, at)) >= 0:
+        record = block.rfind(b"\n", 0, found) + 1
         if found < record + HEADER_WIDTH:
             at = found + 1  # in the time or the tag
             continue
         yield record
-        at = data.find(b"\n", found) + 1
+        at = block.index(b"\n", found) + 1
 
 
-def _pattern_hits(
-    data: mmap.mmap, pattern: re.Pattern[bytes], start: int, end: int
-) -> Iterator[int]:
-    """Searched in blocks of bare text; headers are all of one width, so places can be computed."""
-    while start < end:
-        stop = min(end, start + _BLOCK)
-        stop = data.rfind(b"\n", start, stop) + 1 or data.find(b"\n", stop) + 1
-        block = data[start:stop]
-        text, headers = _HEADER.subn(b"", block)
-        if headers == block.count(b"\n"):
-            yield from (start + offset for offset in _block_hits(text, pattern))
-        else:
-            yield from _odd_block_hits(block, start, pattern)
-        start = stop
-
-
-def _block_hits(text: bytes, pattern: re.Pattern[bytes]) -> Iterator[int]:
-    counted = 0  # newlines before `at`
-    at = 0
+def _pattern_hits(block: bytes, pattern: re.Pattern[bytes]) -> Iterator[int]:
+    """Searched without the headers; these are all of one width, so places can be computed."""
+    lines = block.split(b"\n")
+    text = b"\n".join(map(_WITHOUT_HEADER, lines))
+    if len(text) != len(block) - HEADER_WIDTH * (len(lines) - 1):
+        # Something is in it that is no record, as a crash of the machine may leave it.
+        for _, _, own, _, end in read_parts(block):
+            if pattern.search(own) is not None:
+                yield end - len(own) - HEADER_WIDTH - 1
+        return
+    number = at = 0  # newlines before `at`
     last = -1
     for match in pattern.finditer(text):
         if match.start() == len(text):
             return  # an empty match after the last line
-        counted += text.count(b"\n", at, match.start())
+        number += text.count(b"\n", at, match.start())
         at = match.start()
-        if counted != last:
-            last = counted
-            yield text.rfind(b"\n", 0, at) + 1 + counted * HEADER_WIDTH
-
-
-def _odd_block_hits(block: bytes, start: int, pattern: re.Pattern[bytes]) -> Iterator[int]:
-    """A block with something in it that is no record, as a crash of the machine may leave it."""
-    for _, _, text, _, end in read_parts(block, start):
-        if pattern.search(text) is not None:
-            yield end - len(text) - HEADER_WIDTH - 1
+        if number != last:
+            last = number
+            yield text.rfind(b"\n", 0, at) + 1 + number * HEADER_WIDTH

@@ -14,6 +14,10 @@ TEXT_LIMIT = 64 * 1024
 TIME_WIDTH = 17
 HEADER_WIDTH = TIME_WIDTH + 3  # the time, a space, the tag, a space
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Part = tuple[float, str, bytes, bool, int]
+
 _ENDED = {STDOUT: b"o", STDERR: b"e"}
 _OPEN = {STDOUT: b"O", STDERR: b"E"}
 _STREAMS = {b"o": STDOUT, b"O": STDOUT, b"e": STDERR, b"E": STDERR}
@@ -39,7 +43,7 @@ def encode_open(time: float, stream: str, text: bytes) -> bytes:
     return b"%017.6f %b %b\n" % (time, _OPEN[stream], text)
 
 
-def read_parts(data: bytes, base_offset: int = 0) -> list[tuple[float, str, bytes, bool, int]]:
+def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
     """The whole records of a piece of a segment: time, stream, text, whether it ended its line,
     and the offset in the segment right after the record.
 

@@ -8,7 +8,6 @@ from litestar import Request
 
 from windlass.server.services import Services
 
-
 ApiRequest = Request[Any, Any, Any]
 
 

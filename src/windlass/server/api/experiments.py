@@ -25,7 +25,7 @@ async def list_experiments(
     limit: Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""
-    return await services_of(request).trials.experiment_page(
+    return await services_of(request).experiments.page(
         project=project, name=name, sort=sort, cursor=cursor, limit=limit
     )
 
@@ -33,7 +33,7 @@ async def list_experiments(
 @get("/{name:str}")
 async def get_experiment(request: ApiRequest, name: str) -> ExperimentRecord:
     """One experiment, by name or id."""
-    return await services_of(request).trials.experiment(name)
+    return await services_of(request).experiments.record(name)
 
 
 router = Router(

@@ -15,6 +15,7 @@ from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import CreateTrial, LogPage, StopTrial, TrialPage
 from windlass.server.api.access import ApiRequest, services_of
+from windlass.server.logs import Page, parse_cursor
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
@@ -108,20 +109,39 @@ async def read_logs(
         while True:
             news.clear()
             record = await services.trials.record(trial_id)
-            parts, after, more = await asyncio.to_thread(
-                services.logs.page, trial_id, cursor, tail, search, stream
+            page = await asyncio.to_thread(
+                _log_page, services, trial_id, cursor, tail, search, stream
             )
-            ended = record.state.is_final
-            if parts or more or ended or not follow or services.hub.is_closing:
-                going_on = more or (follow and not ended)
-                return LogPage(items=tuple(parts), next=after if going_on else None)
-            cursor, tail = after, None
+            ended = record.state.is_final or services.hub.is_closing
+            if page.parts or page.has_more or ended or not follow:
+                goes_on = page.has_more or (follow and not ended)
+                return LogPage(items=tuple(page.parts), next=page.cursor if goes_on else None)
+            cursor, tail = page.cursor, None
             try:
                 await asyncio.wait_for(news.wait(), _LONG_POLL)
             except asyncio.TimeoutError:
-                return LogPage(items=(), next=after)
+                return LogPage(items=(), next=cursor)
     finally:
         services.hub.unsubscribe(news, trial_id)
+
+
+def _log_page(
+    services: Services,
+    trial_id: int,
+    cursor: str | None,
+    tail: int | None,
+    search: str | None,
+    stream: str | None,
+) -> Page:
+    if search:
+        page = services.logs.search(trial_id, search, cursor, stream)
+        return page if tail is None else page._replace(parts=page.parts[-tail:] if tail else [])
+    if tail is not None:
+        return services.logs.tail(trial_id, tail, stream)
+    page = services.logs.read(trial_id, cursor, stream)
+    while page.has_more and not page.parts:  # all of it was of the other stream
+        page = services.logs.read(trial_id, page.cursor, stream)
+    return page
 
 
 @get("/{trial_id:int}/events")
@@ -177,8 +197,7 @@ async def stop_trial(request: ApiRequest, trial_id: TrialId, data: StopTrial) ->
 
 
 def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None) -> Stream:
-    if cursor is not None:
-        services.logs.check_cursor(cursor)
+    parse_cursor(cursor)  # a wrong one is refused before the stream begins
     return Stream(
         follow(services, trial_id, logs=logs, cursor=cursor),
         media_type=_EVENTS,

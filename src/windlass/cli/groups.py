@@ -1,0 +1,72 @@
+"""Groups of commands: loaded on demand, with a guess for what was mistyped."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class Group(click.Group):
+    """A group that says which command was probably meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names."""
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
+            return super().resolve_command(ctx, args)
+        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        raise click.UsageError(f"There is no command {name!r}.{guess}", ctx)
+
+
+class LazyGroup(Group):
+    """A group whose commands are modules: `table` says of each what it does, in a line.
+
+    Help and completion are made from the table, so that they import no command.
+    """
+
+    def __init__(self, *args: Any, package: str, table: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._package = package
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """The names, in the order of the table."""
+        return list(self._table)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        cmd_name: str,
+    ) -> click.Command | None:
+        """The command of that name, its module loaded now."""
+        if cmd_name not in self._table:
+            return None
+        command = import_module(f"{self._package}.{cmd_name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 -- each module of the table has one
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._table[name]) for name in self.list_commands(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names that begin so."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=text)
+            for name, text in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]

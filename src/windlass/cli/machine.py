@@ -1,0 +1,51 @@
+"""Output for programs: records as JSON, with every field there is, on stdout and nothing else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+
+def print_json(value: Any) -> None:
+    """Print one value, indented."""
+    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def print_json_line(value: Any) -> None:
+    """Print one value on a line of its own: one of many, as they come."""
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+
+
+def print_json_array(values: Iterable[Any]) -> None:
+    """Print an array, each value on a line of its own."""
+    first = True
+    for value in values:
+        sys.stdout.write("[\n" if first else ",\n")
+        sys.stdout.write(json.dumps(plain(value), ensure_ascii=False))
+        first = False
+    sys.stdout.write("[]\n" if first else "\n]\n")
+
+
+def plain(value: Any) -> Any:
+    """A struct as JSON values, with the fields that have their defaults, too.
+
+    >>> from windlass.model.records import Git
+    >>> plain(Git(commit="4b825d"))
+    {'commit': '4b825d', 'branch': '', 'dirty': False}
+    """
+    if isinstance(value, msgspec.Struct):
+        config = value.__struct_config__
+        fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        return {str(config.tag_field): config.tag, **fields} if config.tag else fields
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return value

@@ -1,0 +1,72 @@
+"""Where the `windlass` command begins, and how it ends: exit codes and error messages.
+
+0 is success, 1 a failure, 2 a command line that makes no sense, 130 Ctrl-C; `windlass run`
+ends with the exit code of what it ran.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
+
+
+def main() -> None:
+    """The `windlass` command."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    sys.exit(code)
+
+
+def _run() -> int:
+    import click
+
+    from windlass.cli.root import cli
+
+    _prepare()
+    try:
+        code = cli.main(prog_name="windlass", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return _BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None or not _is_about_output(error):
+            raise
+        _silence_stdout()
+        sys.stderr.write(f"Error: The output cannot be written: {error.strerror}.\n")
+        return 1
+
+
+def _prepare() -> None:
+    """Make output and imports independent of how the command was started."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    # Python puts the folder of the `windlass` script first: it is no place of the user's code.
+    folder = os.path.dirname(os.path.realpath(sys.argv[0]))
+    if sys.path and os.path.realpath(sys.path[0] or ".") == folder:
+        del sys.path[0]
+
+
+def _is_about_output(error: OSError) -> bool:
+    import errno
+
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+
+
+def _silence_stdout() -> None:
+    """Nobody reads it any more: what is left in the buffer must not fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

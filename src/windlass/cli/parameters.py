@@ -1,0 +1,116 @@
+"""Options and arguments that several commands share, with their completion."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TrialIdType(click.ParamType):
+    """A trial's number."""
+
+    name = "ID"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """The number, if it is one."""
+        text = str(value)
+        if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**63):
+            self.fail(f"{text!r} is no trial id: it is a number. See: windlass ls", param, ctx)
+        return int(text)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The newest trials whose id begins so, if a server runs; none is started for this."""
+        from click.shell_completion import CompletionItem
+
+        from windlass.cli.sighting import recent_trials
+
+        return [
+            CompletionItem(str(trial.id), help=f"{trial.name} {trial.state.value.lower()}")
+            for trial in recent_trials()
+            if str(trial.id).startswith(incomplete)
+        ]
+
+
+class StateType(click.ParamType):
+    """The state of a trial, in any case."""
+
+    name = "STATE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """The state as it is written."""
+        names = _state_names()
+        asked = str(value).upper()
+        if asked not in names:
+            near = difflib.get_close_matches(asked, names, n=1)
+            guess = f"did you mean {near[0].lower()}?" if near else f"it is {_listed(names)}."
+            self.fail(f"there is no state {str(value)!r}; {guess}", param, ctx)
+        return asked
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The states that begin so."""
+        from click.shell_completion import CompletionItem
+
+        names = [name.lower() for name in _state_names()]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete.lower())]
+
+
+def complete_accelerators(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The accelerators whose name begins so."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.model.accelerators import KINDS
+
+    return [
+        CompletionItem(kind.name, help=kind.title)
+        for kind in KINDS
+        if kind.name.startswith(incomplete.lower())
+    ]
+
+
+def complete_files(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Let the shell complete files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+TRIAL_ID = TrialIdType()
+STATE = StateType()
+
+
+def json_option(function: F) -> F:
+    """`--json`, which every command that reads has."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(
+        function
+    )
+
+
+def _state_names() -> list[str]:
+    from windlass.model.records import TrialState
+
+    return [state.value for state in TrialState]
+
+
+def _listed(names: list[str]) -> str:
+    *some, last = [name.lower() for name in names]
+    return f"{', '.join(some)} or {last}"

@@ -1,0 +1,192 @@
+"""The controller's outside, in memory: a clock moved by hand, a store, a runtime."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import msgspec
+
+from windlass.model.job import Job, JobSpec, ProcessCall, Role
+from windlass.model.records import TrialState, state_of
+from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
+
+NOTHING = ProcessCall(argv=("true",))
+
+
+def job(number: int = 1, **options: object) -> Job:
+    role_options = {
+        name: options.pop(name)
+        for name in ("replicas", "resources", "restart_policy")
+        if name in options
+    }
+    roles = (Role(executable=NOTHING, name="main", **role_options),)
+    spec = JobSpec(roles=roles, **options)
+    return Job(uid=f"job-{number}", trial_id=number, spec=spec)
+
+
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+        self._lock = threading.Lock()
+        self._conditions: set[threading.Condition] = set()
+
+    def now(self) -> float:
+        return self._now
+
+    monotonic = now
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
+        with self._lock:
+            self._conditions.add(condition)
+        # The hand may have moved since the timeout was worked out, and nobody would tell.
+        if timeout is None or timeout > 0:
+            condition.wait()
+
+    def advance(self, seconds: float) -> None:
+        with self._lock:
+            conditions = list(self._conditions)
+        for condition in conditions:
+            condition.acquire()
+        try:
+            self._now += seconds
+            for condition in conditions:
+                condition.notify_all()
+        finally:
+            for condition in conditions:
+                condition.release()
+
+
+class MemoryStore:
+    """Jobs and statuses in memory; tells whoever waits when something was saved."""
+
+    def __init__(self, *jobs: Job) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.jobs: dict[str, Job] = {}
+        self.statuses: dict[str, JobStatus] = {}
+        self.events: dict[str, list[str]] = {}
+        self.replicas: dict[str, tuple[Replica, ...]] = {}
+        self.saves: Counter[str] = Counter()
+        self.before_save = lambda uid: None
+        for each in jobs:
+            self.add(each)
+
+    def add(self, new: Job) -> str:
+        with self.changed:
+            self.jobs[new.uid] = new
+            self.statuses[new.uid] = JobStatus()
+        return new.uid
+
+    def change(self, uid: str, **changes: object) -> None:
+        with self.changed:
+            self.statuses[uid] = msgspec.structs.replace(self.statuses[uid], **changes)
+
+    def load(self, uid):
+        with self.changed:
+            return (self.jobs[uid], self.statuses[uid]) if uid in self.jobs else None
+
+    def save(self, uid, old, new, events, replicas):
+        self.before_save(uid)
+        with self.changed:
+            if self.statuses[uid] != old:
+                return False
+            self.statuses[uid] = new
+            self.events.setdefault(uid, []).extend(f"{e.reason}: {e.message}" for e in events)
+            self.replicas[uid] = tuple(replicas)
+            self.saves[uid] += 1
+            self.changed.notify_all()
+            return True
+
+    def unfinished(self):
+        with self.changed:
+            return [uid for uid, status in self.statuses.items() if not status.settled]
+
+    def state(self, uid: str) -> TrialState:
+        with self.changed:
+            return state_of(self.statuses[uid])
+
+
+class MemoryRuntime:
+    """Replicas in memory, which run and end when told; ended ones are reported for ever."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.replicas: dict[tuple[str, ReplicaId], Replica] = {}
+        self.devices: dict[tuple[str, ReplicaId], tuple[int, ...]] = {}
+        self.starts: Counter[tuple[str, ReplicaId]] = Counter()
+        self.most_alive = 0
+        self.callbacks: list[object] = []
+        self.hidden = False  # whether `list` lags behind
+        self.on_create = lambda uid, replica: None
+        self.on_delete = lambda uid, replica: None
+        self.stops_at_once = True
+
+    def validate(self, spec):
+        return []
+
+    def create(self, job, replica, devices):
+        self.on_create(job.uid, replica)
+        with self.lock:
+            key = (job.uid, replica)
+            if key in self.replicas:
+                return
+            self.starts[key] += 1
+            self.devices[key] = devices
+            self.replicas[key] = Replica(id=replica, phase=Phase.PENDING)
+            self.most_alive = max(self.most_alive, len(self.alive()))
+        self.tell(job.uid)
+
+    def delete(self, job_uid, replica, grace):
+        self.on_delete(job_uid, replica)
+        with self.lock:
+            found = self.replicas.get((job_uid, replica))
+            if found is None or found.phase.is_final:
+                return
+            self.put(job_uid, replica, deleting=True)
+            if self.stops_at_once:
+                self.finish_delete(job_uid, replica)
+        self.tell(job_uid)
+
+    def finish_delete(self, uid, replica):
+        self.put(uid, replica, phase=Phase.FAILED, exit_code=143, reason="Stopped", deleting=False)
+
+    def list(self, job):
+        with self.lock:
+            if self.hidden:
+                return []
+            return [each for (uid, _), each in self.replicas.items() if uid == job.uid]
+
+    def watch(self, callback):
+        self.callbacks.append(callback)
+
+    def close(self):
+        pass
+
+    # What the tests do to it
+
+    def tell(self, uid: str) -> None:
+        for callback in list(self.callbacks):
+            callback(uid)
+
+    def put(self, uid: str, replica: ReplicaId, **changes: object) -> None:
+        with self.lock:
+            old = self.replicas[uid, replica]
+            self.replicas[uid, replica] = msgspec.structs.replace(old, **changes)
+
+    def run(self, uid: str, replica: ReplicaId, now: float = 0.0) -> None:
+        self.put(uid, replica, phase=Phase.RUNNING, started=now)
+        self.tell(uid)
+
+    def end(self, uid: str, replica: ReplicaId, exit_code: int | None = 0) -> None:
+        with self.lock:
+            if self.replicas[uid, replica].phase.is_final:
+                return
+            phase = Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED
+            self.put(uid, replica, phase=phase, exit_code=exit_code)
+        self.tell(uid)
+
+    def alive(self) -> list[tuple[str, ReplicaId]]:
+        with self.lock:
+            return [key for key, each in self.replicas.items() if not each.phase.is_final]

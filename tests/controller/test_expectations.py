@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from windlass.controller.expectations import Expectations
+from windlass.model.status import Phase, Replica, ReplicaId
+
+ONE, TWO = ReplicaId("main", 0, 1), ReplicaId("main", 1, 1)
+
+
+def seen(name, phase=Phase.RUNNING, **options):
+    return Replica(id=name, phase=phase, **options)
+
+
+def test_nothing_expected_holds_nothing_up():
+    assert Expectations().outstanding("job", [], now=0.0) == 0.0
+
+
+def test_creations_are_seen_one_by_one_and_stay_seen():
+    expectations = Expectations()
+    expectations.expect("job", creates=[ONE, TWO], deletes=[], now=0.0)
+    assert expectations.outstanding("job", [seen(ONE)], now=1.0) == 299.0
+    assert expectations.outstanding("job", [seen(TWO)], now=1.0) == 0.0
+
+
+def test_another_attempt_is_not_the_one_expected():
+    expectations = Expectations()
+    expectations.expect("job", creates=[ONE], deletes=[], now=0.0)
+    assert expectations.outstanding("job", [seen(ReplicaId("main", 0, 2))], now=1.0) > 0
+
+
+@pytest.mark.parametrize(
+    "view", [[], [seen(ONE, Phase.FAILED)], [seen(ONE, deleting=True)]], ids=str
+)
+def test_a_deletion_is_seen_when_it_is_gone_or_ended_or_on_its_way(view):
+    expectations = Expectations()
+    expectations.expect("job", creates=[], deletes=[ONE], now=0.0)
+    assert expectations.outstanding("job", [seen(ONE)], now=1.0) > 0
+    assert expectations.outstanding("job", view, now=1.0) == 0.0
+
+
+def test_all_kinds_must_be_met_not_any():
+    expectations = Expectations()
+    expectations.expect("job", creates=[TWO], deletes=[ONE], now=0.0)
+    assert expectations.outstanding("job", [], now=1.0) > 0
+    expectations.expect("other", creates=[TWO], deletes=[ONE], now=0.0)
+    assert expectations.outstanding("other", [seen(ONE), seen(TWO)], now=1.0) > 0
+    assert expectations.outstanding("other", [seen(TWO)], now=1.0) == 0.0
+
+
+def test_what_is_never_seen_is_given_up_after_five_minutes():
+    expectations = Expectations()
+    expectations.expect("job", creates=[ONE], deletes=[], now=0.0)
+    assert expectations.outstanding("job", [], now=299.0) == 1.0
+    assert expectations.outstanding("job", [], now=300.0) == 0.0
+
+
+def test_what_could_not_be_asked_for_is_not_expected():
+    expectations = Expectations()
+    expectations.expect("job", creates=[ONE], deletes=[TWO], now=0.0)
+    expectations.withdraw("job", ONE)
+    expectations.withdraw("job", TWO)
+    assert expectations.outstanding("job", [seen(TWO)], now=0.0) == 0.0
+
+
+def test_jobs_do_not_share_expectations_and_can_be_forgotten():
+    expectations = Expectations()
+    expectations.expect("job", creates=[ONE], deletes=[], now=0.0)
+    assert expectations.outstanding("other", [], now=0.0) == 0.0
+    expectations.forget("job")
+    assert expectations.outstanding("job", [], now=0.0) == 0.0
