@@ -41,9 +41,8 @@ class HandClock:
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
         with self._lock:
             self._conditions.add(condition)
-        # The hand may have moved since the timeout was worked out, and nobody would tell.
-        if timeout is None or timeout > 0:
-            condition.wait()
+        # Not for ever: the hand may have moved before this condition was known to it.
+        condition.wait(0.05 if timeout is None or timeout > 0 else 0)
 
     def advance(self, seconds: float) -> None:
         with self._lock:

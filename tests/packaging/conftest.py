@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from trees import git  # noqa: E402 - found through the line above
+from trees import git
 
 
 @pytest.fixture(autouse=True)

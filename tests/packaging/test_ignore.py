@@ -129,7 +129,10 @@ def test_what_is_tracked_belongs_even_if_it_is_ignored(repository: Path, cache: 
     write(repository, FILES)
     before = snapshot_of(repository, cache)
     git(repository, "add", "-f", "build/x.py", "a.log")
-    assert set(paths(snapshot_of(repository, cache))) - set(paths(before)) == {"a.log", "build/x.py"}
+    assert set(paths(snapshot_of(repository, cache))) - set(paths(before)) == {
+        "a.log",
+        "build/x.py",
+    }
     git(repository, "rm", "-q", "--cached", "a.log")
     assert "a.log" not in paths(snapshot_of(repository, cache))
 
@@ -158,7 +161,9 @@ def test_the_private_and_the_global_excludes_of_git_hold(
 def test_submodules_and_nested_repositories_are_walked_by_their_own_rules(
     repository: Path, cache: Path
 ) -> None:
-    write(repository, {"a.py": "", "inner/b.py": "", "inner/b.tmp": "", "inner/.gitignore": "*.tmp"})
+    write(
+        repository, {"a.py": "", "inner/b.py": "", "inner/b.tmp": "", "inner/.gitignore": "*.tmp"}
+    )
     git(repository / "inner", "init", "-q")
     assert paths(snapshot_of(repository, cache)) == ["a.py", "inner/.gitignore", "inner/b.py"]
     git(repository / "inner", "add", "-A")
@@ -177,14 +182,14 @@ def test_windlassignore_has_the_last_word(tree: Path, cache: Path, is_repository
     write(
         tree,
         {
-            ".gitignore": "*.csv\n/data/\n/models/\n",
+            ".gitignore": "*.csv\n/data/\n/models/\n/logs/\n",
             ".windlassignore": "*.md\n!keep.csv\n!data/small/\n!/models/best.bin\n!*.npy\n",
             "a.py": "",
             "README.md": "",
             "keep.csv": "",
             "other.csv": "",
             "data/big.bin": "",
-            "data/array.npy": "",
+            "logs/array.npy": "",
             "data/small/x.bin": "",
             "models/best.bin": "",
             "models/other.bin": "",
@@ -205,9 +210,7 @@ def test_windlassignore_has_the_last_word(tree: Path, cache: Path, is_repository
     ]
 
 
-def test_some_things_never_belong(
-    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_some_things_never_belong(tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_HOME", str(tree / "state"))
     write(
         tree,

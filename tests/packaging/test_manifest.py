@@ -125,7 +125,7 @@ def test_what_is_no_tree_is_refused() -> None:
     a, b, inside = ["a", "f", DIGEST, 1], ["b", "f", DIGEST, 1], ["a/b/c", "f", DIGEST, 1]
     for files in ([b, a], [a, a], [a, inside], [["a/b", "l", "c", 0], inside]):
         data = json.dumps({"files": files, "version": 1}, separators=(",", ":")).encode()
-        with pytest.raises(ValueError, match="out of order|both a file and a folder"):
+        with pytest.raises(ValueError, match=r"out of order|both a file and a folder"):
             parse_manifest(data)
 
 

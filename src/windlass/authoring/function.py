@@ -7,6 +7,7 @@ import inspect
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from windlass.authoring.options import Options
@@ -70,7 +71,7 @@ class Function(Generic[P, R]):
     ) -> Iterator[R]:
         """Like `map`, for items that are the arguments: `train.starmap([(0.1, 3), (0.01, 5)])`."""
         sweep = _Sweep(self, items)
-        sweep.submit_ahead()
+        sweep.begin()
         return sweep.values(return_exceptions=return_exceptions)
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -84,7 +85,8 @@ class Function(Generic[P, R]):
 
     @property
     def _name(self) -> str:
-        name = getattr(self._function, "__name__", "function")
+        function = getattr(self._function, "func", self._function)  # of a functools.partial
+        name: str = getattr(function, "__name__", type(function).__name__)
         return "lambda" if name == "<lambda>" else name
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,11 +138,16 @@ class _Sweep:
         self._client: Client | None = None
         self._plan: Plan | None = None
 
+    def begin(self) -> None:
+        """Submit the first; if one cannot be, none is left running."""
+        try:
+            self.submit_ahead()
+        except BaseException:
+            self._stop_rest()
+            raise
+
     def submit_ahead(self) -> None:
-        while len(self._waiting) < _AHEAD:
-            item = next(self._items, None)
-            if item is None:
-                return
+        for item in islice(self._items, _AHEAD - len(self._waiting)):
             if self._client is None or self._plan is None:
                 self._client, self._plan = self._function._plan()
             args = tuple(item)
@@ -153,8 +160,11 @@ class _Sweep:
                 yield self._next_value(return_exceptions)
                 self.submit_ahead()
         finally:
-            for trial in self._waiting:  # empty, unless an error or the caller ended it early
-                trial.stop(reason="the map it belongs to ended early")
+            self._stop_rest()
+
+    def _stop_rest(self) -> None:
+        for trial in self._waiting:  # empty, unless an error or the caller ended it early
+            trial.stop(reason="the map it belongs to ended early")
 
     def _next_value(self, return_exceptions: bool) -> Any:
         from windlass.client.watching import watch
@@ -242,6 +252,12 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
         raise InvalidArgument(
             f"{name} is decorated with wl.run already.", hint=f"Use {name}.options(...) instead."
         )
+    is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
+    if is_method and not inspect.isclass(function):
+        raise Unsupported(
+            f"{name} is a method: a trial runs a plain function.",
+            hint="Move it out of the class and pass the object as an argument.",
+        )
     if not callable(function) or inspect.isclass(function):
         raise InvalidArgument(
             f"wl.run decorates functions; {name} is a {type(function).__name__}.",
@@ -258,16 +274,11 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
             hint=f"Wrap it: def {name}(...): return asyncio.run(...); to wait for a trial in "
             "asynchronous code: await train.submit(...)",
         )
-    if isinstance(function, (staticmethod, classmethod)) or _is_method(name):
-        raise Unsupported(
-            f"{name} is a method: a trial runs a plain function.",
-            hint="Move it out of the class and pass the object as an argument.",
-        )
     return Function(function, options)
 
 
-def _is_method(qualname: str) -> bool:
-    parent = qualname.rpartition(".")[0]
+def _is_method(function: Any) -> bool:
+    parent = getattr(function, "__qualname__", "").rpartition(".")[0]
     return bool(parent) and not parent.endswith("<locals>")
 
 

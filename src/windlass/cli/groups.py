@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,10 @@ if TYPE_CHECKING:
 class Group(click.Group):
     """A group that says which command was probably meant."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """The names, in the order they were written in."""
+        return list(self.commands)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -23,6 +26,8 @@ class Group(click.Group):
         name = args[0]
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
             return super().resolve_command(ctx, args)
+        import difflib
+
         near = difflib.get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise click.UsageError(f"There is no command {name!r}.{guess}", ctx)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,17 +10,21 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    IntType = click.ParamType[int]
+    FloatType = click.ParamType[float]
+    TextType = click.ParamType[str]
+else:  # only newer versions of click know what a type converts to
+    IntType = FloatType = TextType = click.ParamType
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class TrialIdType(click.ParamType):
+class TrialIdType(IntType):
     """A trial's number."""
 
     name = "ID"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number, if it is one."""
         text = str(value)
         if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**63):
@@ -29,7 +32,10 @@ class TrialIdType(click.ParamType):
         return int(text)
 
     def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        param: click.Parameter,  # noqa: ARG002 -- click's signature
+        incomplete: str,
     ) -> list[CompletionItem]:
         """The newest trials whose id begins so, if a server runs; none is started for this."""
         from click.shell_completion import CompletionItem
@@ -43,25 +49,28 @@ class TrialIdType(click.ParamType):
         ]
 
 
-class StateType(click.ParamType):
+class StateType(TextType):
     """The state of a trial, in any case."""
 
     name = "STATE"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The state as it is written."""
         names = _state_names()
         asked = str(value).upper()
         if asked not in names:
+            import difflib
+
             near = difflib.get_close_matches(asked, names, n=1)
             guess = f"did you mean {near[0].lower()}?" if near else f"it is {_listed(names)}."
             self.fail(f"there is no state {str(value)!r}; {guess}", param, ctx)
         return asked
 
     def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        param: click.Parameter,  # noqa: ARG002 -- click's signature
+        incomplete: str,
     ) -> list[CompletionItem]:
         """The states that begin so."""
         from click.shell_completion import CompletionItem
@@ -71,7 +80,9 @@ class StateType(click.ParamType):
 
 
 def complete_accelerators(
-    ctx: click.Context, param: click.Parameter, incomplete: str
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
 ) -> list[CompletionItem]:
     """The accelerators whose name begins so."""
     from click.shell_completion import CompletionItem
@@ -86,7 +97,9 @@ def complete_accelerators(
 
 
 def complete_files(
-    ctx: click.Context, param: click.Parameter, incomplete: str
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
 ) -> list[CompletionItem]:
     """Let the shell complete files."""
     from click.shell_completion import CompletionItem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,8 @@ if TYPE_CHECKING:
     from windlass.authoring.options import Options
     from windlass.cli.targets import Target
     from windlass.client.resources import Trial
-    from windlass.client.submission import Draft
     from windlass.client.session import Client
-    from windlass.client.view import View
+    from windlass.client.submission import Draft
     from windlass.model.wire import StreamEnd
 
 _EXAMPLES = """Examples:
@@ -35,7 +33,9 @@ _EXAMPLES = """Examples:
     epilog=_EXAMPLES,
 )
 @click.option(
-    "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
+    "--accelerator",
+    metavar="NAME",
+    shell_complete=complete_accelerators,
     help="What it computes on: a100, a100x2, gpu, cpu.",
 )
 @click.option("--cpus", type=float, metavar="N", help="CPUs set aside for it (1).")
@@ -44,14 +44,18 @@ _EXAMPLES = """Examples:
 @click.option("--container-image", metavar="IMAGE", help="The image it runs in.")
 @click.option("--env", multiple=True, metavar="K=V", help="A variable for its environment.")
 @click.option(
-    "--secret", multiple=True, metavar="NAME",
+    "--secret",
+    multiple=True,
+    metavar="NAME",
     help="A variable to take from here; never recorded, masked in its log.",
 )
 @click.option(
     "--package", multiple=True, metavar="SPEC", help="A package it needs beyond this environment."
 )
 @click.option(
-    "--requirements", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    "--requirements",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
     help="A file that lists such packages.",
 )
 @click.option("--retries", type=int, default=0, metavar="N", help="Starts again when it fails (0).")
@@ -60,7 +64,10 @@ _EXAMPLES = """Examples:
 @click.option("--experiment", metavar="TEXT", help="The experiment it belongs to (the script).")
 @click.option("--cluster", metavar="NAME", help="The standing cluster it runs on.")
 @click.option(
-    "--volume", multiple=True, metavar="TARGET=SOURCE", shell_complete=complete_files,
+    "--volume",
+    multiple=True,
+    metavar="TARGET=SOURCE",
+    shell_complete=complete_files,
     help="Something it sees beyond the code: data=/path/to/data.",
 )
 @click.option("--spot", is_flag=True, help="May run on machines that can be taken away.")
@@ -72,12 +79,8 @@ _EXAMPLES = """Examples:
 )  # fmt: skip
 @click.pass_context
 def command(
-    ctx: click.Context,
-    words: tuple[str, ...],
-    detach: bool,
-    as_json: bool,
-    **given: Any,
-) -> int | None:
+    ctx: click.Context, /, words: tuple[str, ...], detach: bool, as_json: bool, **given: Any
+) -> int:
     """Run a Python script of this project, or any command after --, as a recorded trial.
 
     Its output is shown as it comes, and this command ends with its exit code. Ctrl-C stops
@@ -92,6 +95,7 @@ def command(
     from windlass.cli.targets import find_target
     from windlass.client.session import default_client
     from windlass.client.view import View
+    from windlass.client.watching import run_and_watch
 
     target = find_target(words)
     client = default_client()
@@ -101,10 +105,13 @@ def command(
         view.status(f"{target.name}: packaging")
         draft = _draft(client, options, target)
         view.status(f"{target.name}: sending")
-        if not detach:
-            trial, end = _watch(client, draft, view)
+        if detach:
+            submitted = client.submit(draft)
+        else:
+            trial, end = run_and_watch(client, draft, view)
     if detach:
-        return _submit(client, draft, as_json=as_json)
+        _tell(submitted, as_json=as_json)
+        return 0
     return _conclude(trial, end)
 
 
@@ -140,17 +147,11 @@ def _draft(client: Client, options: Options, target: Target) -> Draft:
     return plan.draft_process(target.argv, target.params)
 
 
-def _watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
-    from windlass.client.watching import run_and_watch
-
-    return run_and_watch(client, draft, view)
-
-
-def _submit(client: Client, draft: Draft, *, as_json: bool) -> None:
+def _tell(trial: Trial[Any], *, as_json: bool) -> None:
+    """Say which trial it is and how to look at it."""
     from windlass.cli.machine import print_json
     from windlass.cli.text import paint
 
-    trial = client.submit(draft)
     if as_json:
         print_json(trial.record)
         return
@@ -168,10 +169,8 @@ def _conclude(trial: Trial[Any], end: StreamEnd) -> int:
 
     if end.trial.state is TrialState.SUCCEEDED:
         return 0
-    try:
-        trial.outcome(end).get()
-    except TrialFailed as error:
+    error = trial.outcome(end).error
+    if isinstance(error, TrialFailed):
         error.log_tail = ()  # it was all shown a moment ago
-        sys.stdout.flush()
-        say_error(str(error))
+    say_error(str(error))
     return end.trial.exit_code or 1

@@ -7,7 +7,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from windlass.cli.text import is_coloured, is_terminal
+from windlass.cli.text import is_terminal, paint
+
+_GAP = "  "
+_NARROWEST = 8  # what a column that gives way keeps, unless it needs less
 
 
 class Column(NamedTuple):
@@ -19,7 +22,7 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A text with a style: a colour, `dim`, `bold`."""
+    """A text with a style: a colour, `dim` or `bold`."""
 
     text: str
     style: str = ""
@@ -29,12 +32,24 @@ Row = Sequence[str | Cell]
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """Print a table on stdout."""
-    if is_terminal(sys.stdout):
-        _draw(columns, rows)
-    else:
+    """Print a table on stdout: as wide as the terminal at most, or else as wide as it is."""
+    if not is_terminal(sys.stdout):
         for line in align(columns, rows):
             print(line)
+        return
+    import shutil
+
+    widths = fit(columns, rows, shutil.get_terminal_size().columns)
+    shown = [i for i, width in enumerate(widths) if width > 0]
+    heads = [Cell(column.head, "dim") for column in columns]
+    for row in [heads, *rows]:
+        parts = []
+        for i in shown:
+            text = shorten(_text(row[i]), widths[i])
+            is_last = i == shown[-1] and not columns[i].is_number
+            padded = text if is_last else _pad(text, widths[i], columns[i])
+            parts.append(_paint(padded, row[i]))
+        print(_GAP.join(parts))
 
 
 def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
@@ -43,15 +58,70 @@ def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
     >>> align([Column("ID", is_number=True), Column("NAME")], [["9", "train"], ["10", "test"]])
     ['ID  NAME', ' 9  train', '10  test']
     """
-    texts = [[column.head for column in columns]]
-    texts += [[_text(cell) for cell in row] for row in rows]
-    widths = [max(_width(row[i]) for row in texts) for i in range(len(columns))]
-    return ["  ".join(map(_pad, row, widths, columns)).rstrip() for row in texts]
+    texts = [[column.head for column in columns], *([_text(cell) for cell in row] for row in rows)]
+    widths = _natural_widths(columns, rows)
+    return [_GAP.join(map(_pad, row, widths, columns)).rstrip() for row in texts]
+
+
+def fit(columns: Sequence[Column], rows: Sequence[Row], room: int) -> list[int]:
+    """How wide each column is drawn: those that shrink share what the others leave.
+
+    What does not even fit then is left out, from the right: its width is 0.
+
+    >>> columns = [Column("ID"), Column("NAME", shrinks=True), Column("RESULT", shrinks=True)]
+    >>> rows = [["1", "train", "a text of thirty-four characters.."]]
+    >>> fit(columns, rows, 80), fit(columns, rows, 30), fit(columns, rows, 12)
+    ([2, 5, 34], [2, 5, 19], [2, 5, 0])
+    """
+    widths = _natural_widths(columns, rows)
+    flexible = [i for i, column in enumerate(columns) if column.shrinks]
+    least = {i: min(widths[i], _NARROWEST) for i in flexible}
+    while _total(widths) > room:
+        wide = [i for i in flexible if widths[i] > least[i]]
+        if wide:
+            widths[max(wide, key=widths.__getitem__)] -= 1
+        elif flexible:
+            widths[flexible.pop()] = 0
+        else:
+            break
+    return widths
+
+
+def shorten(text: str, width: int) -> str:
+    """A text cut to a width, with a sign that it was.
+
+    >>> shorten("accuracy", 8), shorten("accuracy", 5)
+    ('accuracy', 'accu…')
+    """
+    if _width(text) <= width:
+        return text
+    while text and _width(text) > width - 1:
+        text = text[:-1] if not text.isascii() else text[: width - 1]
+    return text + "…"
+
+
+def _total(widths: Sequence[int]) -> int:
+    shown = [width for width in widths if width > 0]
+    return sum(shown) + len(_GAP) * (len(shown) - 1)
+
+
+def _natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+    return [
+        max([len(column.head), *(_width(_text(row[i])) for row in rows)])
+        for i, column in enumerate(columns)
+    ]
 
 
 def _pad(text: str, width: int, column: Column) -> str:
     space = " " * (width - _width(text))
     return space + text if column.is_number else text + space
+
+
+def _paint(text: str, cell: str | Cell) -> str:
+    style = cell.style if isinstance(cell, Cell) else ""
+    if style in ("", "dim", "bold"):
+        return paint(text, dim=style == "dim", bold=style == "bold")
+    return paint(text, style)
 
 
 def _text(cell: str | Cell) -> str:
@@ -66,30 +136,3 @@ def _width(text: str) -> int:
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
     )
-
-
-def _draw(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(
-            column.head,
-            justify="right" if column.is_number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            # What must not shrink is as wide as it is: the others share what is left.
-            min_width=None if column.shrinks else 1,
-        )
-    for position, column in enumerate(columns):
-        if not column.shrinks:
-            widest = max([len(column.head), *(_width(_text(row[position])) for row in rows)])
-            table.columns[position].min_width = widest
-    for row in rows:
-        table.add_row(*[
-            Text(_text(cell), style=cell.style if isinstance(cell, Cell) else "") for cell in row
-        ])  # fmt: skip
-    # Rich decides about colours once more, and knows less of the reasons than we do.
-    Console(no_color=not is_coloured(sys.stdout), highlight=False).print(table)

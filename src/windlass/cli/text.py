@@ -40,7 +40,7 @@ def is_coloured(stream: TextIO) -> bool:
 
 def paint(text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
     """A text for stdout, coloured if stdout is."""
-    if not is_coloured(sys.stdout):
+    if not (text and (colour or bold or dim) and is_coloured(sys.stdout)):
         return text
     return click.style(text, fg=colour, bold=bold or None, dim=dim or None)
 
@@ -86,7 +86,7 @@ def clean_lines(text: str) -> str:
         "".join(
             c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in line
         )
-        for line in text.splitlines()
+        for line in text.split("\n")
     )
 
 

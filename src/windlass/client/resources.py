@@ -11,6 +11,7 @@ from windlass.client.following import Following
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.transport import Transport, path_of
+from windlass.model.errors import WaitTimeout
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     Attempt,
@@ -165,19 +166,12 @@ class Trial(Generic[R]):
 
     def wait(self, timeout: float | str | None = None) -> Trial[R]:
         """Wait until it has ended. `WaitTimeout` if that takes longer than `timeout`."""
-        if not self.is_finished:
-            self._follow_to_end(Following(
-                self._transport, trial_id=self.id, logs=False, timeout=_seconds(timeout)
-            ))  # fmt: skip
+        self._wait(timeout)
         return self
 
     def result(self, timeout: float | str | None = None) -> R:
         """Its value, waiting for it if need be; the error it raised, if it raised one."""
-        end: StreamEnd | None = None
-        if not self.is_finished:
-            end = self._follow_to_end(Following(
-                self._transport, trial_id=self.id, logs=False, timeout=_seconds(timeout)
-            ))  # fmt: skip
+        end = self._wait(timeout)
         value: R = self.outcome(end).get()
         return value
 
@@ -255,8 +249,10 @@ class Trial(Generic[R]):
                 outcome = self._follow_to_end(following)
             except BaseException as error:  # noqa: BLE001 -- raised in the waiting task
                 failure = error
-            if not loop.is_closed():
+            try:
                 loop.call_soon_threadsafe(settle, outcome, failure)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits any more
 
         threading.Thread(target=run, name=f"windlass-wait-{self.id}", daemon=True).start()
         try:
@@ -265,6 +261,19 @@ class Trial(Generic[R]):
             following.cut()
         value: R = self.outcome(end).get()
         return value
+
+    def _wait(self, timeout: float | str | None) -> StreamEnd | None:
+        """Wait until it has ended; the end of its stream, if it was followed that far."""
+        if self.is_finished:
+            return None
+        seconds = _seconds(timeout)
+        following = Following(self._transport, trial_id=self.id, logs=False, timeout=seconds)
+        try:
+            return self._follow_to_end(following)
+        except WaitTimeout:
+            if self.refresh().is_finished:  # it had ended, and there was no time to hear of it
+                return None
+            raise
 
     def _follow_to_end(self, following: Following) -> StreamEnd | None:
         for news in following:

@@ -39,6 +39,10 @@ class MissingBlobs(WindlassError):
     missing: tuple[str, ...] = ()
 
 
+class Unreachable(ServerError):
+    """No answer came: the server is away, or was while it answered."""
+
+
 class StreamEvent(NamedTuple):
     """One server-sent event."""
 
@@ -125,6 +129,7 @@ class Transport:
                 self._keep(connection, response)
             else:
                 events.cut()
+                connection.close()
 
     def _send(
         self,
@@ -144,7 +149,10 @@ class Transport:
         if not isinstance(content, (bytes, type(None))):
             # What is produced piece by piece cannot be sent twice: start on a fresh connection.
             self._drop_idle()
-            return self._attempt(target, method, content, headers)
+            try:
+                return self._attempt(target, method, content, headers)
+            except (OSError, http.client.HTTPException) as error:
+                raise self._broken(error) from error
         try:
             return self._attempt(target, method, content, headers)
         except (OSError, http.client.HTTPException) as error:
@@ -220,15 +228,15 @@ class Transport:
             return self._named
         return running_endpoint(self._home) or start_server(self._home)
 
-    def _broken(self, error: Exception) -> ServerError:
+    def _broken(self, error: Exception) -> Unreachable:
         what = str(error) or type(error).__name__
         if self._home is None:
-            return ServerError(
+            return Unreachable(
                 f"The server at {self.endpoint.url} cannot be reached: {what}.",
                 hint="Check WINDLASS_SERVER and that the server runs; unset it to use this "
                 "machine.",
             )
-        return ServerError(
+        return Unreachable(
             f"The server does not answer: {what}.",
             hint="See what is wrong: windlass doctor. Its log: windlass server logs",
         )
@@ -240,7 +248,6 @@ class EventStream:
     def __init__(
         self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
     ) -> None:
-        self._connection = connection
         self._response = response
         self._sock = connection.sock
         self.is_complete = False
@@ -264,11 +271,10 @@ class EventStream:
         self.is_complete = self._response.isclosed()
 
     def cut(self) -> None:
-        """End the stream now; whoever reads it sees it end."""
+        """End the stream now; whoever reads it sees it end, and closes what it reads from."""
         if self._sock is not None:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
-        self._connection.close()
 
 
 def path_of(*parts: object) -> str:

@@ -29,6 +29,7 @@ class View:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self.is_live = _is_terminal(self._err) and os.environ.get("TERM") != "dumb"
+        self._is_coloured = self.is_live and not os.environ.get("NO_COLOR")
         self._shares_screen = self.is_live and _is_terminal(self._out)
         self._frames = _FRAMES if _can_encode(self._err, _FRAMES) else _PLAIN_FRAMES
         self._text = ""
@@ -87,7 +88,7 @@ class View:
     def note(self, text: str) -> None:
         """Print a line of ours only a person at a terminal wants."""
         if self.is_live:
-            self.say(f"\x1b[2m{text}\x1b[0m")
+            self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
     def _end_open_line(self) -> None:
         # On separate destinations a line that is still open is nobody else's business.
@@ -113,7 +114,8 @@ class View:
         line = f"{self._frames[frame % len(self._frames)]} {self._text}{clock}"
         if len(line) > room:
             line = line[: room - 1] + "…"
-        _write(self._err, f"\r\x1b[K\x1b[36m{line[0]}\x1b[0m{line[1:]}")
+        mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
+        _write(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()
         self._is_drawn = True
 

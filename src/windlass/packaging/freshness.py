@@ -179,12 +179,14 @@ class _Folders:
         name, full = entry.name, self._prefix + path
         if name in _RULE_FILES:
             return path == ".git" or (name != ".git" and self._has(full))
-        if name in ALWAYS_IGNORED or name.endswith(ALWAYS_IGNORED_ENDINGS) or self._has(full):
+        if name in ALWAYS_IGNORED or name.endswith(ALWAYS_IGNORED_ENDINGS):
             return True
         if entry.is_dir(follow_symlinks=False):
-            if path + "/" not in self._known:
-                self.candidates.append(full)
-        elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+            is_new = path + "/" not in self._known
+        else:
+            is_plain = entry.is_file(follow_symlinks=False) or entry.is_symlink()
+            is_new = is_plain and not self._has(full)
+        if is_new:
             self.candidates.append(full)
         return True
 

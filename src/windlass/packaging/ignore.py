@@ -2,9 +2,9 @@
 
 `.windlassignore` files hold gitignore patterns and may stand in any folder. They are read after
 `.gitignore` and have the last word: a plain line ignores more, a `!` line brings back what
-`.gitignore` left out. Inside a folder that `.gitignore` leaves out whole, only `!` lines with a
-`/` in them are looked for (`!data/small.csv`, `!/data/`), so that a bare `!*.csv` does not make
-us read through such folders. What is always ignored cannot be brought back.
+`.gitignore` left out. A folder that `.gitignore` leaves out whole is looked into only if a `!`
+line with a `/` in it names something there (`!data/small.csv`, `!/data/`): a bare `!*.csv` does
+not make us read through all that is ignored. What is always ignored cannot be brought back.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ MAX_NAME = 255
 FILE, EXECUTABLE, LINK = "f", "x", "l"
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_BAD_PART = re.compile(r"(?:^|/)(?:\.{0,2})(?:/|$)")  # an empty part, `.` or `..`
+_BAD_PART = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # an empty part, `.` or `..`
 
 
 class Entry(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -60,11 +59,10 @@ def _describe_other(value: Any, depth: int) -> Any:
             return [_describe(item, depth - 1) for item in items]
         if isinstance(value, dict) and len(value) <= _ITEMS:
             return {_key(key): _describe(item, depth - 1) for key, item in value.items()}
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = dataclasses.fields(value)[:_ITEMS]
-            return {
-                field.name: _describe(getattr(value, field.name), depth - 1) for field in fields
-            }
+        # Asked of the class by hand: the module dataclasses costs much to import.
+        if hasattr(kind, "__dataclass_fields__"):
+            names = [name for name in kind.__dataclass_fields__ if hasattr(value, name)][:_ITEMS]
+            return {name: _describe(getattr(value, name), depth - 1) for name in names}
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{kind.__name__} of {len(value)}"
     return _short(value)

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -79,7 +80,8 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
         found = getattr(found, part, None)
         if found is None:
             return None
-    is_it = found is fn or getattr(found, "__wrapped__", None) is fn
+    # What the replica comes to: it takes a wrapper for ours. One that is not goes by value.
+    is_it = getattr(found, "__wrapped__", found) is fn
     return (module_name, qualname) if is_it else None
 
 
@@ -91,7 +93,7 @@ def _travels(module: ModuleType, root: str) -> bool:
     if not isinstance(file, str):
         # Built into the interpreter, or a package without a file of its own; else made up here.
         return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
-    return is_installed(file) or _is_below(file, root) or _is_ours(module)
+    return _is_ours(module) or _is_known_file(file, root)
 
 
 def _is_namespace(module: ModuleType, root: str) -> bool:
@@ -136,7 +138,14 @@ def _is_astray(name: str, module: object, root: str) -> bool:
     if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
         return False
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and file.endswith(".py") and not _travels(module, root)
+    if not isinstance(file, str) or not file.endswith(".py") or _is_ours(module):
+        return False
+    return not _is_known_file(file, root)
+
+
+@lru_cache(maxsize=16_384)
+def _is_known_file(file: str, root: str) -> bool:
+    return is_installed(file) or _is_below(file, root)
 
 
 def _explained(

@@ -87,8 +87,13 @@ def write_cache(file: str, data: bytes) -> None:
 
 
 def _package_folders() -> list[tuple[str, int]]:
-    there = [folder for folder in sys.path if os.path.isdir(folder or ".")]
-    return [(sys.version, 0), *((folder, os.stat(folder or ".").st_mtime_ns) for folder in there)]
+    folders = [(sys.version, 0)]
+    for folder in sys.path:
+        # Only where packages are installed: the script's own folder changes all the time.
+        is_site = os.path.basename(folder) in ("site-packages", "dist-packages")
+        is_there = is_site and os.path.isdir(folder)
+        folders.append((folder, os.stat(folder).st_mtime_ns if is_there else 0))
+    return folders
 
 
 def _list_packages() -> bytes:

@@ -46,14 +46,19 @@ class GitCall:
 
 
 class GitStatus:
-    """The state of a working tree, asked for once and used for all that needs it."""
+    """The state of a working tree, asked for once and used for all that needs it.
+
+    `folder` is where the repository begins; of any other folder nothing is said, so that a
+    repository somewhere above, such as one of a whole home directory, is never read through.
+    """
 
     def __init__(self, folder: str) -> None:
-        self._call = GitCall(folder, _STATUS)
+        is_repository = os.path.exists(os.path.join(folder, ".git"))
+        self._call = GitCall(folder, _STATUS) if is_repository else None
 
     def ignored(self) -> set[str] | None:
         """The ignored paths (folders without their slash), or nothing if git cannot say."""
-        output = self._call.output()
+        output = self._output()
         if output is None:
             return None
         records = output.split(b"\0")
@@ -61,8 +66,11 @@ class GitStatus:
 
     def state(self) -> Git | None:
         """Commit, branch and dirtiness, or nothing if git cannot say."""
-        output = self._call.output()
+        output = self._output()
         return None if output is None else parse_status(output)
+
+    def _output(self) -> bytes | None:
+        return None if self._call is None else self._call.output()
 
 
 def tracked_ignored(folder: str) -> GitCall:

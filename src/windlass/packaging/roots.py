@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -72,12 +73,16 @@ def loaded_files(root: Root) -> list[str]:
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def is_installed(file: str) -> bool:
     """Whether a file belongs to the interpreter or its packages rather than to a project.
 
     >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
     (True, False)
     """
+    # Most paths are told by their text; only the rest is worth asking the file system about.
+    if file.startswith("/") and _is_below_any(file):
+        return True
     path = os.path.abspath(file)
     return _is_below_any(path) or _is_below_any(os.path.realpath(path))
 

@@ -17,6 +17,7 @@ from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.launching import launch_of
 from windlass.runtimes.nudges import NudgeListener
 from windlass.runtimes.validation import problems_of
+from windlass.worker.family import DETACHED
 from windlass.worker.files import write_json
 from windlass.worker.identity import process_identity
 
@@ -120,6 +121,7 @@ class LocalRuntime:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 cwd="/",
+                env=_supervisor_environ(),
                 start_new_session=True,
             )
         with self._lock:
@@ -165,6 +167,16 @@ class LocalRuntime:
         """Move the files of another trial of that number out of the way: its database is gone."""
         folder = layout.trial_dir(self._home, trial_id)
         number = 1
-        while folder.with_name(f"{trial_id}.old-{number}").exists():
+        while (aside := folder.with_name(f"{trial_id}.old-{number}")).exists():
             number += 1
-        folder.rename(folder.with_name(f"{trial_id}.old-{number}"))
+        with self._lock:
+            folder.rename(aside)
+            for path in [path for path in self._supervisors if folder in path.parents]:
+                moved = aside / path.relative_to(folder)
+                self._supervisors[moved] = self._supervisors.pop(path)
+
+
+def _supervisor_environ() -> dict[str, str]:
+    """Our own, without the marks of a trial: one may have started this server."""
+    own = {name: text for name, text in os.environ.items() if not name.startswith("WINDLASS_")}
+    return {**own, DETACHED: "1"}

@@ -8,6 +8,7 @@ import time
 
 import psutil
 
+from windlass.worker.family import DETACHED
 from windlass.worker.identity import is_alive
 
 _PATIENCE = 10.0
@@ -66,7 +67,8 @@ def _belongs(process: psutil.Process, marker: str, group: int | None) -> bool:
             return False
         if group is not None and os.getpgid(process.pid) == group:
             return True
-        return bool(process.environ().get("WINDLASS_REPLICA") == marker)
+        environ = process.environ()
+        return environ.get("WINDLASS_REPLICA") == marker and DETACHED not in environ
     except (psutil.Error, OSError):
         return False
 

@@ -16,10 +16,30 @@ def problems_of(spec: JobSpec) -> list[str]:
     problems = []
     if spec.backend != "local":
         problems.append(f"backend is {spec.backend!r}; this server runs 'local' jobs only.")
+    problems += [
+        f"{path!r} is not inside the code's own folder."
+        for path in (spec.code.workdir, *spec.code.import_paths)
+        if not _is_inside(path)
+    ]
+    problems += [
+        f"the import path {path!r} must be absolute."
+        for path in spec.python.extra_paths
+        if not os.path.isabs(path)
+    ]
     for volume in spec.volumes:
         problems += _volume_problems(volume)
     problems += _python_problems(spec.python)
     return problems
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path stays under the folder it is relative to.
+
+    >>> _is_inside("src/pkg"), _is_inside("."), _is_inside("a/../../b"), _is_inside("/etc")
+    (True, True, False, False)
+    """
+    normal = posixpath.normpath(path)
+    return not normal.startswith("/") and normal.split("/")[0] != ".."
 
 
 def _volume_problems(volume: Volume) -> list[str]:
@@ -30,7 +50,7 @@ def _volume_problems(volume: Volume) -> list[str]:
             f"volume {volume.target!r} is absolute; on this machine a volume is a folder of the "
             f"working directory: write {volume.target.strip('/').rpartition('/')[2]!r}."
         )
-    elif target in ("", ".") or target.split("/")[0] == "..":
+    elif target == "." or not _is_inside(target):
         problems.append(f"volume {volume.target!r} is not inside the working directory.")
     if not os.path.isabs(volume.source):
         problems.append(f"volume source {volume.source!r} must be an absolute path.")

@@ -14,6 +14,9 @@ from windlass.server.services import Services
 
 async def submit(services: Services, request: CreateTrial) -> int:
     """The id of the trial, new or, for a key that was seen before, the old one."""
+    known = await services.trials.find(request.key)
+    if known is not None:
+        return known
     _check(services, request)
     await asyncio.to_thread(_take_blobs, services, request)
     trial_id, is_new = await services.trials.create(request)

@@ -52,6 +52,11 @@ class TrialStore:
         """The trial's id, and whether it is new: one key makes one trial."""
         return await self._db.awrite(lambda connection: _insert(connection, request))
 
+    async def find(self, key: str) -> int | None:
+        """The trial that a key made before, if it did."""
+        query = sa.select(trials.c.id).where(trials.c.uid == key)
+        return await self._db.aread(lambda connection: connection.execute(query).scalar())
+
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
         """Note that a trial is to stop; its uid, or none if it has ended already."""
 

@@ -9,6 +9,10 @@ import sys
 _KILL_AGAIN = 0.1
 _GIVE_UP = 15.0
 
+# In the environment of what a trial may start but must not take along: a server, and the
+# supervisors of other trials. They and all that came of them are no family.
+DETACHED = "WINDLASS_DETACHED"
+
 
 class Family:
     """A child of this process and all that came of it.
@@ -30,7 +34,7 @@ class Family:
             except ChildProcessError:
                 return not self._sees_orphans and self._group_lives()
             if pid == 0:
-                return True
+                return self.first_status is None or bool(_descendants())
             if pid == self._first:
                 self.first_status = status
 
@@ -117,7 +121,17 @@ def _descendants() -> list[tuple[int, int]]:
     to_visit = list(children.get(os.getpid(), ()))
     while to_visit:
         pid = to_visit.pop()
+        if _is_detached(pid):
+            continue
         if pid in groups:
             found.append((pid, groups[pid]))
         to_visit += children.get(pid, ())
     return found
+
+
+def _is_detached(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{DETACHED}=1".encode() in file.read().split(b"\0")
+    except OSError:
+        return False

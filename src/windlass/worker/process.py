@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 
 from windlass.worker import kernel, signals
+from windlass.worker.family import DETACHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def build_environ(
         name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
     }
     key = launch["key"]
+    author = {name: value for name, value in author.items() if name != DETACHED}
     environ = {"PYTHONUNBUFFERED": "1", **author, **launch["env"], **(private.get("secrets") or {})}
     environ["WINDLASS_TRIAL_ID"] = str(key["trial_id"])
     environ["WINDLASS_ROLE"] = key["role"]
@@ -143,6 +146,8 @@ def _become(
         os.execve(argv[0], argv, environ)  # noqa: S606  # what was asked for
     except OSError as error:
         os.write(fault_end, str(error.errno).encode())
+    except ValueError:
+        os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in a word, a = in a name
     finally:
         os._exit(127)
 

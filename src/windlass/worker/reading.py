@@ -70,7 +70,10 @@ def _extend(line: Line, part: Part) -> Line:
 
 
 def tail(path: str, count: int, stream: str | None = None) -> tuple[list[Line], int]:
-    """The last lines of a segment, and the offset at its end, to go on from."""
+    """The last lines of a segment, and the offset at its end, to go on from.
+
+    As much is read as these lines take: one that began long before them may lack its beginning.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -8,7 +8,6 @@ import sys
 import time
 
 from windlass.worker import kernel, memory, process
-from windlass.worker.environment import Environment
 from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
 from windlass.worker.identity import is_alive, process_identity
@@ -17,13 +16,14 @@ from windlass.worker.process import Child, StartError
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
 from windlass.worker.segment import STDERR, STDOUT
 from windlass.worker.signals import SignalPipe
-from windlass.worker.volumes import link_volumes
 from windlass.worker.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from windlass.worker.environment import Environment
 
 _GRACE_FOR_LEFTOVERS = 2.0
 _DRAIN = 1.0  # for pipes that someone outside keeps open
@@ -119,11 +119,16 @@ class Supervision:
         launch = self._launch
         python = launch["python"]
         if launch.get("environment"):
+            from windlass.worker.environment import Environment
+
             python = self._make_environment(Environment(launch["environment"], python))
         self._restore()
         cwd = os.path.normpath(os.path.join(launch["work"], launch["workdir"]))
         os.makedirs(cwd, exist_ok=True)
-        link_volumes(launch["volumes"], cwd)
+        if launch["volumes"]:
+            from windlass.worker.volumes import link_volumes
+
+            link_volumes(launch["volumes"], cwd)
         environ = process.build_environ(launch, self._private, python, os.environ)
         argv = process.build_argv(launch, self._dir, python, environ, cwd)
         self._check_stop()
@@ -206,10 +211,9 @@ class Supervision:
         if code < 0:
             name = _signal_name(-code)
             ending = {"exit_code": 128 - code, "signal": name, "reason": "Signal"}
-            ending["message"] = f"killed by {name}"
             is_by_others = code == -signal.SIGKILL and not departure.was_first_killed
             if is_by_others and memory.oom_kills() > kills_before:
-                ending["message"] = "killed by the system: out of memory"
+                ending["message"] = "the system ran out of memory"
         if departure.was_first_asked:
             ending["reason"] = "Stopped"
         if self._watch.log.has_lost:

@@ -1,0 +1,162 @@
+"""`windlass logs`: what a trial wrote, and goes on writing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.parameters import TRIAL_ID
+
+if TYPE_CHECKING:
+    from windlass.client.logs import LogLine
+    from windlass.client.resources import Trial
+    from windlass.client.session import Client
+    from windlass.model.wire import LogPart
+
+Pages = Iterator[Sequence["LogPart"]]
+
+
+@click.command(short_help="Print what a trial wrote.")
+@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
+@click.option(
+    "-n", "--tail", type=click.IntRange(0, 1_000_000), metavar="N", help="Only the last N lines."
+)
+@click.option("--search", metavar="TEXT", help="Only lines that contain a text.")
+@click.option("--stdout", "only_stdout", is_flag=True, help="Only what it wrote to stdout.")
+@click.option("--stderr", "only_stderr", is_flag=True, help="Only what it wrote to stderr.")
+@click.option("-t", "--timestamps", is_flag=True, help="Say when each line was written.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def command(
+    trial_id: int,
+    follow: bool,
+    tail: int | None,
+    search: str | None,
+    only_stdout: bool,
+    only_stderr: bool,
+    timestamps: bool,
+    as_json: bool,
+) -> int | None:
+    """Print what a trial wrote: its stdout on stdout, its stderr on stderr."""
+    from windlass.client.session import default_client
+
+    client = default_client()
+    trial = client.get_trial(trial_id)
+    stream = None
+    if only_stdout != only_stderr:
+        stream = "stdout" if only_stdout else "stderr"
+    query = {"follow": "true" if follow else None, "search": search, "stream": stream}
+    pages = _read_pages(client, trial_id, query, tail)
+    try:
+        if as_json:
+            _print_json(pages)
+        elif not _print(pages, timestamps=timestamps):
+            _explain_silence(trial, is_filtered=bool(search or stream))
+    except KeyboardInterrupt:
+        return _leave(trial)
+    return None
+
+
+def _read_pages(client: Client, trial_id: int, query: dict[str, Any], tail: int | None) -> Pages:
+    """The log as it comes, pieces of lines included: progress bars are shown while they move."""
+    from windlass.client.transport import path_of
+    from windlass.model.wire import LogPage
+
+    path = path_of("trials", trial_id, "logs")
+    page = client.transport.ask("GET", path, LogPage, query={**query, "tail": tail})
+    yield page.items
+    while page.next is not None:
+        page = client.transport.ask("GET", path, LogPage, query={**query, "cursor": page.next})
+        yield page.items
+
+
+def _print(pages: Pages, *, timestamps: bool) -> bool:
+    """Print the pieces where they belong; whether there were any."""
+    from windlass.client.view import View
+
+    clock = _Clock()
+    wrote = False
+    with View() as view:
+        for parts in pages:
+            for part in parts:
+                view.show(clock.stamp(part) if timestamps else part)
+                wrote = True
+            view.flush()
+    return wrote
+
+
+class _Clock:
+    """Puts the time before each line, and before nothing that only goes on with one."""
+
+    def __init__(self) -> None:
+        self._open: set[tuple[str, int, int, str]] = set()
+
+    def stamp(self, part: LogPart) -> LogPart:
+        import msgspec
+
+        from windlass.cli.text import format_moment
+
+        key = (part.role, part.index, part.attempt, part.stream)
+        is_new = key not in self._open
+        (self._open.discard if part.end else self._open.add)(key)
+        if not is_new:
+            return part
+        moment = f"{format_moment(part.time)}.{int(part.time % 1 * 1000):03}"
+        return msgspec.structs.replace(part, text=f"{moment}  {part.text}")
+
+
+def _print_json(pages: Pages) -> None:
+    from windlass.client.logs import LineJoiner
+
+    joiner = LineJoiner()
+    for parts in pages:
+        _print_json_lines(joiner.feed(parts))
+    _print_json_lines(joiner.rest())
+
+
+def _print_json_lines(lines: Iterable[LogLine]) -> None:
+    from windlass.cli.machine import print_json_line
+
+    for line in lines:
+        print_json_line(
+            {
+                "time": line.time,
+                "stream": line.stream,
+                "text": str(line),
+                "role": line.role,
+                "index": line.replica_index,
+                "attempt": line.attempt,
+            }
+        )
+    sys.stdout.flush()
+
+
+def _explain_silence(trial: Trial[Any], *, is_filtered: bool) -> None:
+    from windlass.cli.text import say
+
+    if is_filtered:
+        say(f"Trial {trial.id} ({trial.name}) wrote nothing like that.")
+    elif trial.is_finished:
+        say(f"Trial {trial.id} ({trial.name}) wrote nothing.")
+    else:
+        state = trial.state.lower() + (f": {trial.message}" if trial.message else "")
+        say(
+            f"Trial {trial.id} ({trial.name}) has written nothing yet; it is {state}.\n"
+            f"Wait for it: windlass logs {trial.id} -f"
+        )
+
+
+def _leave(trial: Trial[Any]) -> int:
+    from windlass.cli.text import say
+    from windlass.model.errors import WindlassError
+
+    try:
+        trial.refresh()
+    except WindlassError:
+        return 130  # whoever leaves wants to leave
+    if not trial.is_finished:
+        say(f"Trial {trial.id} ({trial.name}) goes on. To stop it: windlass stop {trial.id}")
+    return 130

@@ -1,0 +1,200 @@
+"""`windlass ls`: the trials there are, and the experiments."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.parameters import STATE, json_option
+
+if TYPE_CHECKING:
+    from windlass.cli.tables import Cell, Row
+    from windlass.client.session import Client
+    from windlass.model.records import ExperimentRecord, TrialRecord
+
+_NOTHING = """Nothing has run here yet. Run a script:
+  windlass run train.py --lr 0.1
+or decorate a function with @wl.run and call it."""
+
+
+@click.command(short_help="List trials, newest first.")
+@click.option("-e", "--experiment", metavar="NAME", help="Only those of an experiment.")
+@click.option(
+    "-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state; repeatable."
+)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    metavar="N",
+    help="At most so many (20).",
+)
+@click.option("-a", "--all", "everything", is_flag=True, help="All there are.")
+@click.option("--experiments", is_flag=True, help="List experiments instead of trials.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    experiment: str | None,
+    states: tuple[str, ...],
+    limit: int,
+    everything: bool,
+    experiments: bool,
+    as_json: bool,
+) -> None:
+    """List trials, newest first: how they stand, with what parameters, and what came out."""
+    from windlass.client.session import default_client
+
+    if experiments and (experiment or states):
+        raise click.UsageError("--experiments lists all experiments: no filter goes with it.", ctx)
+    wanted = None if everything else limit
+    if experiments:
+        _list_experiments(default_client(), wanted, as_json=as_json)
+    else:
+        _list_trials(default_client(), experiment, list(states), wanted, as_json=as_json)
+
+
+def _list_trials(
+    client: Client, experiment: str | None, states: list[str], limit: int | None, *, as_json: bool
+) -> None:
+    from windlass.cli.machine import print_json_array
+    from windlass.cli.tables import Column, print_table
+    from windlass.cli.text import say
+
+    # One more than is shown tells whether there are more.
+    found = client.list_trials(
+        experiment=experiment, state=states or None, sort_by="-id", limit=limit and limit + 1
+    )
+    if as_json:
+        print_json_array(trial.record for trial in itertools.islice(found, limit))
+        return
+    records = [trial.record for trial in found]
+    if not records:
+        is_filtered = bool(experiment or states)
+        say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
+        return
+    now = time.time()
+    print_table(
+        [
+            Column("ID", is_number=True),
+            Column("NAME", shrinks=True),
+            Column("STATE"),
+            Column("PARAMETERS", shrinks=True),
+            Column("TOOK", is_number=True),
+            Column("CREATED", is_number=True),
+            Column("RESULT", shrinks=True),
+        ],
+        [_trial_row(record, now) for record in records[:limit]],
+    )
+    _mention_rest(len(records), limit, "trials", "windlass ls --all")
+
+
+def _list_experiments(client: Client, limit: int | None, *, as_json: bool) -> None:
+    from windlass.cli.machine import print_json_array
+    from windlass.cli.tables import Column, print_table
+    from windlass.cli.text import say
+
+    found = client.list_experiments(sort_by="-id", limit=limit and limit + 1)
+    if as_json:
+        print_json_array(experiment.record for experiment in itertools.islice(found, limit))
+        return
+    records = [experiment.record for experiment in found]
+    if not records:
+        say(_NOTHING)
+        return
+    now = time.time()
+    print_table(
+        [
+            Column("ID", is_number=True),
+            Column("EXPERIMENT", shrinks=True),
+            Column("TRIALS", is_number=True),
+            Column("STATES", shrinks=True),
+            Column("CREATED", is_number=True),
+        ],
+        [_experiment_row(record, now) for record in records[:limit]],
+    )
+    _mention_rest(len(records), limit, "experiments", "windlass ls --experiments --all")
+
+
+def _trial_row(record: TrialRecord, now: float) -> Row:
+    from windlass.cli.tables import Cell
+    from windlass.cli.text import clean, format_ago, state_colour
+
+    return [
+        str(record.id),
+        clean(full_name(record)),
+        Cell(record.state.value, state_colour(record.state)),
+        short_params(record.params),
+        how_long(record, now),
+        Cell(format_ago(record.created, now), "dim"),
+        _outcome(record),
+    ]
+
+
+def _experiment_row(record: ExperimentRecord, now: float) -> Row:
+    from windlass.cli.tables import Cell
+    from windlass.cli.text import clean, format_ago
+
+    states = ", ".join(f"{count} {state.lower()}" for state, count in record.states.items())
+    name = record.name if record.project == "default" else f"{record.project}/{record.name}"
+    created = Cell(format_ago(record.created, now), "dim")
+    return [str(record.id), clean(name), str(record.trials), states, created]
+
+
+def full_name(record: TrialRecord) -> str:
+    """A trial's name, with its experiment's where that is another."""
+    if record.name == record.experiment:
+        return record.name
+    return f"{record.experiment}/{record.name}"
+
+
+def short_params(params: Mapping[str, Any]) -> str:
+    """Parameters on one line.
+
+    >>> short_params({"lr": 0.1, "shuffle": True, "data": "a b"})
+    "lr=0.1 shuffle=True data='a b'"
+    """
+    from windlass.cli.text import clean
+
+    return clean(" ".join(f"{name}={_short_value(value)}" for name, value in params.items()))
+
+
+def how_long(record: TrialRecord, now: float) -> str:
+    """How long it ran, or runs."""
+    from windlass.model.quantities import format_duration
+
+    if record.started is None:
+        return "-"
+    return format_duration((record.ended if record.ended is not None else now) - record.started)
+
+
+def _outcome(record: TrialRecord) -> str | Cell:
+    from windlass.cli.tables import Cell
+    from windlass.cli.text import clean
+    from windlass.model.records import TrialState
+
+    if record.result is not None:
+        return clean(record.result.text)
+    if record.error is not None:
+        return Cell(clean(f"{record.error.type}: {record.error.message}"), "red")
+    is_dull = record.state is TrialState.SUCCEEDED
+    return Cell("" if is_dull else clean(record.message), "dim")
+
+
+def _short_value(value: object) -> str:
+    is_plain = isinstance(value, str) and value and not set(value) & set(" \t\n='\"")
+    return str(value) if is_plain else repr(value)
+
+
+def _mention_rest(found: int, limit: int | None, what: str, how: str) -> None:
+    import sys
+
+    from windlass.cli.text import is_terminal, paint
+
+    if limit is not None and found > limit and is_terminal(sys.stdout):
+        print(paint(f"The newest {limit} {what}. All of them: {how}", dim=True))

@@ -1,0 +1,96 @@
+"""`windlass stop`: trials stopped, and waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.parameters import TRIAL_ID, FloatType
+
+if TYPE_CHECKING:
+    from windlass.client.resources import Trial
+
+
+class _GraceType(FloatType):
+    """A time that may be none."""
+
+    name = "TIME"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The time in seconds."""
+        from windlass.model.quantities import parse_duration
+
+        if str(value).strip() in ("0", "0s"):
+            return 0.0
+        try:
+            seconds = parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if seconds > 3600:
+            self.fail(f"{value!r} is too long; an hour is the most.", param, ctx)
+        return seconds
+
+
+@click.command(short_help="Stop trials.")
+@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+@click.option(
+    "--grace", type=_GraceType(), default="10s",
+    help="How long its processes have to end before they are killed (10s).",
+)  # fmt: skip
+@click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
+def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
+    """Stop trials and wait until they have ended.
+
+    Their processes get SIGTERM, and SIGKILL when the grace is over. A trial that has ended
+    stays as it is.
+    """
+    from windlass.cli.text import say, say_error
+    from windlass.client.session import default_client
+    from windlass.model.errors import NotFound
+
+    client = default_client()
+    stopping: list[Trial[Any]] = []
+    is_missing = False
+    for trial_id in dict.fromkeys(trial_ids):
+        try:
+            trial = client.get_trial(trial_id)
+        except NotFound as error:
+            say_error(str(error))
+            is_missing = True
+            continue
+        if trial.is_finished:
+            _tell(trial, before=True)
+            continue
+        stopping.append(trial.stop(grace=grace, reason="windlass stop"))
+    try:
+        _finish(stopping, waits=not no_wait)
+    except KeyboardInterrupt:
+        say("Left. They are being stopped all the same: windlass ls")
+        return 130
+    return 1 if is_missing else 0
+
+
+def _finish(stopping: list[Trial[Any]], *, waits: bool) -> None:
+    from windlass.client.view import View
+
+    for trial in stopping:
+        if waits:
+            with View() as view:
+                view.status(f"stopping trial {trial.id} ({trial.name})")
+                trial.wait()
+        if trial.is_finished:
+            _tell(trial)
+        else:
+            print(f"Trial {trial.id} ({trial.name}) is being stopped.", flush=True)
+
+
+def _tell(trial: Trial[Any], *, before: bool = False) -> None:
+    from windlass.client.outcomes import how_it_ended
+
+    is_ours = trial.state == "STOPPED" and not before
+    how = "is stopped" if is_ours else how_it_ended(trial.record).rstrip(".")
+    had_ended = "had ended before: it " if before else ""
+    print(f"Trial {trial.id} ({trial.name}) {had_ended}{how}.", flush=True)

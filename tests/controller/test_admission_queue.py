@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import threading
+
+from controller_doubles import job
+
+from windlass.controller.admission import AdmissionQueue
+from windlass.model.accelerators import Accelerator
+from windlass.model.resources import Capacity, Device, Resources
+
+MACHINE = Capacity(cpus=2, memory=0, devices=tuple(Device(index=n, kind="t4") for n in range(2)))
+
+
+def submit(queue, number, priority=0, **options):
+    made = job(number, **options)
+    queue.submit(made.uid, made.spec, priority, number)
+    return made.uid
+
+
+def test_jobs_start_as_room_comes_free():
+    queue = AdmissionQueue(MACHINE)
+    for number in range(5):
+        submit(queue, number)
+    assert queue.pass_() == ["job-0", "job-1"]
+    assert queue.pass_() == []
+    assert len(queue) == 3
+    queue.release("job-1")
+    assert queue.pass_() == ["job-2"]
+    assert queue.is_admitted("job-2")
+
+
+def test_submitting_again_changes_nothing():
+    queue = AdmissionQueue(MACHINE)
+    submit(queue, 1, replicas=2)
+    submit(queue, 2)
+    assert queue.pass_() == ["job-1"]
+    submit(queue, 1, replicas=2)
+    submit(queue, 2)
+    assert queue.pass_() == []
+    assert len(queue) == 1
+
+
+def test_a_job_that_waits_can_change_its_priority():
+    queue = AdmissionQueue(Capacity(cpus=1, memory=0))
+    for number in range(3):
+        submit(queue, number)
+    assert queue.pass_() == ["job-0"]
+    submit(queue, 2, priority=1)
+    queue.release("job-0")
+    assert queue.pass_() == ["job-2"]
+
+
+def test_a_job_that_no_longer_waits_leaves_its_place():
+    queue = AdmissionQueue(Capacity(cpus=1, memory=0))
+    for number in range(4):
+        submit(queue, number)
+    queue.pass_()
+    assert queue.explain("job-3") == ("needs 1 CPU, 0 free; 3rd in queue", 3)
+    queue.release("job-1")
+    assert queue.explain("job-3") == ("needs 1 CPU, 0 free; 2nd in queue", 2)
+    assert queue.explain("job-1") is None
+    assert queue.explain("job-0") is None
+
+
+def test_devices_are_held_until_released():
+    queue = AdmissionQueue(MACHINE)
+    wanted = Resources(cpus=0.1, accelerator=Accelerator(kind="t4"))
+    for number in range(3):
+        submit(queue, number, resources=wanted)
+    assert queue.pass_() == ["job-0", "job-1"]
+    assert queue.devices("job-0") == {("main", 0): (0,)}
+    assert queue.devices("job-1") == {("main", 0): (1,)}
+    queue.release("job-0")
+    assert queue.pass_() == ["job-2"]
+    assert queue.devices("job-2") == {("main", 0): (0,)}
+    assert queue.devices("job-0") == {}
+
+
+def test_a_job_that_ran_before_keeps_its_devices():
+    queue = AdmissionQueue(MACHINE)
+    wanted = Resources(cpus=0.1, accelerator=Accelerator(kind="t4"))
+    old = job(7, resources=wanted)
+    queue.restore(old.uid, old.spec, 0, 7, {("main", 0): (0,)})
+    submit(queue, 8, resources=wanted)
+    assert queue.pass_() == ["job-8"]
+    assert queue.devices("job-8") == {("main", 0): (1,)}
+    assert queue.devices("job-7") == {("main", 0): (0,)}
+
+
+def test_two_thousand_jobs_pass_through_in_order():
+    queue = AdmissionQueue(MACHINE)
+    for number in range(2000):
+        submit(queue, number)
+    done, running = [], queue.pass_()
+    while running:
+        uid = running.pop(0)
+        done.append(uid)
+        queue.release(uid)
+        running += queue.pass_()
+    assert done == [f"job-{number}" for number in range(2000)]
+
+
+def test_no_room_is_given_twice_under_many_threads():
+    queue = AdmissionQueue(MACHINE)
+    admitted, lock = [], threading.Lock()
+
+    def work(start):
+        for number in range(start, start + 50):
+            submit(queue, number)
+            while True:
+                for uid in queue.pass_():
+                    with lock:
+                        admitted.append(uid)
+                    queue.release(uid)
+                if not queue.explain(f"job-{number}"):
+                    break
+
+    threads = [threading.Thread(target=work, args=(1000 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(admitted) == len(set(admitted)) == 200

@@ -1,0 +1,111 @@
+"""What the trials of these tests do. Quick to import: every trial imports it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import windlass as wl
+
+PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
+
+
+def wait_for(path: str | Path) -> None:
+    """In a trial: go on when the file is there."""
+    deadline = time.monotonic() + PATIENCE
+    while not os.path.exists(path):
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.01)
+
+
+@wl.run
+def double(x: int, *, plus: int = 0) -> int:
+    """Twice a number."""
+    return 2 * x + plus
+
+
+@wl.run(cpus=0.25)
+def divide(a: float, b: float = 1.0) -> float:
+    """One number by another."""
+    return a / b
+
+
+@wl.run(cpus=0.25)
+def step(word: str, before: str = "", after: str = "") -> str:
+    """Wait for a file, leave another."""
+    print("begun", flush=True)
+    if before:
+        wait_for(before)
+    if after:
+        Path(after).touch()
+    print("done")
+    return word
+
+
+@wl.run(cpus=0.25)
+def work(word: str) -> str:
+    """Fail without a word, wait for one that is a path."""
+    if not word:
+        raise LookupError("no word")
+    if os.path.isabs(word):
+        wait_for(word)
+    return word
+
+
+@wl.run
+def inner(x: int) -> tuple[int, str]:
+    """A number, and the trial it was seen in."""
+    return x, os.environ["WINDLASS_TRIAL_ID"]
+
+
+@wl.run
+def outer(x: int) -> list[tuple[int, str]]:
+    """What `inner` gives when a trial calls it."""
+    return [inner(x), inner.local(x + 1)]
+
+
+@wl.run
+def factorial(n: int) -> int:
+    """A function that calls itself by its decorated name."""
+    return 1 if n == 0 else n * factorial(n - 1)
+
+
+class Scale:
+    """An object that can be called."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __call__(self, x: int) -> int:
+        return self.by * x
+
+
+def shouting(function: Callable[[int], int]) -> Callable[[int], list[object]]:
+    """A decorator as users write them."""
+
+    @functools.wraps(function)
+    def wrapper(x: int) -> list[object]:
+        return ["shouted", function(x)]
+
+    return wrapper
+
+
+@shouting
+def shouted(x: int) -> int:
+    """Decorated, but not by Windlass."""
+    return x
+
+
+@wl.run
+@shouting
+def remote_and_shouted(x: int) -> int:
+    """Decorated twice."""
+    return x
+
+
+def newest() -> int:
+    """The id of the newest trial, 0 if there is none."""
+    return next((trial.id for trial in wl.list_trials(sort_by="-id", limit=1)), 0)

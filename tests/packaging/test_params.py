@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.packaging.params import describe_params
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@dataclasses.dataclass
+class Config:
+    lr: float
+    layers: tuple[int, ...]
+
+
+class Huge: ...
+
+
+class Bad:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("value", "described"),
+    [
+        (True, True),
+        (None, None),
+        (3, 3),
+        (2**53 + 2, str(2**53 + 2)),
+        (0.5, 0.5),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        ("text", "text"),
+        ("\ud800", "?"),
+        ([1, (2, 3)], [1, [2, 3]]),
+        ({"a": {"b": 1}, 2: 3}, {"a": {"b": 1}, "2": 3}),
+        ({3, 1}, [1, 3]),
+        (list(range(51)), "list of 51"),
+        (Config(0.1, (1, 2)), {"lr": 0.1, "layers": [1, 2]}),
+        (Color.RED, "<Color.RED: 1>"),
+        (Level.HIGH, "Level.HIGH"),
+        (np.float32(0.5), 0.5),
+        (np.int64(7), 7),
+        (np.bool_(True), True),
+        (np.float64("nan"), "nan"),
+        (np.zeros((1000, 10)), "ndarray float64 (1000, 10)"),
+        (np.array(1.5), 1.5),
+        (Path("/x"), "PosixPath('/x')"),
+        (b"x" * 1000, "b'" + "x" * 197 + "…"),
+        (Bad(), "<Bad>"),
+        (Huge, "an integer of 16610 bits"),
+    ],
+)
+def test_an_argument_is_recorded_as_json_a_person_can_read(value: object, described: Any) -> None:
+    given = 10**5000 if value is Huge else value  # pytest cannot print it
+    assert describe_params({"x": given}) == {"x": described}
+
+
+def test_depth_is_bounded_and_circles_end() -> None:
+    around: list[object] = []
+    around.append(around)
+    json.dumps(describe_params({"x": around}))
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.recursive(
+            st.integers()
+            | st.floats()
+            | st.text()
+            | st.binary()
+            | st.none()
+            | st.complex_numbers(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.integers() | st.text(), inner),
+            max_leaves=20,
+        ),
+    )
+)
+def test_whatever_it_is_it_becomes_strict_json(arguments: dict[str, object]) -> None:
+    described = describe_params(arguments)
+    json.dumps(described, allow_nan=False).encode()
+    assert len(described) <= len(arguments)

@@ -1,0 +1,346 @@
+"""Every example in README.md and docs/ is run, and prints what the page says it prints.
+
+A page tells what an example is in a comment above its fence:
+
+    ```python                  a script of its own: it must end well
+    <!-- continues -->         ... with the examples before it in front, back to one without
+    <!-- raises NotFound -->   ... it must end in that error
+    <!-- file: train.py -->    ... it is written to that file, which a console example runs
+    ```console                 what follows `$ ` is typed, the rest is what appears;
+                               `^C` is pressed once what stands above it has appeared
+    ```text                    a picture, or, after
+    <!-- prints -->            what the Python example above printed (of one that raises: the
+                               end of its traceback)
+    <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
+
+The examples of a page run in order, in one folder, with one home, on a machine of 4 CPUs with
+two A100, or so its server is told. Compared is what is left when the times, the durations and
+the widths of columns are made alike; `...` stands for anything within a line, a line of `...`
+for any lines.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from conftest import BIN, PATIENCE, stop_server
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+NOT_RUN = {
+    ("README.md", "$ make demo"),
+    ("quickstart.md", "$ make demo"),
+}
+MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
+USER = "/home/ada"  # whose folders the pages show
+_END_OF_PART = "\x1e"
+
+
+@dataclass
+class Example:
+    """One fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    marks: list[str] = field(default_factory=list)
+
+    def mark(self, name: str) -> str | None:
+        """What a comment says after that word; empty if nothing, none if there is no such one."""
+        for mark in self.marks:
+            first, _, rest = mark.partition(" ")
+            if first.rstrip(":") == name:
+                return rest.strip()
+        return None
+
+    @property
+    def is_run(self) -> bool:
+        return not any(mark.startswith("not run:") for mark in self.marks)
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def examples_of(page: Path) -> list[Example]:
+    """The fenced blocks of a page, each with the comments right above it."""
+    found: list[Example] = []
+    marks: list[str] = []
+    block: Example | None = None
+    for number, line in enumerate(page.read_text().splitlines(), start=1):
+        if block is not None:
+            if line.startswith("```"):
+                block = None
+            else:
+                block.text += line + "\n"
+        elif line.startswith("```"):
+            block = Example(page, number, line[3:].strip(), "", marks)
+            found.append(block)
+            marks = []
+        elif comment := re.fullmatch(r"<!-- (.*) -->", line.strip()):
+            marks.append(comment[1])
+        elif line.strip():
+            marks = []
+    return found
+
+
+# -- running them ---------------------------------------------------------------------
+
+
+class Reader:
+    """Somebody who follows a page: in a folder, with a home and a shell."""
+
+    def __init__(self, path: Path) -> None:
+        self.home = path / "home"
+        self.folder = path / "project"
+        self.folder.mkdir()
+        ours = {k: v for k, v in os.environ.items() if not k.startswith(("WINDLASS_", "PYTEST_"))}
+        self.environment = {
+            **ours,
+            **MACHINE,
+            "WINDLASS_HOME": str(self.home),
+            "PATH": f"{BIN}{os.pathsep}{ours['PATH']}",
+            "TERM": "dumb",
+            "COLUMNS": "100",
+        }
+
+    def follow(self, examples: list[Example]) -> None:
+        """Do what the page says, from its top to its end."""
+        script: list[tuple[Example, Example | None]] = []
+        for example in examples:
+            shown = _shown_after(example, examples)
+            if not example.is_run:
+                continue
+            if (name := example.mark("file")) is not None:
+                (self.folder / name).write_text(example.text)
+            elif example.language == "python":
+                if example.mark("continues") is None:
+                    self.run_script(script)
+                    script = []
+                if (error := example.mark("raises")) is not None:
+                    self.run_to_error(script, example, error, shown)
+                else:
+                    script.append((example, shown))
+            elif example.language == "console":
+                self.run_script(script)
+                script = []
+                self.type_commands(example)
+        self.run_script(script)
+
+    def run_script(self, parts: list[tuple[Example, Example | None]]) -> None:
+        """Run examples that continue each other as one script."""
+        if not parts:
+            return
+        done = self.python(_joined([example for example, _ in parts]))
+        assert done.returncode == 0, f"{parts[-1][0]}\n{done.stdout}{done.stderr}"
+        printed = done.stdout.split(_END_OF_PART + "\n")
+        for (_, shown), output in zip(parts, printed, strict=True):
+            if shown is not None:
+                self.compare(shown, shown.text, output)
+
+    def run_to_error(
+        self,
+        before: list[tuple[Example, Example | None]],
+        example: Example,
+        error: str,
+        shown: Example | None,
+    ) -> None:
+        """Run an example that must end in an error."""
+        done = self.python(_joined([*(part for part, _ in before), example]))
+        assert done.returncode == 1, f"{example}\n{done.stdout}{done.stderr}"
+        raised = re.findall(r"^([\w.]+)(?::|$)", done.stderr, re.MULTILINE)
+        assert error in [name.rpartition(".")[2] for name in raised], f"{example}\n{done.stderr}"
+        if shown is not None:
+            self.compare(shown, "...\n" + shown.text, done.stderr)
+
+    def type_commands(self, example: Example) -> None:
+        """Type the commands of a console example one after the other."""
+        for typed, shown in _commands(example):
+            self.compare(example, shown, self.type_command(typed, shown), typed)
+
+    def type_command(self, command: str, shown: str) -> str:
+        """What appears when a command is typed, and Ctrl-C pressed where the page shows it."""
+        before, pressed, _ = shown.partition("^C\n")
+        with subprocess.Popen(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            start_new_session=True,
+        ) as process:
+            assert process.stdout is not None
+            if not pressed:
+                return process.communicate(timeout=PATIENCE)[0]
+            output = ""
+            while not self.is_alike(before, output):
+                line = process.stdout.readline()
+                assert line, f"{command} ended before ^C:\n{output}"
+                output += line
+            os.killpg(process.pid, signal.SIGINT)
+            return output + "^C\n" + process.communicate(timeout=PATIENCE)[0]
+
+    def python(self, text: str) -> subprocess.CompletedProcess[str]:
+        """Run a text as a script in the folder."""
+        (self.folder / "example.py").write_text(text)
+        try:
+            return subprocess.run(
+                [sys.executable, "example.py"],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                timeout=PATIENCE,
+                check=False,
+            )
+        finally:
+            (self.folder / "example.py").unlink()
+
+    # -- comparing --------------------------------------------------------------------
+
+    def compare(self, example: Example, shown: str, output: str, what: str = "") -> None:
+        """Fail unless the page shows what appeared."""
+        if not self.is_alike(shown, output):
+            pytest.fail(
+                f"{example} {what}\n--- the page shows\n{self.plain(shown)}\n"
+                f"--- what appeared\n{self.plain(output)}",
+                pytrace=False,
+            )
+
+    def is_alike(self, shown: str, output: str) -> bool:
+        """Whether an output is as shown, `...` standing for anything."""
+        expression = ""
+        for line in self.plain(shown).splitlines():
+            if line == "...":
+                expression += r"(?:[^\n]*\n)*?"
+            else:
+                expression += "[^\n]*?".join(map(re.escape, line.split("..."))) + "\n"
+        return re.fullmatch(expression, self.plain(output)) is not None
+
+    def plain(self, text: str) -> str:
+        """A text without what differs from one run to the next."""
+        text = text.replace(str(self.home), f"{USER}/.windlass")
+        text = text.replace(str(self.folder), f"{USER}/project")
+        text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<time>", text)
+        text = re.sub(r"\bjust now\b|\b\d+[smhd] ago\b", "<ago>", text)
+        text = re.sub(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m \d+s\b", "<duration>", text)
+        text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:<port>", text)
+        lines = [re.sub(r"[ \t]+", " ", line).strip() for line in text.splitlines()]
+        return "".join(line + "\n" for line in lines if line)
+
+
+def _shown_after(example: Example, examples: list[Example]) -> Example | None:
+    """The text block that tells what an example prints."""
+    following = examples[examples.index(example) + 1 :]
+    is_told = bool(following) and following[0].mark("prints") is not None
+    return following[0] if is_told else None
+
+
+def _joined(parts: list[Example]) -> str:
+    return f"print({_END_OF_PART!r}, flush=True)\n".join(part.text for part in parts)
+
+
+def _commands(example: Example) -> Iterator[tuple[str, str]]:
+    """Each command of a console example, with what is shown below it."""
+    for piece in re.split(r"^\$ ", example.text, flags=re.MULTILINE)[1:]:
+        command, _, shown = piece.partition("\n")
+        yield command, shown
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    reader = Reader(tmp_path)
+    yield reader
+    stop_server(reader.home)
+
+
+# -- what must hold -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_of_a_page_does_what_the_page_shows(page: Path, reader: Reader) -> None:
+    reader.follow(examples_of(page))
+
+
+def test_the_few_examples_that_are_not_run_are_listed() -> None:
+    left_out = {
+        (each.page.name, each.text.splitlines()[0])
+        for page in PAGES
+        for each in examples_of(page)
+        if not each.is_run
+    }
+    assert left_out == NOT_RUN
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_example_goes_unrun_by_accident(page: Path) -> None:
+    examples = examples_of(page)
+    typed = [command for each in examples if each.language == "console"
+             for command, _ in _commands(each)]  # fmt: skip
+    for each in examples:
+        assert each.language in ("python", "console", "text"), f"{each}: a fence without a kind"
+        if each.language == "console":
+            assert each.text.startswith("$ "), f"{each}: nothing is typed"
+        if name := each.mark("file"):
+            assert any(name in command for command in typed), f"{each}: nobody runs {name}"
+        for mark in each.marks:
+            word = mark.partition(" ")[0].rstrip(":")
+            assert word in ("continues", "raises", "file", "prints", "not"), f"{each}: {mark}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path) if path else page
+        assert linked.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in _anchors(linked), f"{page.name}: {target}"
+
+
+def _anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_public_name_is_explained() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    assert [name for name in wl.__all__ if f"wl.{name}" not in text and name[0] != "_"] == []
+
+
+def test_every_option_of_run_is_explained() -> None:
+    from windlass.authoring.options import Options
+
+    text = (ROOT / "docs" / "running-functions.md").read_text()
+    options = inspect.signature(Options).parameters
+    assert [name for name in options if f"`{name}" not in text and f"{name}=" not in text] == []
+
+
+def test_every_command_is_explained() -> None:
+    from windlass.cli.root import COMMANDS
+
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    assert [name for name in COMMANDS if f"windlass {name}" not in text] == []
+
+
+def test_the_two_commands_of_the_readme_are_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for command in ("demo", "test"):
+        assert f"make {command}" in readme
+        assert re.search(rf"^{command}:", makefile, re.MULTILINE)

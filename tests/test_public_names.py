@@ -1,0 +1,131 @@
+"""The public names: there, documented, cheap to import, and told to type checkers."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import inspect
+import json
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import windlass as wl
+
+NAMES = [name for name in wl.__all__ if name != "__version__"]
+ERRORS = [
+    value
+    for value in (getattr(wl, name) for name in NAMES)
+    if isinstance(value, type) and issubclass(value, BaseException)
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_resolves_and_says_what_it_is(name: str) -> None:
+    value = getattr(wl, name)
+    own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+    assert own, f"wl.{name} has no docstring of its own"
+
+
+@pytest.mark.parametrize("kind", [wl.Function, wl.Trial, wl.Experiment, wl.Client, wl.LogLine])
+def test_every_public_member_of_a_public_class_says_what_it_is(kind: type) -> None:
+    members = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    silent = [
+        name
+        for name, value in members.items()
+        if (callable(value) or isinstance(value, (property, classmethod)))
+        and not inspect.getdoc(value)
+    ]
+    assert members
+    assert not silent
+
+
+def test_type_checkers_are_told_of_exactly_the_public_names() -> None:
+    told = _type_checking_imports()
+    assert sorted([*told, "__version__"]) == sorted(wl.__all__)
+    for name, module in told.items():
+        assert getattr(importlib.import_module(module), name) is getattr(wl, name)
+
+
+def test_dir_lists_the_public_names_and_no_name_is_there_twice() -> None:
+    assert dir(wl) == sorted(wl.__all__)
+    assert len(set(wl.__all__)) == len(wl.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error_that_names_it() -> None:
+    with pytest.raises(AttributeError, match="module 'windlass' has no attribute 'trian'"):
+        _ = wl.trian  # type: ignore[attr-defined]
+
+
+def test_importing_windlass_loads_nothing_heavy() -> None:
+    heavy = {"msgspec", "click", "litestar", "sqlalchemy", "cloudpickle", "uvicorn", "rich"}
+    loaded = _modules_after("import windlass")
+    assert not heavy & loaded
+    assert {name for name in loaded if name.startswith("windlass.")} == {"windlass.version"}
+
+
+def test_decorating_a_function_loads_nothing_of_the_server_or_the_command_line() -> None:
+    code = "import windlass as wl\nwl.run(cpus=2, memory='1GB', timeout='4h')(lambda x: x)"
+    heavy = {"click", "litestar", "sqlalchemy", "uvicorn", "alembic", "rich", "psutil"}
+    loaded = _modules_after(code)
+    assert "windlass.authoring.function" in loaded
+    assert not heavy & loaded
+    assert not [name for name in loaded if name.startswith(("windlass.server", "windlass.cli"))]
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_every_error_is_a_windlass_error_and_survives_pickling(kind: type) -> None:
+    assert issubclass(kind, wl.WindlassError)
+    error = kind("It broke.", hint="Mend it.\nThen try again.")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is kind
+        assert again.args == error.args
+        assert vars(again) == vars(error)
+        assert str(again) == str(error) == "It broke.\n  Mend it.\n  Then try again."
+
+
+def test_what_an_error_knows_survives_pickling() -> None:
+    failed = wl.TrialFailed("It died.", trial_id=3, exit_code=137, signal="SIGKILL", log_tail=["x"])
+    remote = wl.RemoteError("E: no", type_name="E", text="no", traceback="Traceback ...")
+    for error in (failed, remote):
+        assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
+
+
+def test_errors_can_be_caught_as_what_python_calls_them() -> None:
+    assert issubclass(wl.InvalidArgument, ValueError)
+    assert issubclass(wl.NotFound, LookupError)
+    assert issubclass(wl.WaitTimeout, TimeoutError)
+    assert issubclass(wl.SerializationError, TypeError)
+    assert issubclass(wl.TrialStopped, wl.TrialFailed)
+    assert issubclass(wl.ResourceError, wl.InvalidArgument)
+
+
+def _type_checking_imports() -> dict[str, str]:
+    """Where each name is imported from under `if TYPE_CHECKING`."""
+    tree = ast.parse(inspect.getsource(wl))
+    [block] = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    return {
+        alias.asname or alias.name: node.module or ""
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _modules_after(code: str) -> set[str]:
+    """What a fresh interpreter has loaded after some code, beyond what it starts with."""
+    script = (
+        f"import sys, json\nbefore = set(sys.modules)\n{code}\n"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(json.loads(done.stdout))

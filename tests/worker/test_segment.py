@@ -1,0 +1,140 @@
+"""Log segments: what is written is what is read, however it is asked for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.worker import reading
+from windlass.worker.reading import join_lines, search, tail
+from windlass.worker.segment import (
+    STDERR,
+    STDOUT,
+    SegmentWriter,
+    encode_lines,
+    encode_open,
+    read_parts,
+)
+
+text = st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b""))
+records = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), text, st.booleans()), max_size=30)
+
+
+def encoded(written: list[tuple[str, bytes, bool]]) -> bytes:
+    return b"".join(
+        encode_lines(i, stream, text + b"\n") if ended else encode_open(i, stream, text)
+        for i, (stream, text, ended) in enumerate(written)
+    )
+
+
+@given(records, st.integers(0, 500))
+def test_whole_records_are_read_and_torn_ones_are_not(
+    written: list[tuple[str, bytes, bool]], cut: int
+) -> None:
+    data = encoded(written)
+    parts = read_parts(data, 1000)
+    assert [(stream, text, ended) for _, stream, text, ended, _ in parts] == written
+    if written:
+        assert parts[-1][4] == 1000 + len(data)
+    torn = read_parts(data[:cut])
+    assert [part[:4] for part in torn] == [part[:4] for part in parts[: len(torn)]]
+
+
+@given(st.binary(max_size=300))
+def test_anything_can_be_read_without_a_fault(data: bytes) -> None:
+    for time, stream, *_ in read_parts(data):
+        assert time == time and stream in (STDOUT, STDERR)
+
+
+@settings(deadline=None)
+@given(
+    written=records,
+    needle=st.sampled_from([b"a", b"\x00", b"00", b" o ", b"O"]),
+    block=st.sampled_from([60, 97, 1 << 20]),
+    count=st.integers(0, 8),
+)
+def test_search_and_tail_agree_with_reading_everything(
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[tuple[str, bytes, bool]],
+    needle: bytes,
+    block: int,
+    count: int,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "searched"
+    path.write_bytes(encoded(written))
+    before = reading._BLOCK, reading._TAIL_BLOCK
+    reading._BLOCK = reading._TAIL_BLOCK = block
+    try:
+        lines = join_lines(read_parts(path.read_bytes()))
+        expected = [line for line in lines if needle in line.text]
+        for pattern in (needle, re.compile(re.escape(needle), re.MULTILINE)):
+            found, end = search(str(path), pattern)
+            assert sorted(found, key=lambda line: line.start) == expected
+            assert end == path.stat().st_size
+        last, end = tail(str(path), count)
+        if block > 1000 or all(ended for *_, ended in written):
+            assert last == (lines[-count:] if count else [])
+        assert end == path.stat().st_size
+    finally:
+        reading._BLOCK, reading._TAIL_BLOCK = before
+
+
+def test_a_search_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    lines = b"".join(b"hit %d\nmiss\n" % i for i in range(10))
+    path.write_bytes(encode_lines(1.0, STDOUT, lines) + encode_lines(1.0, STDERR, b"hit\n"))
+    found, start = search(str(path), b"hit", limit=4, stream=STDOUT)
+    more, _ = search(str(path), re.compile(rb"^hit", re.MULTILINE), start=start, stream=STDOUT)
+    assert [line.text for line in found + more] == [b"hit %d" % i for i in range(10)]
+
+
+def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(
+        encode_lines(1.0, STDOUT, b"one hit\n") + b"torn hit\n\0\0\0\n"
+        + encode_lines(2.0, STDOUT, b"two hit\n")
+    )  # fmt: skip
+    for pattern in (b"hit", re.compile(rb"hit$", re.MULTILINE)):
+        assert [line.text for line in search(str(path), pattern)[0]] == [b"one hit", b"two hit"]
+
+
+def test_a_record_torn_by_a_crash_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(encode_lines(1.0, STDOUT, b"whole\n") + b"0000000001.000000 o to")
+    writer = SegmentWriter(str(path))
+    writer.add(encode_lines(2.0, STDOUT, b"next\n"))
+    writer.flush(2.0)
+    writer.close()
+    assert [part[2] for part in read_parts(path.read_bytes())] == [b"whole", b"next"]
+
+
+def test_a_full_disk_loses_what_it_must_and_says_so_when_there_is_space(tmp_path: Path) -> None:
+    program = f"""
+import resource
+from windlass.worker.segment import *
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+writer = SegmentWriter({str(tmp_path / "log")!r})
+limit(60)
+for text in (b"first\\n", b"second\\n", b"third\\n", b"fourth\\n"):
+    writer.add(encode_lines(1.0, STDOUT, text))
+    writer.flush(1.0)
+assert writer.has_lost
+limit(10_000)
+writer.add(encode_lines(2.0, STDOUT, b"last\\n"))
+assert writer.flush(2.0) and not writer.has_lost
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    parts = read_parts((tmp_path / "log").read_bytes())
+    assert [(part[1], part[2]) for part in parts] == [
+        (STDOUT, b"first"),
+        (STDOUT, b"second"),
+        (STDERR, b"53 bytes of log lost: no space left"),
+        (STDOUT, b"last"),
+    ]
