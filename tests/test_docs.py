@@ -11,6 +11,7 @@ A page tells what an example is in a comment above its fence:
     ```text                    a picture, or, after
     <!-- prints -->            what the Python example above printed (of one that raises: the
                                end of its traceback)
+    <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
     <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
 
 The examples of a page run in order, in one folder, with one home, on a machine of 4 CPUs with
@@ -42,6 +43,7 @@ NOT_RUN = {
     ("README.md", "$ make demo"),
     ("quickstart.md", "$ make demo"),
 }
+MARKS = ("continues", "raises", "file", "prints", "python", "not")
 MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
 USER = "/home/ada"  # whose folders the pages show
 _END_OF_PART = "\x1e"
@@ -214,7 +216,8 @@ class Reader:
 
     def compare(self, example: Example, shown: str, output: str, what: str = "") -> None:
         """Fail unless the page shows what appeared."""
-        if not self.is_alike(shown, output):
+        since = tuple(map(int, (example.mark("python") or "3.10").split(".")))
+        if sys.version_info >= since and not self.is_alike(shown, output):
             pytest.fail(
                 f"{example} {what}\n--- the page shows\n{self.plain(shown)}\n"
                 f"--- what appeared\n{self.plain(output)}",
@@ -299,7 +302,7 @@ def test_no_example_goes_unrun_by_accident(page: Path) -> None:
             assert any(name in command for command in typed), f"{each}: nobody runs {name}"
         for mark in each.marks:
             word = mark.partition(" ")[0].rstrip(":")
-            assert word in ("continues", "raises", "file", "prints", "not"), f"{each}: {mark}"
+            assert word in MARKS, f"{each}: {mark}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

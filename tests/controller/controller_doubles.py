@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,6 +25,14 @@ def job(number: int = 1, **options: object) -> Job:
     roles = (Role(executable=NOTHING, name="main", **role_options),)
     spec = JobSpec(roles=roles, **options)
     return Job(uid=f"job-{number}", trial_id=number, spec=spec)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what other threads are about to do; a minute is for ever."""
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end, "it never came to pass"
+        time.sleep(0.001)
 
 
 class HandClock:

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 
 import pytest
-from controller_doubles import HandClock, MemoryRuntime, MemoryStore, job
+from controller_doubles import HandClock, MemoryRuntime, MemoryStore, job, until
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
@@ -85,8 +85,7 @@ def test_five_hundred_jobs_at_once_each_end_right(cpus):
     def live():
         while (found := begun.get()) is not None:
             # Told before it was put in its place: that is how fast some processes are.
-            while found not in runtime.replicas:
-                pass
+            until(lambda found=found: found in runtime.replicas)
             live_out(runtime, *found)
 
     lives = [threading.Thread(target=live) for _ in range(3)]
@@ -94,9 +93,11 @@ def test_five_hundred_jobs_at_once_each_end_right(cpus):
         thread.start()
     controller.start()
     with store.changed:
-        while store.unfinished():
-            if not store.changed.wait(0.02):
-                clock.advance(1.0)
+        for _ in range(1000):
+            store.changed.wait_for(lambda: not store.unfinished(), timeout=0.02)
+            if not store.unfinished():
+                break
+            clock.advance(1.0)
     controller.stop(60)
     for _ in lives:
         begun.put(None)
@@ -149,14 +150,14 @@ def test_controllers_killed_at_any_moment_lose_and_double_nothing(seed):
 
     runtime.create, store.save = create_and_perhaps_die, save_and_perhaps_die
     controllers = 0
-    while store.unfinished():
+    while store.unfinished() and controllers < 1000:
         runtime.callbacks.clear()
         admission = AdmissionQueue(Capacity(cpus=4, memory=0))
         controller = Controller(store, runtime, clock, admission=admission)
         controller.recover()
         controllers += 1
         try:
-            while store.unfinished():
+            while store.unfinished() and clock.now() < 100_000:
                 if not controller.work(timeout=0):
                     clock.advance(1.0)
                 for uid, replica in runtime.alive():

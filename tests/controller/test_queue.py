@@ -4,7 +4,7 @@ import random
 import threading
 from collections import Counter
 
-from controller_doubles import HandClock
+from controller_doubles import HandClock, until
 
 from windlass.controller.queue import WorkQueue
 
@@ -184,8 +184,7 @@ def test_under_many_threads_no_key_is_worked_on_twice_at_a_time_and_none_is_lost
         thread.join(60)
     for key in keys:
         queue.add(key)
-    while not queue.is_quiet:
-        pass
+    until(lambda: queue.is_quiet)
     queue.shutdown()
     for thread in workers:
         thread.join(60)

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 from steps import (
-    PATIENCE, Scale, divide, double, factorial, newest, outer, remote_and_shouted, shouted, step,
+    PATIENCE,
+    Scale,
+    divide,
+    double,
+    factorial,
+    newest,
+    outer,
+    remote_and_shouted,
+    shouted,
+    step,
     work,
 )  # fmt: skip
 

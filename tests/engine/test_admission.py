@@ -97,7 +97,7 @@ def test_those_who_passed_before_are_not_forgotten():
 
 def test_a_job_waiting_for_gpus_does_not_hold_up_one_that_needs_none():
     capacity = machine(cpus=4, devices=gpus("a100", "a100"))
-    running = [runs(wants("x", gpus=2, created=0), 0, 1)]
+    running = [runs(wants("x", cpus=0, gpus=2, created=0), 0, 1)]
     jobs = in_order(
         wants("gpu", gpus=2, created=1), *(wants(f"cpu-{n}", created=2) for n in "abcd")
     )

@@ -162,3 +162,15 @@ def test_clean_policy_all_deletes_what_has_ended_too():
     world.settle()
     assert world.replicas == {}
     assert world.status.settled
+
+
+def test_a_job_is_not_settled_while_an_ended_replica_is_still_on_its_way_out():
+    world = started(job(clean_policy=CleanPolicy.ALL), keeps_ended=False)
+    world.end("main-0", 0)
+    world.status = world.decide().status
+    world.put(world.newest("main-0"), deleting=True)
+    assert world.look().is_idle
+    assert not world.status.settled
+    world.vanish("main-0")
+    world.look()
+    assert world.status.settled

@@ -11,6 +11,7 @@ import sys
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
+_COMPLETE = "_WINDLASS_COMPLETE"  # set by the completion script of a shell
 
 
 def main() -> None:
@@ -23,20 +24,10 @@ def main() -> None:
 
 
 def _run() -> int:
-    import click
-
-    from windlass.cli.root import cli
-
     _prepare()
     try:
-        code = cli.main(prog_name="windlass", standalone_mode=False)
+        code = _invoke()
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort:
-        return _INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
         return _BROKEN_PIPE
@@ -46,12 +37,46 @@ def _run() -> int:
         _silence_stdout()
         sys.stderr.write(f"Error: The output cannot be written: {error.strerror}.\n")
         return 1
+    return code
+
+
+def _invoke() -> int:
+    """Run the command that was asked for; errors that are told are told here."""
+    import click
+
+    from windlass.cli.root import cli
+
+    if instruction := os.environ.get(_COMPLETE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "windlass", _COMPLETE, instruction)
+    try:
+        with cli.make_context("windlass", sys.argv[1:]) as ctx:
+            code = cli.invoke(ctx)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except Exception as error:
+        from windlass.model.errors import WindlassError
+
+        if not isinstance(error, WindlassError):
+            raise
+        from windlass.cli.text import say_error
+
+        say_error(str(error))
+        return 1
+    return code if isinstance(code, int) else 0
 
 
 def _prepare() -> None:
     """Make output and imports independent of how the command was started."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it was closed before we came
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- open to the end
+        elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     # Python puts the folder of the `windlass` script first: it is no place of the user's code.
     folder = os.path.dirname(os.path.realpath(sys.argv[0]))

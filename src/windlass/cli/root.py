@@ -1,9 +1,6 @@
-"""The `windlass` command itself: what there is, and how errors are told."""
+"""The `windlass` command itself, and the table of its commands."""
 
 from __future__ import annotations
-
-import sys
-from typing import Any
 
 import click
 
@@ -24,29 +21,8 @@ COMMANDS = {
 }
 
 
-class _Root(LazyGroup):
-    """Tells the errors of all commands in the same way."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an error of ours is a message and exit code 1."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(130) from None
-        except Exception as error:
-            from windlass.model.errors import WindlassError
-
-            if not isinstance(error, WindlassError):
-                raise
-            from windlass.cli.text import say_error
-
-            sys.stdout.flush()
-            say_error(str(error))
-            raise click.exceptions.Exit(1) from error
-
-
 @click.group(
-    cls=_Root,
+    cls=LazyGroup,
     package="windlass.cli",
     table=COMMANDS,
     invoke_without_command=True,

@@ -117,6 +117,8 @@ def command(
 
 def _read_options(given: dict[str, Any]) -> Options:
     from windlass.authoring.options import Options
+    from windlass.cli.wording import as_options
+    from windlass.model.errors import InvalidArgument
 
     requirements = given.pop("requirements")
     packages = [*given.pop("package")]
@@ -124,13 +126,18 @@ def _read_options(given: dict[str, Any]) -> Options:
         from windlass.packaging.environments import read_requirements
 
         packages = [*read_requirements(Path(requirements)), *packages]
-    return Options(
+    options = Options(
         env=_pairs("env", given.pop("env"), "NAME=VALUE"),
         secrets=list(given.pop("secret")) or None,
         volumes=_pairs("volume", given.pop("volume"), "TARGET=SOURCE"),
         packages=packages or None,
         **given,
-    ).check("windlass run")
+    )
+    try:
+        return options.check("windlass run")
+    except InvalidArgument as error:
+        error.hint = as_options(error.hint) if error.hint else None
+        raise
 
 
 def _pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
@@ -164,6 +171,7 @@ def _tell(trial: Trial[Any], *, as_json: bool) -> None:
 def _conclude(trial: Trial[Any], end: StreamEnd) -> int:
     """Say how it failed, if it did; the exit code is its own."""
     from windlass.cli.text import say_error
+    from windlass.cli.wording import as_options
     from windlass.model.errors import TrialFailed
     from windlass.model.records import TrialState
 
@@ -172,5 +180,6 @@ def _conclude(trial: Trial[Any], end: StreamEnd) -> int:
     error = trial.outcome(end).error
     if isinstance(error, TrialFailed):
         error.log_tail = ()  # it was all shown a moment ago
+        error.hint = as_options(error.hint) if error.hint else None
     say_error(str(error))
     return end.trial.exit_code or 1
