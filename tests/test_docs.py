@@ -29,6 +29,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -264,24 +265,33 @@ def _commands(example: Example) -> Iterator[tuple[str, str]]:
         yield command, shown
 
 
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    reader = Reader(tmp_path)
-    yield reader
-    stop_server(reader.home)
+@pytest.fixture(scope="module")
+def readings(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Path, Future[None]]]:
+    """What came of following each page that is tested, several at a time: most of it is waiting."""
+    tested = [each for each in request.session.items if "readings" in each.fixturenames]
+    pages = [each.callspec.params["page"] for each in tested if isinstance(each, pytest.Function)]
+    readers = {page: Reader(tmp_path_factory.mktemp(page.stem)) for page in pages}
+    with ThreadPoolExecutor(3) as pool:
+        yield {page: pool.submit(readers[page].follow, examples_of(page)) for page in pages}
+    for reader in readers.values():
+        stop_server(reader.home)
 
 
 # -- what must hold -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_example_of_a_page_does_what_the_page_shows(page: Path, reader: Reader) -> None:
-    reader.follow(examples_of(page))
+def test_every_example_of_a_page_does_what_the_page_shows(
+    page: Path, readings: dict[Path, Future[None]]
+) -> None:
+    readings[page].result()
 
 
 def test_the_few_examples_that_are_not_run_are_listed() -> None:
     left_out = {
-        (each.page.name, each.text.splitlines()[0])
+        (each.page.name, each.text.partition("  ")[0].splitlines()[0])
         for page in PAGES
         for each in examples_of(page)
         if not each.is_run

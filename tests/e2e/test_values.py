@@ -51,9 +51,8 @@ def test_classes_of_the_main_program_come_back_as_the_same_classes(
 
         class Diverged(Exception):
             def __init__(self, epoch, config):
-                super().__init__(f"diverged in epoch {epoch}")
-                self.epoch = epoch
-                self.config = config
+                super().__init__(epoch, config)
+                self.epoch, self.config = epoch, config
 
 
         @wl.run

@@ -140,7 +140,7 @@ def test_a_result_that_cannot_be_pickled_says_which_part(world: World) -> None:
     job = world.call(fail)
     assert world.run(job).exit_code == 1
     error = error_of(world, job)
-    assert error["type"] == "windlass.model.errors.SerializationError"
+    assert error["type"] == "windlass.SerializationError"
     assert "result['model'][0]" in str(error["message"])
     assert not world.path(job, "result.pkl").exists()
 
@@ -201,6 +201,10 @@ def test_secrets_are_masked_in_the_error_too(world: World) -> None:
     assert error["message"] == "cannot log in with ***"
     assert "hunter2" not in str(error["traceback"])
     assert not [text for _, text in world.lines(job) if "hunter2" in text]
+    job = world.call(lambda: "hunter2hunter2", private=secrets, secret_names=("PASSWORD",))
+    world.run(job)
+    assert world.json(job, "result.json") == {"text": "'***'"}
+    assert world.value(job) == "hunter2hunter2"
 
 
 def test_user_code_gets_its_own_windlass(world: World) -> None:

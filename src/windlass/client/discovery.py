@@ -19,6 +19,9 @@ from windlass.model.errors import InvalidArgument, ServerError, VersionMismatch
 from windlass.version import __version__
 
 
+_OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
+
+
 class Endpoint(NamedTuple):
     """Where a server is and what opens it."""
 
@@ -122,7 +125,8 @@ def _launch(home: Home) -> None:
     import subprocess
 
     reader, writer = os.pipe()
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WINDLASS_TRIAL")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_TRIAL)}
+    environment["WINDLASS_DETACHED"] = "1"  # started inside a trial, it still outlives it
     if "PYTHONPATH" in environment:
         paths = environment["PYTHONPATH"].split(os.pathsep)
         environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(p) for p in paths if p)

@@ -13,7 +13,7 @@ from windlass.model.job import FunctionCall
 from windlass.model.quantities import format_duration
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 
-_SERIALIZATION = "windlass.model.errors.SerializationError"  # as the worker names it
+_SERIALIZATION = "windlass.SerializationError"  # as the worker names it
 
 
 class RemoteTraceback(Exception):
@@ -119,7 +119,7 @@ def _remote_exception(
 ) -> BaseException:
     if info.type == _SERIALIZATION:
         return SerializationError(
-            f"The value of trial {trial.id} ({trial.name}) cannot be sent back: {info.message}.",
+            f"Trial {trial.id} ({trial.name}): {info.message}",
             hint="Return plain data: numbers, lists, dicts, arrays, dataclasses.",
         )
     remote = f"Traceback in trial {trial.id} ({trial.name}):\n{info.traceback.rstrip()}"

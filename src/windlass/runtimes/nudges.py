@@ -30,6 +30,7 @@ class NudgeListener:
 
     def __init__(self, home: Path) -> None:
         self.path = _socket_path(home)
+        self._is_elsewhere = home not in Path(self.path).parents
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         Path(self.path).unlink(missing_ok=True)
         self._socket.bind(self.path)
@@ -76,6 +77,8 @@ class NudgeListener:
         os.close(self._wake_read)
         os.close(self._wake_write)
         Path(self.path).unlink(missing_ok=True)
+        if self._is_elsewhere:
+            Path(self.path).parent.rmdir()
 
     def _wake(self) -> None:
         os.write(self._wake_write, b"x")

@@ -84,9 +84,10 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._hub = hub
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        # Not uvicorn's own, which raises the signal again before what comes after `serve`.
         self._hub.close()
-        super().handle_exit(sig, frame)
+        self.should_exit = True
 
 
 async def _serve(home: Home, ready: _Ready) -> None:

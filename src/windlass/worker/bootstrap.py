@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _load_room() -> Callable[[str], None]:
     room = os.path.dirname(os.path.abspath(__file__))
     # Python put it there as the folder of the script; its names are no business of user code.
-    if sys.path and os.path.abspath(sys.path[0]) == room:
+    if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(room):
         del sys.path[0]
     package = type(sys)("windlass")
     package.__path__ = [os.path.dirname(room)]

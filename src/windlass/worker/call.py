@@ -12,11 +12,12 @@ import time
 
 from windlass.worker.failure import Failure
 from windlass.worker.files import read_json, remove_if_there, write_json
+from windlass.worker.masking import mask_text
 from windlass.worker.process import import_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, BinaryIO
 
 TEXT_LIMIT = 200
@@ -46,7 +47,7 @@ def run_call(attempt_dir: str) -> None:
         failure.record(error, dumps_exception)
         sys.exit(1)
     try:
-        store_result(attempt_dir, value)
+        store_result(attempt_dir, value, secrets)
     except SerializationFault as fault:
         failure.record_unpicklable(str(fault))
         sys.exit(1)
@@ -72,7 +73,7 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
     return function, payload["args"], payload["kwargs"]
 
 
-def store_result(attempt_dir: str, value: object) -> None:
+def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -> None:
     """Leave a value in `result.pkl`, and a short look at it in `result.json`.
 
     >>> import tempfile
@@ -85,7 +86,7 @@ def store_result(attempt_dir: str, value: object) -> None:
     temporary = target + ".tmp"
 
     def attempt() -> None:
-        write_json(os.path.join(attempt_dir, "result.json"), {"text": short_repr(value)})
+        write_json(os.path.join(attempt_dir, "result.json"), {"text": short_repr(value, secrets)})
         with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             _dump(value, file)
             file.flush()
@@ -100,8 +101,8 @@ def store_result(attempt_dir: str, value: object) -> None:
         raise
 
 
-def short_repr(value: object) -> str:
-    """What a value looks like, in a line of at most 200 characters.
+def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
+    """What a value looks like, in a line of at most 200 characters, without the secrets.
 
     >>> short_repr([1, 2])
     '[1, 2]'
@@ -114,7 +115,7 @@ def short_repr(value: object) -> str:
         text = _Glance().repr(value)
     except Exception as error:  # noqa: BLE001  # a repr of user code may do anything
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    text = " ".join(text.split())
+    text = " ".join(mask_text(text, secrets).split())
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
 
 
@@ -191,8 +192,8 @@ def _name_the_part(value: object, dumps: Callable[[object], bytes], error: Excep
     try:
         from windlass.worker.picklefault import find_unpicklable
     except ImportError:
-        return f"the result cannot be pickled: {error}"
-    return find_unpicklable(value, dumps, "result")
+        return f"The result cannot be sent back: {error}."
+    return f"The result cannot be sent back: {find_unpicklable(value, dumps, 'result')}."
 
 
 def _when_there_is_space(attempt: Callable[[], None]) -> None:

@@ -46,7 +46,7 @@ class Failure:
 
     def record_unpicklable(self, message: str) -> None:
         """Write the error files for a result that cannot be pickled."""
-        name = "windlass.model.errors.SerializationError"
+        name = "windlass.SerializationError"
         self._text = f"{name}: {message}\n"
         sys.stderr.write(mask_text(self._text, self._secrets))
         self._write(name, message, pickled=False)

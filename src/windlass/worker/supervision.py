@@ -40,7 +40,7 @@ def supervise(attempt_dir: str) -> None:
     # Before the lock: who sees it held may send signals.
     signals = SignalPipe()
     if _take_attempt_lock(attempt_dir) is None:
-        return
+        return  # else it is ours until this process ends
     launch = read_json(os.path.join(attempt_dir, "launch.json"))
     if launch is not None:
         Supervision(attempt_dir, launch, signals).run()
