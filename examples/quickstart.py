@@ -52,7 +52,7 @@ def train(lr: float, epochs: int = 30, hidden: int = 64, batch: int = 32) -> flo
 
 
 def main() -> None:
-    rates = [0.01, 0.1, 1.0]
+    rates = [0.003, 0.03, 0.3]
     accuracies = list(train.map(rates))
 
     print("\nlearning rate   accuracy")

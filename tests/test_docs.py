@@ -14,8 +14,8 @@ A page tells what an example is in a comment above its fence:
     <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
     <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
 
-The examples of a page run in order, in one folder, with one home, on a machine of 4 CPUs with
-two A100, or so its server is told. Compared is what is left when the times, the durations and
+The examples of a page run in order, in one folder, on a machine of 4 CPUs with two A100, or so
+its server is told. Compared is what is left when the times, the durations and
 the widths of columns are made alike; `...` stands for anything within a line, a line of `...`
 for any lines.
 """
@@ -269,13 +269,25 @@ def _commands(example: Example) -> Iterator[tuple[str, str]]:
 def readings(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Path, Future[None]]]:
-    """What came of following each page that is tested, several at a time: most of it is waiting."""
+    """What came of following each page that is tested; several at a time, much of it is waiting.
+
+    A page on which commands are typed shows the numbers of trials: it has a home of its own.
+    """
     tested = [each for each in request.session.items if "readings" in each.fixturenames]
     pages = [each.callspec.params["page"] for each in tested if isinstance(each, pytest.Function)]
-    readers = {page: Reader(tmp_path_factory.mktemp(page.stem)) for page in pages}
-    with ThreadPoolExecutor(3) as pool:
-        yield {page: pool.submit(readers[page].follow, examples_of(page)) for page in pages}
-    for reader in readers.values():
+    shared = Reader(tmp_path_factory.mktemp("pages"))
+    readers = [shared]
+    found = {}
+    with ThreadPoolExecutor(1) as one_by_one, ThreadPoolExecutor(2) as side_by_side:
+        for page in pages:
+            examples = examples_of(page)
+            if any(each.language == "console" for each in examples):
+                readers.append(Reader(tmp_path_factory.mktemp(page.stem)))
+                found[page] = side_by_side.submit(readers[-1].follow, examples)
+            else:
+                found[page] = one_by_one.submit(shared.follow, examples)
+        yield found
+    for reader in readers:
         stop_server(reader.home)
 
 

@@ -26,7 +26,7 @@ import pyte
 import pytest
 
 import windlass as wl
-from conftest import PATIENCE, Project, eventually
+from conftest import PATIENCE, Project, eventually, stop_trials
 
 ESCAPE = b"\x1b"
 SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
@@ -114,8 +114,11 @@ class Terminal:
 
 
 @pytest.fixture(autouse=True)
-def one_cpu(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def one_cpu(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine with room for one trial, which no test leaves taken."""
     monkeypatch.setenv("WINDLASS_CPUS", "1")
+    yield
+    stop_trials(home)
 
 
 @pytest.fixture
@@ -203,9 +206,8 @@ def test_a_dumb_terminal_gets_no_escape_codes_and_no_status(project: Project, ga
         terminal.wait_for(shown)
         Path(f"{gate}{number}").touch()
     assert terminal.finish() == 0
-    assert terminal.raw == (
-        b"first line\r\ncareful\r\n10%\r20%\rdone\r\nunended\r\nvalue 7\r\n"
-    )
+    written = b"first line\r\ncareful\r\n10%\r20%\rdone\r\nunendedvalue 7\r\n"
+    assert terminal.raw == written  # to the byte what a local call would have written
 
 
 def test_the_status_line_says_packaging_then_starting_then_running(
@@ -372,7 +374,7 @@ def test_ctrl_c_stops_the_trial_waits_for_it_and_says_so(project: Project) -> No
     assert not psutil.pid_exists(pid)
     screen = "\n".join(terminal.lines)
     told = [
-        f"Stopping trial {trial.id}. Press Ctrl-C again to leave it alone.",
+        f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
         "cleaning up",
         f"Trial {trial.id} (train) was stopped",
         "interrupted",
@@ -408,7 +410,7 @@ train()
     assert terminal.finish() in (-signal.SIGINT, 130)
     assert psutil.pid_exists(pid)  # the grace it has is ten seconds: nobody waited for it
     assert trial.refresh().state == "STOPPING"
-    assert f"Left. How trial {trial.id} ends: windlass show {trial.id}" in terminal.lines
+    assert f"Left trial {trial.id} while it stops. See: windlass show {trial.id}" in terminal.lines
     trial.stop(grace=0)  # who has no patience may say so
     assert trial.wait(PATIENCE).state == "STOPPED"
     assert trial.record.signal == "SIGKILL"

@@ -38,7 +38,7 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     params: dict[str, Any] = {}
     provenance: Provenance = Provenance()
     attachments: dict[Digest, bytes] = {}
-    private: Private = Private()
+    private: Private = msgspec.field(default_factory=Private)
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -36,6 +36,7 @@ def run_call(attempt_dir: str) -> None:
     failure = Failure(attempt_dir, launch, secrets)
     try:
         function, args, kwargs = load_payload(launch["executable"]["payload"])
+        _set_own_file(function, launch)
         value = function(*args, **kwargs)
     except SystemExit:
         raise
@@ -158,6 +159,16 @@ def _set_import_paths(launch: Mapping[str, Any]) -> None:
     ours = import_paths(launch)
     sys.path[:] = [*ours, *(path for path in sys.path if path not in ours)]
     sys.path += [path for path in launch["extra_paths"] if path not in sys.path]
+
+
+def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
+    """A function that came by value finds its `__file__` in the restored tree, as modules do."""
+    names = getattr(function, "__globals__", {})
+    file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
+    if launch["root"] and isinstance(file, str) and file.startswith(root):
+        restored = os.path.join(launch["work"], file[len(root) :])
+        if os.path.exists(restored):
+            names["__file__"] = restored
 
 
 def _find_function(module_name: str, qualname: str) -> Callable[..., Any]:
