@@ -30,6 +30,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from conftest import BIN, PATIENCE, stop_server
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 NOT_RUN = {
     ("README.md", "$ make demo"),
     ("quickstart.md", "$ make demo"),
@@ -275,20 +277,23 @@ def readings(
     """
     tested = [each for each in request.session.items if "readings" in each.fixturenames]
     pages = [each.callspec.params["page"] for each in tested if isinstance(each, pytest.Function)]
-    shared = Reader(tmp_path_factory.mktemp("pages"))
-    readers = [shared]
     found = {}
-    with ThreadPoolExecutor(1) as one_by_one, ThreadPoolExecutor(2) as side_by_side:
-        for page in pages:
-            examples = examples_of(page)
-            if any(each.language == "console" for each in examples):
-                readers.append(Reader(tmp_path_factory.mktemp(page.stem)))
-                found[page] = side_by_side.submit(readers[-1].follow, examples)
-            else:
-                found[page] = one_by_one.submit(shared.follow, examples)
-        yield found
-    for reader in readers:
-        stop_server(reader.home)
+    with ExitStack() as stack:
+
+        def reader(name: str) -> Reader:
+            made = Reader(tmp_path_factory.mktemp(name))
+            stack.callback(stop_server, made.home)
+            return made
+
+        shared = reader("pages")
+        with ThreadPoolExecutor(1) as one_by_one, ThreadPoolExecutor(2) as side_by_side:
+            for page in pages:
+                examples = examples_of(page)
+                if any(each.language == "console" for each in examples):
+                    found[page] = side_by_side.submit(reader(page.stem).follow, examples)
+                else:
+                    found[page] = one_by_one.submit(shared.follow, examples)
+            yield found
 
 
 # -- what must hold -------------------------------------------------------------------
@@ -327,7 +332,7 @@ def test_no_example_goes_unrun_by_accident(page: Path) -> None:
             assert word in MARKS, f"{each}: {mark}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if target.startswith(("http://", "https://")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.authoring.options import Options
@@ -120,7 +120,8 @@ class Plan:
             active_deadline=options.deadline(),
         )
         listed = draft.attach(self._packages)
-        provenance = msgspec.structs.replace(self._provenance, packages=listed)
+        argv = _mask(self._provenance.argv, self._secrets.values())
+        provenance = msgspec.structs.replace(self._provenance, packages=listed, argv=argv)
         draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
         return draft
 
@@ -146,10 +147,9 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _mask(params: dict[str, Any], secrets: Any) -> dict[str, Any]:
-    hidden = [secret for secret in secrets if len(secret) >= 4]
-    if not hidden:
-        return params
+def _mask(value: Any, secrets: Iterable[str]) -> Any:
+    """A value as it may be recorded: the secrets in its texts replaced, the longest first."""
+    hidden = sorted((secret for secret in secrets if len(secret) >= 4), key=len, reverse=True)
 
     def mask(value: Any) -> Any:
         if isinstance(value, str):
@@ -158,8 +158,8 @@ def _mask(params: dict[str, Any], secrets: Any) -> dict[str, Any]:
             return value
         if isinstance(value, dict):
             return {mask(key): mask(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [mask(each) for each in value]
+        if isinstance(value, (list, tuple)):
+            return type(value)(mask(each) for each in value)
         return value
 
-    return {name: mask(value) for name, value in params.items()}
+    return mask(value) if hidden else value

@@ -80,8 +80,7 @@ class Function(Generic[P, R]):
 
     def options(self, **changes: Any) -> Function[P, R]:
         """The same function with other options: `train.options(cpus=4)(0.1)`."""
-        changed = self._options.changed(changes)
-        return Function(self._function, changed.check(f"{self._name}.options"))
+        return Function(self._function, self._options.changed(changes, f"{self._name}.options"))
 
     @property
     def _name(self) -> str:
@@ -123,6 +122,10 @@ class Function(Generic[P, R]):
         if view is not None:
             view.status(f"{self._name}: packaging")
         return client, Plan(client, self._options, self._name, function=self._function)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels with a function that uses this one: no values of secrets."""
+        return {**self.__dict__, "_options": self._options.without_secret_values()}
 
     def __repr__(self) -> str:
         return f"<windlass function {self._name}>"
@@ -240,7 +243,7 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
         spot: whether it may run on machines that can be taken away.
     """
-    chosen = Options().changed(options).check("wl.run")
+    chosen = Options().changed(options, "wl.run")
     if function is not None:
         return _decorate(function, chosen)
     return lambda decorated: _decorate(decorated, chosen)

@@ -17,7 +17,10 @@ from windlass.model.quantities import parse_duration, parse_size
 from windlass.model.resources import Resources
 
 BACKENDS = ("local",)
+# A trial imports the module it is from: what is not there may well be where it was sent from.
+_IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _RESERVED = "WINDLASS_"
 
 
@@ -41,22 +44,19 @@ class Options:
     volumes: Mapping[str, str | os.PathLike[str]] | None = None
     spot: bool = False
 
-    def changed(self, changes: Mapping[str, Any]) -> Options:
-        """The same options but for some."""
+    def changed(self, changes: Mapping[str, Any], where: str) -> Options:
+        """The same options but for some, all of them checked."""
         known = [field.name for field in fields(self)]
-        for name in changes:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                guess = f"Did you mean {near[0]!r}?" if near else f"Options: {', '.join(known)}."
-                raise InvalidArgument(f"There is no option {name!r}.", hint=guess)
-        return replace(self, **changes)
+        unknown = [_unknown(name, known) for name in changes if name not in known]
+        chosen = replace(self, **{name: changes[name] for name in changes if name in known})
+        return chosen.check(where, unknown)
 
-    def check(self, where: str) -> Options:
-        """Refuse what makes no sense, all of it in one error."""
-        problems = [*self._nonsense()]
+    def check(self, where: str, found: Sequence[str] = ()) -> Options:
+        """Refuse what makes no sense, all of it in one error with what was found before."""
+        problems = [*found, *self._nonsense()]
+        refused = self._unsupported()
         if problems:
-            raise InvalidArgument.of(problems, where=where)
-        refused = [*self._unsupported()]
+            raise InvalidArgument.of([*problems, *refused], where=where)
         if refused:
             raise Unsupported.of(refused, where=where)
         return self
@@ -103,6 +103,10 @@ class Options:
             )
         return {name: os.environ[name] for name in self.secrets}
 
+    def without_secret_values(self) -> Options:
+        """The same options, secrets by name alone."""
+        return replace(self, secrets=tuple(self.secrets)) if self.secrets else self
+
     # -- what can be wrong with them --------------------------------------------------
 
     def _nonsense(self) -> list[str]:
@@ -145,6 +149,12 @@ class Options:
                 f"spot: {where} has no spot machines, nothing here is taken away\nLeave spot out."
             )
         return refused
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    guess = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+    return f"there is no option {name!r}; {guess}"
 
 
 def _parsing(name: str, value: Any, parse: Any) -> str | None:
@@ -209,8 +219,8 @@ def _check_env(env: Any) -> list[str]:
         problems += _check_variable("env", name)
         if not isinstance(value, str):
             problems.append(f'env: {name} is {value!r}; a variable is a text: "{value}"')
-        elif "\x00" in value:
-            problems.append(f"env: {name} holds a NUL character")
+        elif flaw := _flaw(value):
+            problems.append(f"env: {name} {flaw}")
     return problems
 
 
@@ -224,11 +234,18 @@ def _check_secrets(secrets: Any) -> list[str]:
     problems = [problem for name in secrets for problem in _check_variable("secrets", name)]
     if isinstance(secrets, Mapping):
         problems += [
-            f"secrets: the value of {name} is not a text"
+            f"secrets: the value of {name} {flaw}"
             for name, value in secrets.items()
-            if not isinstance(value, str)
+            if (flaw := _flaw(value) if isinstance(value, str) else "is not a text")
         ]
     return problems
+
+
+def _flaw(value: str) -> str:
+    """What keeps a text from being the value of a variable."""
+    if "\x00" in value:
+        return "holds a NUL character"
+    return "is no text: it holds half a character" if _SURROGATE.search(value) else ""
 
 
 def _check_variable(option: str, name: Any) -> list[str]:
@@ -253,18 +270,18 @@ def _check_volumes(volumes: Any) -> list[str]:
             )
         if not isinstance(source, (str, os.PathLike)):
             problems.append(f"volumes: {source!r} is no path")
-        elif not os.path.exists(os.path.expanduser(source)):
+        elif not _IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
             problems.append(f"volumes: there is no {os.fspath(source)!r} on this machine")
     return problems
 
 
 def _check_packages(packages: Any) -> list[str]:
-    if packages is None or isinstance(packages, str):
-        return []
+    if packages is None or (isinstance(packages, str) and packages.endswith(".txt")):
+        return []  # a file is read when the trial is made
+    if isinstance(packages, str):
+        return [f"packages: write a list, packages=[{packages!r}], or the path of a .txt file"]
     if not isinstance(packages, Sequence):
         return ['packages: write a list: packages=["scikit-learn", "pandas==2.2"]']
-    return [
-        f"packages: {package!r} is not a text such as 'pandas==2.2'"
-        for package in packages
-        if not isinstance(package, str) or not package.strip()
-    ]
+    from windlass.packaging.environments import requirement_problems
+
+    return [f"packages: {problem}" for problem in requirement_problems(packages)]

@@ -81,7 +81,7 @@ def _print_section(title: str, lines: Lines) -> None:
 
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.ls import how_long
-    from windlass.cli.text import counted, format_ago, format_moment
+    from windlass.cli.text import format_ago, format_moment
     from windlass.model.quantities import format_duration
 
     now = time.time()
@@ -98,7 +98,7 @@ def _overview(record: TrialRecord) -> Lines:
         yield "ended", f"{format_moment(record.ended)} (ran {how_long(record, now)})"
     if record.exit_code is not None:
         yield "exit code", f"{record.exit_code}" + (f" ({record.signal})" if record.signal else "")
-    yield "restarts", counted(record.restarts, "restart") if record.restarts else ""
+    yield "restarts", str(record.restarts or "")
     yield "resources", str(role.resources)
     yield "backend", spec.backend
     if spec.active_deadline is not None:

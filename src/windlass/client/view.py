@@ -31,7 +31,9 @@ class View:
         self.is_live = _is_terminal(self._err) and os.environ.get("TERM") != "dumb"
         self._is_coloured = self.is_live and not os.environ.get("NO_COLOR")
         self._shares_screen = self.is_live and _is_terminal(self._out)
-        self._frames = _FRAMES if _can_encode(self._err, _FRAMES) else _PLAIN_FRAMES
+        is_plain = not _can_encode(self._err, _FRAMES)
+        self._frames = _PLAIN_FRAMES if is_plain else _FRAMES
+        self._ellipsis = "..." if is_plain else "…"
         self._text = ""
         self._since = time.monotonic()
         self._is_drawn = False
@@ -110,10 +112,8 @@ class View:
     def _draw(self, frame: int) -> None:
         passed = format_duration(int(time.monotonic() - self._since) or 0.0)
         clock = "" if passed == "0ms" else f" {passed.replace('.0s', 's')}"
-        room = _width() - 4
         line = f"{self._frames[frame % len(self._frames)]} {self._text}{clock}"
-        if len(line) > room:
-            line = line[: room - 1] + "…"
+        line = _fit(_encodable(self._err, line), _width() - 4, self._ellipsis)
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
         _write(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()
@@ -159,12 +159,43 @@ def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
     except UnicodeEncodeError:
-        encoding = stream.encoding or "ascii"
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.write(_encodable(stream, text))
+
+
+def _encodable(stream: TextIO, text: str) -> str:
+    """The text, with escapes for what the stream's encoding does not have."""
+    if _can_encode(stream, text):
+        return text
+    encoding = stream.encoding or "ascii"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _fit(text: str, room: int, ellipsis: str) -> str:
+    """As much of a text as fits into so many cells of a terminal; its first character always.
+
+    >>> _fit("* queued", 6, "…"), _fit("* 训练", 5, "…"), _fit("* queued", -1, "…")
+    ('* que…', '* 训…', '*')
+    """
+    if _cells(text) <= room:
+        return text
+    left = room - len(ellipsis)
+    end = 0
+    while end < len(text) and (left := left - _cells(text[end])) >= 0:
+        end += 1
+    return text[:end] + ellipsis if end else text[:1]
+
+
+def _cells(text: str) -> int:
+    """How wide a text stands on a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _width() -> int:
     try:
-        return os.get_terminal_size(2).columns
+        return os.get_terminal_size(2).columns or 80  # 0 where nobody said how wide it is
     except OSError:
         return 80

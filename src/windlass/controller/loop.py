@@ -8,6 +8,7 @@ leaves something that the next look completes, and nothing is ever made twice.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -72,6 +73,7 @@ class Controller:
         self._resync: dict[str, float] = {}
         self._saved: dict[str, tuple[Replica, ...]] = {}
         self._failures: dict[str, dict[ReplicaId, tuple[int, str]]] = {}
+        self._graces: dict[str, float] = {}  # that those told to end have heard of
 
     def start(self) -> None:
         """Take up all jobs that are not settled, and begin to work."""
@@ -212,8 +214,9 @@ class Controller:
         )
         events: list[Event] = []
         all_done = True
-        for replica in decision.delete:
-            act = partial(self._runtime.delete, job.uid, replica, self._grace)
+        grace = status.stop_grace if status.stop_requested else self._grace
+        for replica in (*decision.delete, *self._to_hurry(job.uid, status, replicas)):
+            act = partial(self._runtime.delete, job.uid, replica, grace)
             all_done &= self._try(act, job.uid, replica, "DeleteFailed", events)
         for replica in decision.create:
             devices = status.devices.get(_device_key(replica.role, replica.index), ())
@@ -222,6 +225,15 @@ class Controller:
         if events and not self._store.save(job.uid, status, status, events, replicas):
             self._failures.pop(job.uid, None)  # the next try tells of them again
         return all_done
+
+    def _to_hurry(
+        self, uid: str, status: JobStatus, replicas: Sequence[Replica]
+    ) -> list[ReplicaId]:
+        """Those told to end before, if there is less time for it now than they heard of."""
+        if not status.stop_requested or status.stop_grace >= self._graces.get(uid, math.inf):
+            return []
+        self._graces[uid] = status.stop_grace
+        return [each.id for each in replicas if each.deleting and is_alive(each)]
 
     def _try(
         self,
@@ -300,6 +312,7 @@ class Controller:
         self._resync.pop(uid, None)
         self._saved.pop(uid, None)
         self._failures.pop(uid, None)
+        self._graces.pop(uid, None)
         self.queue.cancel(uid)
         if self.admission is not None:
             self.admission.release(uid)

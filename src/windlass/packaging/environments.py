@@ -48,10 +48,14 @@ pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
                 hint=f"Write packages=[{text!r}], or the path of a requirements file (.txt).",
             )
         packages = read_requirements(Path(text))
-    problems = [problem for each in packages if (problem := _problem(each))]
-    if problems:
+    if problems := requirement_problems(packages):
         raise InvalidArgument.of(problems, where="packages")
     return tuple(each.strip() for each in packages)
+
+
+def requirement_problems(packages: Sequence[object]) -> list[str]:
+    """What is wrong with requirements, one sentence each."""
+    return [problem for each in packages if (problem := _problem(each))]
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:

@@ -58,7 +58,10 @@ class TrialStore:
         return await self._db.aread(lambda connection: connection.execute(query).scalar())
 
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
-        """Note that a trial is to stop; its uid, or none if it has ended already."""
+        """Note that a trial is to stop; its uid, or none if it has ended already.
+
+        Asked again, the shorter grace counts.
+        """
 
         def change(connection: sa.Connection) -> str | None:
             row = connection.execute(
@@ -71,10 +74,14 @@ class TrialStore:
             if TrialState(row.state).is_final:
                 return None
             status = msgspec.json.decode(row.status, type=JobStatus)
-            if not status.stop_requested:
-                status = msgspec.structs.replace(
-                    status, stop_requested=True, stop_reason=reason, stop_grace=grace
-                )
+            asked = msgspec.structs.replace(
+                status, stop_requested=True, stop_reason=reason, stop_grace=grace
+            )
+            if status.stop_requested:
+                shorter = min(grace, status.stop_grace)
+                asked = msgspec.structs.replace(status, stop_grace=shorter)
+            if asked != status:
+                status = asked
                 connection.execute(
                     trials.update()
                     .where(trials.c.id == trial_id)

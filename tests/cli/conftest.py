@@ -1,0 +1,122 @@
+"""The `windlass` command as a user types it, in a folder and a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from terminals import PATIENCE, Terminal
+
+WINDLASS = str(Path(sys.executable).parent / "windlass")
+
+
+class Shell:
+    """Somebody's shell: a folder, a home, and the commands typed there."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder
+        self.home = home
+        folder.mkdir(parents=True, exist_ok=True)
+        ours = ("WINDLASS_", "NO_COLOR", "COLUMNS", "LINES")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+        # More than there is, so that trials which only wait never wait for each other.
+        self.env |= {
+            "WINDLASS_HOME": str(home),
+            "WINDLASS_CPUS": "16",
+            "WINDLASS_MEMORY": "64GB",
+            "WINDLASS_DEVICES": "a100,a100",
+        }
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"))
+        return path
+
+    def __call__(
+        self, *args: str, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Type `windlass` with these arguments, its output caught."""
+        return self.start(WINDLASS, *args, cwd=cwd, **env)
+
+    def start(
+        self, *command: str, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Type any command."""
+        return subprocess.run(
+            command,
+            cwd=cwd or self.folder,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def good(self, *args: str, cwd: Path | None = None, **env: str) -> str:
+        """The output of a command that must succeed."""
+        done = self(*args, cwd=cwd, **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def json(self, *args: str, **env: str) -> Any:
+        """The JSON that a command prints, and nothing else."""
+        done = self(*args, "--json", **env)
+        assert done.stderr == "", done.stderr
+        return json.loads(done.stdout)
+
+    def submit(self, *args: str) -> int:
+        """The id of a trial that `windlass run --detach` starts."""
+        return int(json.loads(self.good("run", "--detach", "--json", *args))["id"])
+
+    def terminal(self, *args: str, columns: int = 80, **env: str) -> Terminal:
+        """Type `windlass` with these arguments in a terminal."""
+        return Terminal(
+            [WINDLASS, *args], env={**self.env, **env}, cwd=self.folder, columns=columns
+        )
+
+
+@pytest.fixture(scope="session")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell with a home that tests share which mind no other trials; all is stopped in the end."""
+    base = tmp_path_factory.mktemp("cli")
+    shell = Shell(base / "project", base / "home")
+    yield shell
+    stop_everything(shell)
+
+
+@pytest.fixture(scope="module")
+def module_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell with a home that the tests of one file share."""
+    base = tmp_path_factory.mktemp("cli")
+    shell = Shell(base / "project", base / "home")
+    yield shell
+    stop_everything(shell)
+
+
+@pytest.fixture
+def own_shell(tmp_path: Path) -> Iterator[Shell]:
+    """A shell with a home for one test alone."""
+    shell = Shell(tmp_path / "project", tmp_path / "home")
+    yield shell
+    stop_everything(shell)
+
+
+def stop_everything(shell: Shell) -> None:
+    """Stop the trials that still run, then the server."""
+    if (shell.home / "trials").exists():
+        states = ("QUEUED", "STARTING", "RUNNING", "RESTARTING", "STOPPING")
+        chosen = [word for state in states for word in ("--state", state)]
+        if live := [str(trial["id"]) for trial in shell.json("ls", "--all", *chosen)]:
+            shell("stop", "--grace", "0", *live)
+    if shell.home.is_dir():
+        shell("server", "stop")

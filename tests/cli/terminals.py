@@ -1,0 +1,109 @@
+"""A real terminal for a command: a pseudo-terminal with a size, keys and a screen."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+CTRL_C = "\x03"
+
+
+class Terminal:
+    """A command in a terminal of its own."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        columns: int = 80,
+        lines: int = 24,
+    ) -> None:
+        self._ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={"TERM": "xterm-256color", **env},
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+        self.raw = ""
+
+    @property
+    def text(self) -> str:
+        """What was printed, without colours and movements."""
+        return _STEERING.sub("", self.raw)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines as they stand at the end: what was drawn over is gone."""
+        shown = re.sub(r"[^\n]*\r\x1b\[K", "", self.raw)
+        return _STEERING.sub("", shown).replace("\r\n", "\n").splitlines()
+
+    def until(self, text: str) -> Terminal:
+        """Wait until something has been printed."""
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.text:
+            assert time.monotonic() < deadline, f"never printed {text!r}: {self.text!r}"
+            assert self._read(deadline), f"ended without {text!r}: {self.text!r}"
+        return self
+
+    def type(self, keys: str) -> Terminal:
+        """Press keys."""
+        os.write(self._ours, keys.encode())
+        return self
+
+    def end(self) -> int:
+        """Wait for the end; the exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read(deadline):
+            assert time.monotonic() < deadline, f"never ended: {self.text!r}"
+        os.close(self._ours)
+        return self._process.wait(PATIENCE)
+
+    @contextlib.contextmanager
+    def closing(self) -> Iterator[Terminal]:
+        """Nothing of it is left running, whatever happens meanwhile."""
+        try:
+            yield self
+        finally:
+            self._process.kill()
+            self._process.wait()
+
+    def _read(self, deadline: float) -> bool:
+        """Take what was printed; whether there can be more."""
+        ready, _, _ = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))
+        if not ready:
+            return True
+        try:
+            data = os.read(self._ours, 1 << 16)
+        except OSError:  # on Linux, how a terminal says that nobody is there any more
+            return False
+        self.raw += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds that nothing tells us about."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.02)

@@ -1,0 +1,55 @@
+"""`windlass stop`."""
+
+from __future__ import annotations
+
+from conftest import Shell
+
+STUBBORN = """
+    import os, signal, sys
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(1, b"deaf\\n")
+    while True:
+        signal.pause()
+"""
+
+
+def test_trials_are_stopped_and_waited_for(shell: Shell) -> None:
+    first, second = (str(shell.submit("--", "sleep", "600")) for _ in range(2))
+    told = shell.good("stop", first, second, first)
+    assert told.splitlines() == [f"Trial {n} (sleep) is stopped." for n in (first, second)]
+    assert [trial["state"] for trial in shell.json("ls", "-n", "2")] == ["STOPPED", "STOPPED"]
+
+
+def test_one_that_does_not_listen_is_killed_when_its_grace_is_over(shell: Shell) -> None:
+    shell.write("stubborn.py", STUBBORN)
+    trial_id = str(shell.submit("stubborn.py"))
+    with shell.terminal("logs", "-f", trial_id).until("deaf").closing() as logs:
+        shell.good("stop", "--grace", "0", trial_id)
+        logs.end()
+    assert shell.json("show", trial_id)["signal"] == "SIGKILL"
+
+
+def test_one_that_had_ended_stays_as_it_is(shell: Shell) -> None:
+    shell.good("run", "--name", "done", "--", "true")
+    trial_id = shell.json("ls", "-n", "1")[0]["id"]
+    told = shell.good("stop", str(trial_id))
+    assert told == f"Trial {trial_id} (done) had ended before: it succeeded.\n"
+
+
+def test_one_that_is_not_there_does_not_keep_the_others_from_being_stopped(shell: Shell) -> None:
+    trial_id = str(shell.submit("--", "sleep", "600"))
+    done = shell("stop", "9999", trial_id)
+    assert done.returncode == 1
+    assert "There is no trial 9999." in done.stderr
+    assert done.stdout == f"Trial {trial_id} (sleep) is stopped.\n"
+
+
+def test_nobody_waits_who_does_not_want_to(shell: Shell) -> None:
+    trial_id = str(shell.submit("--", "sleep", "600"))
+    told = shell.good("stop", "--no-wait", trial_id)
+    assert told in (
+        f"Trial {trial_id} (sleep) is being stopped.\n",
+        f"Trial {trial_id} (sleep) is stopped.\n",
+    )
+    shell("logs", "-f", trial_id)
+    assert shell.json("show", trial_id)["state"] == "STOPPED"

@@ -1,0 +1,153 @@
+"""What a person at a terminal sees, and what Ctrl-C does there."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from terminals import CTRL_C
+
+from conftest import Shell
+
+WAIT = """
+    import os, sys
+    print("begun", flush=True)
+    print("more", file=sys.stderr, flush=True)
+    open(sys.argv[1]).read()
+    print("ended")
+"""
+DEAF = """
+    import os, signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(1, b"begun\\n")
+    while True:
+        signal.pause()
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts(shell: Shell) -> None:
+    """A script that waits for a gate to open, and one that does not listen."""
+    shell.write("wait.py", WAIT)
+    shell.write("deaf.py", DEAF)
+    shell.good("server", "start")
+
+
+@pytest.fixture
+def gate(shell: Shell) -> str:
+    """Something to wait for."""
+    path = shell.folder.parent / "gate"
+    if not path.exists():
+        os.mkfifo(path)
+    return str(path)
+
+
+def newest(shell: Shell) -> dict[str, object]:
+    """The newest trial."""
+    found: dict[str, object] = shell.json("ls", "-n", "1")[0]
+    return found
+
+
+def test_output_comes_as_it_is_written_with_a_line_that_says_what_happens(
+    shell: Shell, gate: str
+) -> None:
+    terminal = shell.terminal("run", "wait.py", gate)
+    terminal.until("begun").until("more").until("(wait) running")
+    with open(gate, "w"):
+        pass
+    assert terminal.end() == 0
+    assert [line for line in terminal.lines if "trial" not in line] == ["begun", "more", "ended"]
+    assert "succeeded in" in terminal.lines[-1]
+
+
+def test_without_colours_there_are_none(shell: Shell) -> None:
+    terminal = shell.terminal("run", "--", "echo", "plain", NO_COLOR="1")
+    assert terminal.end() == 0
+    assert "\x1b[3" not in terminal.raw
+    assert "\x1b[2m" not in terminal.raw
+
+
+def test_ctrl_c_stops_the_trial_and_says_so(shell: Shell, gate: str) -> None:
+    terminal = shell.terminal("run", "wait.py", gate).until("begun").type(CTRL_C)
+    assert terminal.end() == 130
+    trial = newest(shell)
+    assert f"Stopping trial {trial['id']}" in terminal.text
+    assert f"Trial {trial['id']} (wait) was stopped" in terminal.text
+    assert trial["state"] == "STOPPED"
+    assert "Traceback" not in terminal.text
+
+
+def test_a_second_ctrl_c_leaves_at_once(shell: Shell) -> None:
+    terminal = shell.terminal("run", "deaf.py").until("begun").type(CTRL_C)
+    terminal.until("Stopping trial").type(CTRL_C)
+    assert terminal.end() == 130
+    trial = newest(shell)
+    assert trial["state"] == "STOPPING"
+    assert f"windlass show {trial['id']}" in terminal.text
+    assert "Traceback" not in terminal.text
+
+
+def test_ctrl_c_while_following_stops_nothing(shell: Shell, gate: str) -> None:
+    trial_id = shell.submit("wait.py", gate)
+    terminal = shell.terminal("logs", "-f", str(trial_id)).until("begun").type(CTRL_C)
+    assert terminal.end() == 130
+    assert f"Trial {trial_id} (wait) goes on." in terminal.text
+    assert "Traceback" not in terminal.text
+    follower = shell.terminal("logs", "-f", "-n", "0", str(trial_id))
+    with open(gate, "w"):
+        pass
+    assert follower.end() == 0
+    assert shell.json("show", str(trial_id))["state"] == "SUCCEEDED"
+
+
+def test_following_shows_a_progress_bar_while_it_moves(shell: Shell, gate: str) -> None:
+    shell.write("bar.py", r"""
+        import sys
+        print("\r10%", end="", flush=True)
+        open(sys.argv[1]).read()
+        print("\r20%")
+    """)  # fmt: skip
+    trial_id = shell.submit("bar.py", gate)
+    terminal = shell.terminal("logs", "-f", str(trial_id)).until("10%")
+    with open(gate, "w"):
+        pass
+    assert terminal.end() == 0
+    assert "\r10%\r20%" in terminal.raw
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_a_table_fits_the_terminal(shell: Shell, columns: int) -> None:
+    long = "x" * 300
+    if columns == 40:
+        shell.good("run", "--name", "a-rather-long-name", "--", "echo", f"--word={long}")
+    terminal = shell.terminal("ls", columns=columns)
+    assert terminal.end() == 0
+    table = [line for line in terminal.lines if not line.startswith("The newest")]
+    assert max(map(len, table)) <= columns
+    assert "STATE" in table[0]
+    assert "\x1b[32mSUCCEEDED" in terminal.raw
+    if columns == 80:
+        assert "…" in terminal.text
+
+
+def test_a_list_that_is_cut_says_so(shell: Shell) -> None:
+    shell.good("run", "--", "true")
+    terminal = shell.terminal("ls", "-n", "1", NO_COLOR="1")
+    assert terminal.end() == 0
+    assert terminal.lines[-1] == "The newest 1 trials. All of them: windlass ls --all"
+    assert "\x1b[" not in terminal.raw
+
+
+def test_raw_bytes_are_kept_from_the_terminal(shell: Shell) -> None:
+    terminal = shell.terminal("result", "1", "--raw")
+    assert terminal.end() == 2
+    assert "--out value.pkl" in terminal.text
+
+
+def test_errors_and_findings_are_coloured(shell: Shell) -> None:
+    terminal = shell.terminal("show", "9999")
+    assert terminal.end() == 1
+    assert "\x1b[31m\x1b[1mError:\x1b[0m There is no trial 9999." in terminal.raw
+    terminal = shell.terminal("doctor")
+    assert terminal.end() == 0
+    assert "\x1b[32m\x1b[1m✓\x1b[0m Python" in terminal.raw

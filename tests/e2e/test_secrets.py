@@ -1,0 +1,190 @@
+"""Secrets reach the process and nothing else: no log, no record, no file that stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from steps import newest
+
+import windlass as wl
+from conftest import BIN, Project, eventually
+
+
+def secret() -> str:
+    """A value that is written nowhere else."""
+    return "s3cret-" + secrets.token_hex(8)
+
+
+def traces(home: Path, *values: str) -> list[str]:
+    """The files of a home that hold one of the values."""
+    found = []
+    for folder, _, names in os.walk(home):
+        for name in names:
+            path = Path(folder, name)
+            with contextlib.suppress(FileNotFoundError):  # code is taken out as trials end
+                if path.is_file() and any(value.encode() in path.read_bytes() for value in values):
+                    found.append(str(path.relative_to(home)))
+    return sorted(found)
+
+
+def test_secrets_reach_the_process_and_leave_no_trace_behind(
+    fresh_home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name, by_value, in_lines = secret(), secret(), f"-----BEGIN\n{secret()}\n-----END"
+    monkeypatch.setenv("API_KEY", by_name)
+    monkeypatch.setenv("OTHER", by_value)
+    monkeypatch.setenv("PEM", in_lines)
+    project.write(
+        "train.py",
+        """
+        import os
+        import sys
+        import windlass as wl
+
+
+        @wl.run(secrets={"TOKEN": os.environ["OTHER"], "PEM": os.environ["PEM"]}, env={"MOOD": "x"})
+        def train(depth, note):
+            if depth:
+                return train(depth - 1, note)
+            print("the token is", os.environ["TOKEN"])
+            print("halves:", os.environ["TOKEN"][:9], end="", flush=True)
+            print(os.environ["TOKEN"][9:])
+            print(os.environ["PEM"])
+            print("to stderr", os.environ["TOKEN"], file=sys.stderr)
+            return len(os.environ["TOKEN"]), note
+
+
+        @wl.run(secrets=["API_KEY", "OTHER"])
+        def use():
+            print("the key is", os.environ["API_KEY"])
+            return len(os.environ["API_KEY"])
+
+
+        print(train(1, "for " + "me"), use())
+        """,
+    )
+    done = project.python("train.py", "--token", by_value)
+    assert done.returncode == 0, done.stderr
+    length = len(by_value)
+    assert done.stdout.endswith(f"({length}, 'for me') {length}\n")
+    first, second = wl.list_trials()
+    lines = ["the token is ***", "halves: ***", "***", "to stderr ***"]
+    assert sorted(first.logs()) == sorted(lines)
+    assert list(second.logs()) == ["the key is ***"]
+    assert first.record.spec.secret_names == ("TOKEN", "PEM")
+    assert second.record.spec.secret_names == ("API_KEY", "OTHER")
+
+    shown = [done.stdout, done.stderr]
+    for trial in (first, second):
+        shown.append(msgspec.json.encode(trial.record).decode())
+        for extra in ((), ("--json",)):
+            told = project.run(BIN / "windlass", "show", str(trial.id), *extra)
+            assert told.returncode == 0, told.stderr
+            shown.append(told.stdout)
+    values = (by_name, by_value, in_lines.splitlines()[1])
+    assert not [text for text in shown if any(value in text for value in values)]
+    assert "API_KEY" in shown[-1], "that there is a secret of that name is no secret"
+
+    eventually(lambda: not os.listdir(fresh_home / "private"), "the private files are erased")
+    assert (fresh_home / "windlass.db").exists()
+    assert traces(fresh_home, *values) == []
+
+
+def test_secrets_are_masked_in_parameters_errors_and_the_look_at_a_value(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = secret()
+
+    @wl.run(secrets={"TOKEN": value})
+    def login(url: str, fail: bool) -> Any:
+        if fail:
+            raise PermissionError(f"{os.environ['TOKEN']} was refused by {url}")
+        return {"used": os.environ["TOKEN"]}
+
+    before = newest()
+    assert login(f"https://me:{value}@host", fail=False) == {"used": value}
+    with pytest.raises(PermissionError, match=value):
+        login("https://host", fail=True)
+    for trial in wl.list_trials():
+        if trial.id > before:
+            assert value not in msgspec.json.encode(trial.record).decode()
+    good, bad = wl.get_trial(before + 1), wl.get_trial(before + 2)
+    assert good.params["url"] == "https://me:***@host"
+    assert good.record.result is not None
+    assert good.record.result.text == "{'used': '***'}"
+    assert bad.error is not None
+    assert bad.error.message == "*** was refused by https://host"
+    assert "***" in bad.error.traceback
+    # What a user passes on himself is in what he passed on, and nowhere else.
+    passed_on = [
+        good.record.spec.roles[0].executable.payload,  # type: ignore[union-attr]
+        good.record.result.digest,
+        bad.error.pickle or "",
+    ]
+    kept = [f"blobs/{digest[:2]}/{digest}" for digest in passed_on]
+    attempts = [f"trials/{good.id}/main-0/1/result.pkl", f"trials/{bad.id}/main-0/1/error.pkl"]
+    assert set(traces(home, value)) <= {*kept, *attempts}
+
+
+def test_a_secret_waits_in_a_file_only_its_owner_can_read_and_is_erased_at_the_end(
+    home: Path, tmp_path: Path
+) -> None:
+    value = secret()
+
+    @wl.run(secrets={"TOKEN": value})
+    def work(path: str) -> bool:
+        from steps import wait_for
+
+        wait_for(path)
+        return True
+
+    trial = work.submit(str(tmp_path / "go"))
+    [file] = traces(home, value)
+    path = home / file
+    assert path == home / "private" / trial.record.uid
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "go").touch()
+    assert trial.result() is True
+    eventually(lambda: not path.exists(), "the private file is erased")
+    assert traces(home, value) == []
+
+
+def test_a_trial_that_is_stopped_or_fails_leaves_no_secret_behind_either(
+    home: Path, tmp_path: Path
+) -> None:
+    value = secret()
+
+    @wl.run(secrets={"TOKEN": value}, cpus=0.25)
+    def work(path: str) -> None:
+        from steps import wait_for
+
+        wait_for(path)
+        os.abort()
+
+    stopped = work.submit(str(tmp_path / "never"))
+    (tmp_path / "now").touch()
+    died = work.submit(str(tmp_path / "now"))
+    assert died.wait().state == "FAILED"
+    assert stopped.stop(grace=0).wait().state == "STOPPED"
+    eventually(lambda: traces(home, value) == [], "everything is erased")
+
+
+def test_a_secret_that_is_not_set_here_is_refused_before_anything_is_stored(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_SECRET", raising=False)
+    before = newest()
+    use = wl.run(secrets=["NO_SUCH_SECRET", "NOR_THIS"])(lambda: None)
+    for call in (use, use.submit):
+        with pytest.raises(wl.InvalidArgument) as caught:
+            call()
+        assert "secret 'NO_SUCH_SECRET' is not set in this environment" in str(caught.value)
+        assert "secret 'NOR_THIS' is not set" in str(caught.value)
+    assert newest() == before
