@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from windlass.model.errors import ResourceError as ResourceError
     from windlass.model.errors import SerializationError as SerializationError
     from windlass.model.errors import ServerError as ServerError
+    from windlass.model.errors import ServerUnreachable as ServerUnreachable
     from windlass.model.errors import SnapshotError as SnapshotError
     from windlass.model.errors import TrialFailed as TrialFailed
     from windlass.model.errors import TrialStopped as TrialStopped
@@ -64,6 +65,7 @@ _WHERE = {
     "ResourceError": "windlass.model.errors",
     "SerializationError": "windlass.model.errors",
     "ServerError": "windlass.model.errors",
+    "ServerUnreachable": "windlass.model.errors",
     "SnapshotError": "windlass.model.errors",
     "TrialFailed": "windlass.model.errors",
     "TrialStopped": "windlass.model.errors",

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from terminals import PATIENCE, Terminal
 
+from windlass.client.session import Client
+from windlass.model.records import TrialRecord
+
 WINDLASS = str(Path(sys.executable).parent / "windlass")
 
 
@@ -78,6 +81,20 @@ class Shell:
         """The id of a trial that `windlass run --detach` starts."""
         return int(json.loads(self.good("run", "--detach", "--json", *args))["id"])
 
+    @property
+    def client(self) -> Client:
+        """The server of this home, asked from here: what a command did is checked with it."""
+        described = json.loads((self.home / "server.json").read_text())
+        return Client(described["url"], (self.home / "token").read_text().strip())
+
+    def trial(self, trial_id: int | str) -> TrialRecord:
+        """A trial as it is recorded."""
+        return self.client.get_trial(int(trial_id)).record
+
+    def newest(self) -> TrialRecord:
+        """The newest trial as it is recorded."""
+        return next(self.client.list_trials(sort_by="-id", limit=1)).record
+
     def terminal(self, *args: str, columns: int = 80, **env: str) -> Terminal:
         """Type `windlass` with these arguments in a terminal."""
         return Terminal(
@@ -87,7 +104,7 @@ class Shell:
 
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A shell with a home that tests share which mind no other trials; all is stopped in the end."""
+    """A shell with a home for tests that mind no trials but their own."""
     base = tmp_path_factory.mktemp("cli")
     shell = Shell(base / "project", base / "home")
     yield shell
@@ -113,10 +130,13 @@ def own_shell(tmp_path: Path) -> Iterator[Shell]:
 
 def stop_everything(shell: Shell) -> None:
     """Stop the trials that still run, then the server."""
+    if not shell.home.is_dir():
+        return
     if (shell.home / "trials").exists():
-        states = ("QUEUED", "STARTING", "RUNNING", "RESTARTING", "STOPPING")
-        chosen = [word for state in states for word in ("--state", state)]
-        if live := [str(trial["id"]) for trial in shell.json("ls", "--all", *chosen)]:
-            shell("stop", "--grace", "0", *live)
-    if shell.home.is_dir():
-        shell("server", "stop")
+        shell("server", "start")
+        live = [trial for trial in shell.client.list_trials() if not trial.is_finished]
+        for trial in live:
+            trial.stop(grace=0)
+        for trial in live:
+            trial.wait(timeout=PATIENCE)
+    shell("server", "stop")

@@ -73,8 +73,7 @@ def test_a_server_that_answers_is_well_and_one_that_was_killed_is_noticed(
 
 
 def test_a_server_that_is_named_and_away_is_an_error(own_shell: Shell) -> None:
-    there = {"WINDLASS_SERVER": "http://127.0.0.1:9", "WINDLASS_TOKEN": "t"}
-    done = own_shell("doctor", **there)
+    done = own_shell("doctor", WINDLASS_SERVER="http://127.0.0.1:9", WINDLASS_TOKEN="t")
     assert done.returncode == 1
     assert "http://127.0.0.1:9 cannot be reached" in done.stdout
 

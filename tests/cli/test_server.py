@@ -66,7 +66,7 @@ def test_trials_go_on_while_it_is_stopped(own_shell: Shell) -> None:
     shell.good("server", "stop")
     gate.write_text("after")
     assert shell.good("logs", "-f", trial_id) == "before\nafter\n"
-    assert shell.json("show", trial_id)["state"] == "SUCCEEDED"
+    assert shell.trial(trial_id).state.value == "SUCCEEDED"
 
 
 def test_one_of_another_version_is_named_and_can_be_stopped(own_shell: Shell) -> None:
@@ -102,10 +102,9 @@ def test_a_file_that_names_another_process_stops_nobody(own_shell: Shell) -> Non
 
 
 def test_another_server_that_is_named_is_not_touched(own_shell: Shell) -> None:
-    there = {"WINDLASS_SERVER": "http://127.0.0.1:9", "WINDLASS_TOKEN": "t"}
-    done = own_shell("server", "stop", **there)
+    done = own_shell("server", "stop", WINDLASS_SERVER="http://127.0.0.1:9", WINDLASS_TOKEN="t")
     assert done.returncode == 1
     assert "WINDLASS_SERVER names http://127.0.0.1:9" in done.stderr
-    done = own_shell("server", "status", **there)
+    done = own_shell("server", "status", WINDLASS_SERVER="http://127.0.0.1:9", WINDLASS_TOKEN="t")
     assert done.returncode == 1
     assert "cannot be reached" in done.stderr

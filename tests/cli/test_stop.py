@@ -17,7 +17,7 @@ def test_trials_are_stopped_and_waited_for(shell: Shell) -> None:
     first, second = (str(shell.submit("--", "sleep", "600")) for _ in range(2))
     told = shell.good("stop", first, second, first)
     assert told.splitlines() == [f"Trial {n} (sleep) is stopped." for n in (first, second)]
-    assert [trial["state"] for trial in shell.json("ls", "-n", "2")] == ["STOPPED", "STOPPED"]
+    assert {shell.trial(n).state.value for n in (first, second)} == {"STOPPED"}
 
 
 def test_one_that_does_not_listen_is_killed_when_its_grace_is_over(shell: Shell) -> None:
@@ -26,12 +26,12 @@ def test_one_that_does_not_listen_is_killed_when_its_grace_is_over(shell: Shell)
     with shell.terminal("logs", "-f", trial_id).until("deaf").closing() as logs:
         shell.good("stop", "--grace", "0", trial_id)
         logs.end()
-    assert shell.json("show", trial_id)["signal"] == "SIGKILL"
+    assert shell.trial(trial_id).signal == "SIGKILL"
 
 
 def test_one_that_had_ended_stays_as_it_is(shell: Shell) -> None:
     shell.good("run", "--name", "done", "--", "true")
-    trial_id = shell.json("ls", "-n", "1")[0]["id"]
+    trial_id = shell.newest().id
     told = shell.good("stop", str(trial_id))
     assert told == f"Trial {trial_id} (done) had ended before: it succeeded.\n"
 
@@ -51,5 +51,4 @@ def test_nobody_waits_who_does_not_want_to(shell: Shell) -> None:
         f"Trial {trial_id} (sleep) is being stopped.\n",
         f"Trial {trial_id} (sleep) is stopped.\n",
     )
-    shell("logs", "-f", trial_id)
-    assert shell.json("show", trial_id)["state"] == "STOPPED"
+    assert shell.client.get_trial(int(trial_id)).wait().state == "STOPPED"

@@ -42,12 +42,6 @@ def gate(shell: Shell) -> str:
     return str(path)
 
 
-def newest(shell: Shell) -> dict[str, object]:
-    """The newest trial."""
-    found: dict[str, object] = shell.json("ls", "-n", "1")[0]
-    return found
-
-
 def test_output_comes_as_it_is_written_with_a_line_that_says_what_happens(
     shell: Shell, gate: str
 ) -> None:
@@ -70,20 +64,20 @@ def test_without_colours_there_are_none(shell: Shell) -> None:
 def test_ctrl_c_stops_the_trial_and_says_so(shell: Shell, gate: str) -> None:
     terminal = shell.terminal("run", "wait.py", gate).until("begun").type(CTRL_C)
     assert terminal.end() == 130
-    trial = newest(shell)
-    assert f"Stopping trial {trial['id']}" in terminal.text
-    assert f"Trial {trial['id']} (wait) was stopped" in terminal.text
-    assert trial["state"] == "STOPPED"
+    trial = shell.newest()
+    assert f"Stopping trial {trial.id}" in terminal.text
+    assert f"Trial {trial.id} (wait) was stopped" in terminal.text
+    assert trial.state.value == "STOPPED"
     assert "Traceback" not in terminal.text
 
 
 def test_a_second_ctrl_c_leaves_at_once(shell: Shell) -> None:
     terminal = shell.terminal("run", "deaf.py").until("begun").type(CTRL_C)
-    terminal.until("Stopping trial").type(CTRL_C)
+    terminal.until("(deaf) stopping").type(CTRL_C)
     assert terminal.end() == 130
-    trial = newest(shell)
-    assert trial["state"] == "STOPPING"
-    assert f"windlass show {trial['id']}" in terminal.text
+    trial = shell.newest()
+    assert trial.state.value == "STOPPING"
+    assert f"windlass show {trial.id}" in terminal.text
     assert "Traceback" not in terminal.text
 
 
@@ -97,7 +91,7 @@ def test_ctrl_c_while_following_stops_nothing(shell: Shell, gate: str) -> None:
     with open(gate, "w"):
         pass
     assert follower.end() == 0
-    assert shell.json("show", str(trial_id))["state"] == "SUCCEEDED"
+    assert shell.trial(trial_id).state.value == "SUCCEEDED"
 
 
 def test_following_shows_a_progress_bar_while_it_moves(shell: Shell, gate: str) -> None:

@@ -106,6 +106,18 @@ def remote_and_shouted(x: int) -> int:
     return x
 
 
+def look() -> tuple[str, str, str, str]:
+    """What a trial finds: a package of its own, one of the caller's, and where it runs."""
+    import sys
+    from importlib import metadata
+
+    import iniconfig
+    import numpy
+
+    folder = os.path.dirname(iniconfig.__file__)
+    return metadata.version("iniconfig"), folder, numpy.__version__, sys.prefix
+
+
 def newest() -> int:
     """The id of the newest trial, 0 if there is none."""
     return next((trial.id for trial in wl.list_trials(sort_by="-id", limit=1)), 0)

@@ -99,7 +99,11 @@ class Options:
         missing = [name for name in self.secrets if name not in os.environ]
         if missing:
             raise InvalidArgument.of(
-                [f"secret {name!r} is not set in this environment" for name in missing]
+                [
+                    f"secret {name!r} is not set in this environment\n"
+                    f'Set it first (export {name}=...), or give it: secrets={{"{name}": ...}}'
+                    for name in missing
+                ]
             )
         return {name: os.environ[name] for name in self.secrets}
 

@@ -87,7 +87,7 @@ def _list_trials(
             Column("PARAMETERS", shrinks=True),
             Column("TOOK", is_number=True),
             Column("CREATED", is_number=True),
-            Column("RESULT", shrinks=True),
+            Column("OUTCOME", shrinks=True),
         ],
         [_trial_row(record, now) for record in records[:limit]],
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.client.submission import Draft
     from windlass.model.wire import StreamEnd
 
+_SHORTEST_SECRET = 4  # what is shorter is found in any text, and not masked anywhere either
 _EXAMPLES = """Examples:
 
 \b
@@ -98,6 +99,7 @@ def command(
     from windlass.client.watching import run_and_watch
 
     target = find_target(words)
+    _keep_secrets(options, words)
     client = default_client()
     with View() as view:
         view.status(f"{target.name}: looking for the server")
@@ -145,6 +147,19 @@ def _pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | Non
         if "=" not in text:
             raise click.BadParameter(f"{text!r} is not {form}.", param_hint=f"'--{option}'")
     return dict(text.split("=", 1) for text in texts) or None
+
+
+def _keep_secrets(options: Options, words: Sequence[str]) -> None:
+    """Refuse a secret where it would be recorded: command line and variables are."""
+    from windlass.model.errors import InvalidArgument
+
+    recorded = [*words, *(options.env or {}).values()]
+    for name, value in options.secret_values().items():
+        if len(value) >= _SHORTEST_SECRET and any(value in text for text in recorded):
+            raise InvalidArgument(
+                f"The value of the secret {name} is on the command line, which is recorded.",
+                hint=f"Let the program read it from its environment: it finds it in {name}.",
+            )
 
 
 def _draft(client: Client, options: Options, target: Target) -> Draft:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.client.transport import EventStream, StreamEvent, Transport, Unreachable, path_of
-from windlass.model.errors import WaitTimeout
+from windlass.client.transport import EventStream, StreamEvent, Transport, path_of
+from windlass.model.errors import ServerUnreachable, WaitTimeout
 from windlass.model.records import TrialRecord
 from windlass.model.wire import CreateTrial, LogPage, StreamEnd
 
@@ -56,7 +56,7 @@ class Following:
                     yield news
                     if isinstance(news, StreamEnd):
                         return
-            except (OSError, http.client.HTTPException, Unreachable) as error:
+            except (OSError, http.client.HTTPException, ServerUnreachable) as error:
                 if self._is_cut:
                     return
                 self._check_deadline()
@@ -64,7 +64,7 @@ class Following:
                 silent_since = silent_since or now
                 if now - silent_since > _PATIENCE:
                     raise
-                if isinstance(error, Unreachable):
+                if isinstance(error, ServerUnreachable):
                     time.sleep(0.2)  # a server that is away is tried again, not hammered
             if self._is_cut:
                 return

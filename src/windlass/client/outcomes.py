@@ -85,7 +85,8 @@ def how_it_ended(trial: TrialRecord) -> str:
     if trial.state is TrialState.SUCCEEDED:
         return "succeeded"
     if trial.state is TrialState.STOPPED:
-        return "was stopped" + (f": {trial.message}" if trial.message else "")
+        is_plain = trial.message in ("", "stopped")
+        return "was stopped" + ("" if is_plain else f": {trial.message}")
     if trial.reason == "DeadlineExceeded":
         limit = trial.spec.active_deadline
         return "ran out of time" + (f" (timeout {format_duration(limit)})" if limit else "")

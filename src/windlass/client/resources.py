@@ -289,6 +289,10 @@ class Trial(Generic[R]):
             return at_hand
         return self._transport.fetch("GET", path_of("trials", self.id, kind))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A trial can be sent along: it arrives as it was, asking the server there."""
+        return _revive, (self._record,)
+
     def __repr__(self) -> str:
         record = self._record
         since = ""
@@ -366,6 +370,12 @@ class Experiment:
 
     def __repr__(self) -> str:
         return f"<Experiment {self.id} {self.name}: {self.trial_count} trials>"
+
+
+def _revive(record: TrialRecord) -> Trial[Any]:
+    from windlass.client.session import default_client
+
+    return Trial(default_client().transport, record)
 
 
 def list_trials(

@@ -62,7 +62,8 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
             "ask for the one you got"
         )
     if trial.signal == "SIGKILL" or "MemoryError" in text:
-        return _out_of_memory(trial)
+        is_sure = "memory" in trial.message or "MemoryError" in text
+        return _out_of_memory(trial, is_sure=is_sure)
     if found := _MISSING_FILE.search(text):
         return _missing_file(found[1])
     return None
@@ -86,13 +87,11 @@ def _missing_module(module: str) -> str:
     return f'Tip: install it for the trial: packages=["{_package(module)}"]'
 
 
-def _out_of_memory(trial: TrialRecord) -> str:
+def _out_of_memory(trial: TrialRecord, *, is_sure: bool) -> str:
     asked = trial.spec.roles[0].resources.memory
     more = "ask for more memory=" if asked else 'set aside what it needs: memory="8GB"'
-    return (
-        f"Tip: the system kills what takes more memory than there is: {more}, "
-        "or make the work smaller"
-    )
+    what = "it took more memory than there is" if is_sure else "perhaps it ran out of memory"
+    return f"Tip: {what}: {more}, or make the work smaller"
 
 
 def _missing_file(path: str) -> str | None:

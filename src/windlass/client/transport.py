@@ -21,7 +21,7 @@ from windlass.client.discovery import (
     start_server,
 )
 from windlass.home import Home
-from windlass.model.errors import BY_CODE, ServerError, WindlassError
+from windlass.model.errors import BY_CODE, ServerError, ServerUnreachable, WindlassError
 from windlass.model.wire import API, VERSION_HEADER, Fault
 from windlass.version import __version__
 
@@ -37,10 +37,6 @@ class MissingBlobs(WindlassError):
 
     code = "missing_blobs"
     missing: tuple[str, ...] = ()
-
-
-class Unreachable(ServerError):
-    """No answer came: the server is away, or was while it answered."""
 
 
 class StreamEvent(NamedTuple):
@@ -228,15 +224,15 @@ class Transport:
             return self._named
         return running_endpoint(self._home) or start_server(self._home)
 
-    def _broken(self, error: Exception) -> Unreachable:
+    def _broken(self, error: Exception) -> ServerUnreachable:
         what = str(error) or type(error).__name__
         if self._home is None:
-            return Unreachable(
+            return ServerUnreachable(
                 f"The server at {self.endpoint.url} cannot be reached: {what}.",
                 hint="Check WINDLASS_SERVER and that the server runs; unset it to use this "
                 "machine.",
             )
-        return Unreachable(
+        return ServerUnreachable(
             f"The server does not answer: {what}.",
             hint="See what is wrong: windlass doctor. Its log: windlass server logs",
         )

@@ -110,8 +110,8 @@ class View:
                     self._draw(frame)
 
     def _draw(self, frame: int) -> None:
-        passed = format_duration(int(time.monotonic() - self._since) or 0.0)
-        clock = "" if passed == "0ms" else f" {passed.replace('.0s', 's')}"
+        passed = int(time.monotonic() - self._since)
+        clock = f" {format_duration(passed)}" if passed else ""
         line = f"{self._frames[frame % len(self._frames)]} {self._text}{clock}"
         line = _fit(_encodable(self._err, line), _width() - 4, self._ellipsis)
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]

@@ -95,6 +95,12 @@ class ServerError(WindlassError):
     code = "server"
 
 
+class ServerUnreachable(ServerError):
+    """No answer came: the server is away, or was while it answered."""
+
+    code = "unreachable"
+
+
 class VersionMismatch(ServerError):
     """Client and server are of versions that do not speak to each other."""
 
@@ -196,3 +202,7 @@ BY_CODE: dict[str, type[WindlassError]] = {
         WaitTimeout,
     )
 }  # fmt: skip
+
+# Users know them as `wl.TrialFailed` and so on; tracebacks should say the same.
+for _kind in (*BY_CODE.values(), ServerUnreachable, TrialFailed, TrialStopped, RemoteError):
+    _kind.__module__ = "windlass"

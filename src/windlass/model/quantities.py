@@ -58,13 +58,15 @@ def _duration_seconds(value: str | int | float) -> float | None:
 def format_duration(seconds: float) -> str:
     """A duration as people say it, to two units.
 
-    >>> [format_duration(s) for s in (0.0042, 0.25, 3.14159, 75, 5400, 200000)]
-    ['4ms', '250ms', '3.1s', '1m 15s', '1h 30m', '2d 7h']
+    >>> [format_duration(s) for s in (0, 0.0042, 0.25, 1, 3.14159, 75, 5400, 200000)]
+    ['0s', '4ms', '250ms', '1s', '3.1s', '1m 15s', '1h 30m', '2d 7h']
     """
+    if seconds <= 0:
+        return "0s"
     if seconds < 1:
-        return f"{max(seconds, 0) * 1000:.0f}ms"
+        return f"{seconds * 1000:.0f}ms"
     if seconds < 59.95:
-        return f"{seconds:.1f}s"
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
     whole = round(seconds)
     for size, unit, smaller_size, smaller in (
         (86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"),

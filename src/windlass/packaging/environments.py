@@ -37,7 +37,7 @@ def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
     >>> check_requirements(["numpy=1.26"])
     Traceback (most recent call last):
     ...
-    windlass.model.errors.InvalidArgument: packages: 'numpy=1.26' is no requirement; write it as \
+    windlass.InvalidArgument: packages: 'numpy=1.26' is no requirement; write it as \
 pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
     """
     if isinstance(packages, (str, Path)):

@@ -22,7 +22,7 @@ def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total:
     >>> check_limits("/p/", ["/p/a.py", "/p/data/big.bin"], [12, 300_000_000], 300_000_012)
     Traceback (most recent call last):
     ...
-    windlass.model.errors.SnapshotError: The code in /p is 300.0 MB in 2 files; a snapshot \
+    windlass.SnapshotError: The code in /p is 300.0 MB in 2 files; a snapshot \
 takes at most 200.0 MB and 20,000 files.
       The biggest:
          300.0 MB  data/big.bin

@@ -112,13 +112,15 @@ class Attempt:
                 return True
             state = self.read(layout.STATE) or {}
             kill_strays(self.marker, self._process("process"))
+            started = state.get("started")
             record = {
                 "exit_code": None,
                 "signal": "",
                 "reason": reason,
                 "message": message,
-                "started": state.get("started"),
-                "ended": self._last_beat(),
+                "started": started,
+                # A file's time is coarser than the clock's.
+                "ended": max(self._last_beat(), started or 0.0),
             }
             write_json(self._file(layout.EXIT), record, durable=True)
         finally:

@@ -40,8 +40,10 @@ def _check(services: Services, request: CreateTrial) -> None:
         raise InvalidArgument.of(problems)
     never = impossible(spec, services.capacity)
     if never:
-        first, _, rest = never.partition("\n")
-        raise ResourceError(first, hint=rest or "See what there is: windlass accelerators")
+        raise ResourceError(
+            f"{request.name or request.experiment} {never}.",
+            hint="Ask for less, or see what there is: windlass accelerators",
+        )
 
 
 def _take_blobs(services: Services, request: CreateTrial) -> None:

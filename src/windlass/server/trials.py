@@ -64,6 +64,8 @@ class TrialStore:
         """
 
         def change(connection: sa.Connection) -> str | None:
+            if not 0 < trial_id < 2**63:
+                raise missing_trial(connection, trial_id)
             row = connection.execute(
                 sa.select(trials.c.uid, trials.c.state, trials.c.status).where(
                     trials.c.id == trial_id

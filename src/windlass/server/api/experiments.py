@@ -30,10 +30,10 @@ async def list_experiments(
     )
 
 
-@get("/{name:str}")
+@get("/{name:path}")  # a name may hold slashes
 async def get_experiment(request: ApiRequest, name: str) -> ExperimentRecord:
     """One experiment, by name or id."""
-    return await services_of(request).experiments.record(name)
+    return await services_of(request).experiments.record(name.removeprefix("/"))
 
 
 router = Router(

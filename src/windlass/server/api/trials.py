@@ -26,7 +26,8 @@ _EVENTS = "text/event-stream"
 _OCTETS = "application/octet-stream"
 _LONG_POLL = 10.0
 
-TrialId = Annotated[int, Parameter(ge=1, le=2**63 - 1)]
+TrialId = int  # one that no trial could have is not found, like any other
+ExperimentId = Annotated[int, Parameter(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Parameter(max_length=1000)]
 
@@ -48,7 +49,7 @@ async def list_trials(
     request: ApiRequest,
     uid: Text | None = None,
     experiment: Text | None = None,
-    experiment_id: TrialId | None = None,
+    experiment_id: ExperimentId | None = None,
     project: Text | None = None,
     trial_state: Annotated[str | None, Parameter(query="state", max_length=200)] = None,
     name: Text | None = None,
