@@ -1,105 +1,13 @@
-"""The `windlass` command as a user types it, in a folder and a home of its own."""
+"""Shells to type `windlass` into."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from terminals import PATIENCE, Terminal
 
-from windlass.client.session import Client
-from windlass.model.records import TrialRecord
-
-WINDLASS = str(Path(sys.executable).parent / "windlass")
-
-
-class Shell:
-    """Somebody's shell: a folder, a home, and the commands typed there."""
-
-    def __init__(self, folder: Path, home: Path) -> None:
-        self.folder = folder
-        self.home = home
-        folder.mkdir(parents=True, exist_ok=True)
-        ours = ("WINDLASS_", "NO_COLOR", "COLUMNS", "LINES")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-        # More than there is, so that trials which only wait never wait for each other.
-        self.env |= {
-            "WINDLASS_HOME": str(home),
-            "WINDLASS_CPUS": "16",
-            "WINDLASS_MEMORY": "64GB",
-            "WINDLASS_DEVICES": "a100,a100",
-        }
-
-    def write(self, name: str, text: str) -> Path:
-        """Write a file of the folder."""
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(text).lstrip("\n"))
-        return path
-
-    def __call__(
-        self, *args: str, cwd: Path | None = None, **env: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Type `windlass` with these arguments, its output caught."""
-        return self.start(WINDLASS, *args, cwd=cwd, **env)
-
-    def start(
-        self, *command: str, cwd: Path | None = None, **env: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Type any command."""
-        return subprocess.run(
-            command,
-            cwd=cwd or self.folder,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-
-    def good(self, *args: str, cwd: Path | None = None, **env: str) -> str:
-        """The output of a command that must succeed."""
-        done = self(*args, cwd=cwd, **env)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def json(self, *args: str, **env: str) -> Any:
-        """The JSON that a command prints, and nothing else."""
-        done = self(*args, "--json", **env)
-        assert done.stderr == "", done.stderr
-        return json.loads(done.stdout)
-
-    def submit(self, *args: str) -> int:
-        """The id of a trial that `windlass run --detach` starts."""
-        return int(json.loads(self.good("run", "--detach", "--json", *args))["id"])
-
-    @property
-    def client(self) -> Client:
-        """The server of this home, asked from here: what a command did is checked with it."""
-        described = json.loads((self.home / "server.json").read_text())
-        return Client(described["url"], (self.home / "token").read_text().strip())
-
-    def trial(self, trial_id: int | str) -> TrialRecord:
-        """A trial as it is recorded."""
-        return self.client.get_trial(int(trial_id)).record
-
-    def newest(self) -> TrialRecord:
-        """The newest trial as it is recorded."""
-        return next(self.client.list_trials(sort_by="-id", limit=1)).record
-
-    def terminal(self, *args: str, columns: int = 80, **env: str) -> Terminal:
-        """Type `windlass` with these arguments in a terminal."""
-        return Terminal(
-            [WINDLASS, *args], env={**self.env, **env}, cwd=self.folder, columns=columns
-        )
+from cli.shells import Shell, stop_everything
 
 
 @pytest.fixture(scope="session")
@@ -126,17 +34,3 @@ def own_shell(tmp_path: Path) -> Iterator[Shell]:
     shell = Shell(tmp_path / "project", tmp_path / "home")
     yield shell
     stop_everything(shell)
-
-
-def stop_everything(shell: Shell) -> None:
-    """Stop the trials that still run, then the server."""
-    if not shell.home.is_dir():
-        return
-    if (shell.home / "trials").exists():
-        shell("server", "start")
-        live = [trial for trial in shell.client.list_trials() if not trial.is_finished]
-        for trial in live:
-            trial.stop(grace=0)
-        for trial in live:
-            trial.wait(timeout=PATIENCE)
-    shell("server", "stop")

@@ -6,9 +6,9 @@ import os
 import signal
 
 import pytest
-from terminals import eventually
 
-from conftest import Shell
+from cli.shells import Shell
+from cli.terminals import eventually
 from windlass.worker.identity import process_identity
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import WINDLASS, Shell
+from cli.shells import WINDLASS, Shell
 from windlass.cli.root import COMMANDS
 from windlass.version import __version__
 

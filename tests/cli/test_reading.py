@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import WINDLASS, Shell
+from cli.shells import WINDLASS, Shell
 from windlass.model.accelerators import KINDS
 
 TRIALS = r"""

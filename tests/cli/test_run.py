@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from conftest import WINDLASS, Shell
+from cli.shells import WINDLASS, Shell
 from windlass.cli.targets import find_target
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import ProcessCall

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import Shell
+from cli.shells import Shell
 
 STUBBORN = """
     import os, signal, sys

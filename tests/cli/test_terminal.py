@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from terminals import CTRL_C
 
-from conftest import Shell
+from cli.shells import Shell
+from cli.terminals import CTRL_C
 
 WAIT = """
     import os, sys
@@ -128,7 +128,7 @@ def test_a_list_that_is_cut_says_so(shell: Shell) -> None:
     shell.good("run", "--", "true")
     terminal = shell.terminal("ls", "-n", "1", NO_COLOR="1")
     assert terminal.end() == 0
-    assert terminal.lines[-1] == "The newest 1 trials. All of them: windlass ls --all"
+    assert terminal.lines[-1] == "The newest 1 trial. All of them: windlass ls --all"
     assert "\x1b[" not in terminal.raw
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,20 @@ def work(word: str) -> str:
     if os.path.isabs(word):
         wait_for(word)
     return word
+
+
+@wl.run(cpus=0.25)
+def chatter(count: int) -> None:
+    """Write lines, a warning among each hundred, and some odd ones at the end."""
+    for n in range(count):
+        print(f"line {n}")
+        if n % 100 == 0:
+            print(f"warning {n}", file=sys.stderr)
+    print("ünïcode ✓")
+    print("10%", end="\r")
+    print("50%", end="\r")
+    print("100%")
+    print("no end of line", end="")
 
 
 @wl.run
@@ -108,7 +123,6 @@ def remote_and_shouted(x: int) -> int:
 
 def look() -> tuple[str, str, str, str]:
     """What a trial finds: a package of its own, one of the caller's, and where it runs."""
-    import sys
     from importlib import metadata
 
     import iniconfig
@@ -116,6 +130,11 @@ def look() -> tuple[str, str, str, str]:
 
     folder = os.path.dirname(iniconfig.__file__)
     return metadata.version("iniconfig"), folder, numpy.__version__, sys.prefix
+
+
+def all_cpus() -> float:
+    """How many CPUs a trial asks for that leaves none to others."""
+    return wl.Client().server_info().capacity.cpus
 
 
 def newest() -> int:

@@ -268,9 +268,8 @@ def test_a_trial_finds_the_files_of_its_folder_and_writes_into_its_own(
 
 
 def test_what_is_edited_after_submit_changes_nothing_of_what_was_submitted(
-    fresh_home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
+    home: Path, project: Project
 ) -> None:
-    monkeypatch.setenv("WINDLASS_CPUS", "1")
     project.write("helper.py", "def scale(x):\n    return 10 * x\n")
     project.write("settings.txt", "old")
     project.write("late.py", "word = 'old'\n")
@@ -313,7 +312,8 @@ def test_what_is_edited_after_submit_changes_nothing_of_what_was_submitted(
             return ("old main", beside.read_text(), *job.train(x))
 
 
-        blocker = job.block.submit(os.path.abspath("go"))
+        cpus = wl.Client().server_info().capacity.cpus
+        blocker = job.block.options(cpus=cpus).submit(os.path.abspath("go"))
         submitted = [job.train.submit(1), mine.submit(2)]
         for name in ("helper.py", "job.py", "main.py"):
             Path(name).write_text("raise SystemExit('edited')")

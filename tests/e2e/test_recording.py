@@ -215,6 +215,30 @@ def test_a_value_can_be_had_again_by_any_program(home: Path, project: Project) -
     assert project.python("-c", code).stdout == "42\n"
 
 
+@pytest.mark.parametrize("name", ["a/b", "/a//b/", "..", "ü ?#%2F&x=y", "1"])
+def test_an_experiment_is_found_by_its_name_whatever_it_is(home: Path, name: str) -> None:
+    trial = double.options(experiment=name).submit(1)
+    found = wl.get_experiment(name)
+    assert (found.name, found.trial_count) == (name, 1)
+    assert found.refresh().name == name
+    assert [each.id for each in found.list_trials()] == [trial.id]
+    assert [each.id for each in wl.list_trials(experiment=name)] == [trial.id]
+    assert wl.get_experiment(found.id).name == name
+    assert trial.result() == 2
+
+
+def test_states_are_counted_as_they_change(home: Path) -> None:
+    for a, b in ((1.0, 1.0), (1.0, 0.0)):
+        divide.options(experiment="counted").submit(a, b).wait()
+    counted = wl.get_experiment("counted")
+    assert counted.states == {"SUCCEEDED": 1, "FAILED": 1}
+    divide.options(experiment="counted").submit(4.0).wait()
+    assert counted.states == {"SUCCEEDED": 1, "FAILED": 1}
+    assert counted.refresh().states == {"SUCCEEDED": 2, "FAILED": 1}
+    good = [trial.result() for trial in counted.list_trials(state="SUCCEEDED")]
+    assert good == [1.0, 4.0]
+
+
 def test_what_is_not_there_is_not_found_with_what_there_is(fresh_home: Path) -> None:
     with pytest.raises(wl.NotFound) as caught:
         wl.get_trial(1)
@@ -235,15 +259,15 @@ def test_what_is_not_there_is_not_found_with_what_there_is(fresh_home: Path) -> 
         wl.get_experiment("duoble")
     assert "There is no experiment 'duoble'." in str(caught.value)
     assert "Did you mean 'double'?" in str(caught.value)
-    for missing_name in ("zzz/ü?#", "", 999, 2**70):
+    with pytest.raises(wl.InvalidArgument, match="has a name"):
+        wl.get_experiment("")
+    for missing_name in ("zzz/ü?#", 999, 2**70, -1):
         with pytest.raises(wl.NotFound, match="There is no experiment"):
             wl.get_experiment(missing_name)
     assert trial.result() == 2
 
 
-def test_a_trial_that_ended_can_be_looked_at_with_the_server_started_anew(
-    fresh_home: Path,
-) -> None:
+def test_a_trial_that_ended_can_be_looked_at_with_the_server_started_anew(home: Path) -> None:
     trial = double.submit(4)
     assert trial.result() == 8
     stopped = subprocess.run([BIN / "windlass", "server", "stop"], capture_output=True, check=True)

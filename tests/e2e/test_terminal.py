@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -13,10 +12,10 @@ from typing import Any
 
 import psutil
 import pytest
+from pseudo_terminal import SlowIndex, Terminal
 
 import windlass as wl
 from conftest import PATIENCE, Project, eventually, stop_trials
-from terminals import SlowIndex, Terminal
 
 SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 

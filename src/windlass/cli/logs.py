@@ -48,8 +48,11 @@ def command(
     stream = None
     if only_stdout != only_stderr:
         stream = "stdout" if only_stdout else "stderr"
-    query = {"follow": "true" if follow else None, "search": search, "stream": stream}
-    pages = _read_pages(client, trial_id, query, tail)
+    if follow and tail is None and search is None:
+        pages = _follow_pages(client, trial_id, stream)
+    else:
+        query = {"follow": "true" if follow else None, "search": search, "stream": stream}
+        pages = _read_pages(client, trial_id, query, tail)
     try:
         if as_json:
             _print_json(pages)
@@ -58,6 +61,16 @@ def command(
     except KeyboardInterrupt:
         return _leave(trial)
     return None
+
+
+def _follow_pages(client: Client, trial_id: int, stream: str | None) -> Pages:
+    """All of the log to the end of the trial, taken up again if the server is replaced."""
+    from windlass.client.following import Following
+    from windlass.model.wire import LogPage
+
+    for news in Following(client.transport, trial_id=trial_id):
+        if isinstance(news, LogPage):
+            yield [part for part in news.items if stream in (None, part.stream)]
 
 
 def _read_pages(client: Client, trial_id: int, query: dict[str, Any], tail: int | None) -> Pages:

@@ -91,7 +91,7 @@ def _list_trials(
         ],
         [_trial_row(record, now) for record in records[:limit]],
     )
-    _mention_rest(len(records), limit, "trials", "windlass ls --all")
+    _mention_rest(len(records), limit, "trial", "windlass ls --all")
 
 
 def _list_experiments(client: Client, limit: int | None, *, as_json: bool) -> None:
@@ -118,7 +118,7 @@ def _list_experiments(client: Client, limit: int | None, *, as_json: bool) -> No
         ],
         [_experiment_row(record, now) for record in records[:limit]],
     )
-    _mention_rest(len(records), limit, "experiments", "windlass ls --experiments --all")
+    _mention_rest(len(records), limit, "experiment", "windlass ls --experiments --all")
 
 
 def _trial_row(record: TrialRecord, now: float) -> Row:
@@ -191,10 +191,10 @@ def _short_value(value: object) -> str:
     return str(value) if is_plain else repr(value)
 
 
-def _mention_rest(found: int, limit: int | None, what: str, how: str) -> None:
+def _mention_rest(found: int, limit: int | None, noun: str, how: str) -> None:
     import sys
 
-    from windlass.cli.text import is_terminal, paint
+    from windlass.cli.text import counted, is_terminal, paint
 
     if limit is not None and found > limit and is_terminal(sys.stdout):
-        print(paint(f"The newest {limit} {what}. All of them: {how}", dim=True))
+        print(paint(f"The newest {counted(limit, noun)}. All of them: {how}", dim=True))

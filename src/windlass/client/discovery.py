@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from windlass.home import Home
 from windlass.model.errors import InvalidArgument, ServerError, VersionMismatch
 from windlass.version import __version__
+from windlass.worker.files import is_locked
 
 
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
@@ -39,8 +40,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
     url = server or os.environ.get("WINDLASS_SERVER")
     if not url:
         return None
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_address(url):
         raise InvalidArgument(
             f"{url!r} is no server address.",
             hint="Set WINDLASS_SERVER to something like http://host:8000, or unset it.",
@@ -50,13 +50,34 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
         raise InvalidArgument(
             f"There is no token for {url}.", hint="Set WINDLASS_TOKEN to the server's token."
         )
+    if not (key.isascii() and key.isprintable()):
+        raise InvalidArgument(
+            f"The token for {url} holds characters that no token has.",
+            hint="Set WINDLASS_TOKEN to the server's token, without a line break.",
+        )
     return Endpoint(url.rstrip("/"), key, None)
 
 
+def _is_address(url: str) -> bool:
+    """Whether it is one of a web server.
+
+    >>> [_is_address(url) for url in ("http://lab:8000", "lab:8000", "http://lab:eight")]
+    [True, False, False]
+    """
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is no number, or half an IPv6 address
+        return False
+
+
 def running_endpoint(home: Home) -> Endpoint | None:
-    """The embedded server of a home as its file says; it may have died since."""
+    """The embedded server of a home as its file says, if it still holds the home.
+
+    One that was killed leaves its file; whoever has its port by then is not told the token.
+    """
     described = describe_server(home)
-    if described is None:
+    if described is None or not is_locked(str(home.server_lock)):
         return None
     check_version(str(described.get("version", "")), f"The server of {home.path}")
     try:

@@ -56,7 +56,14 @@ class Client:
 
     def get_experiment(self, name: str | int) -> Experiment:
         """The experiment of that name (the newest, if there are several) or id."""
-        path = path_of("experiments", name)
+        if name == "":
+            raise InvalidArgument(
+                "An experiment has a name.", hint="See: windlass ls --experiments"
+            )
+        if isinstance(name, str):
+            for named in self.list_experiments(name=name, sort_by="-id", limit=1):
+                return named
+        path = path_of("experiments", name)  # an id, or the server says what there is instead
         return Experiment(self.transport, self.transport.ask("GET", path, ExperimentRecord))
 
     def list_experiments(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from windlass.model.errors import InvalidArgument, WindlassError
-from windlass.packaging.provenance import write_cache
+from windlass.packaging.cachefiles import write_cache
 
 _PATIENCE = 300.0
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from windlass.model.records import Git, Provenance
+from windlass.packaging.cachefiles import write_cache
 from windlass.packaging.repository import GitStatus
 from windlass.version import __version__
 
@@ -68,22 +69,6 @@ def collect(
         tree_files=files,
         tree_size=size,
     )
-
-
-def write_cache(file: str, data: bytes) -> None:
-    """Replace a file of the cache whole; that it fails is no one's problem."""
-    temporary = f"{file}.{os.getpid()}.{os.urandom(4).hex()}"
-    try:
-        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as opened:
-            opened.write(data)
-        os.replace(temporary, file)
-    except OSError:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass  # it was never made
 
 
 def _package_folders() -> list[tuple[str, int]]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from windlass.packaging.cachefiles import write_cache
 from windlass.packaging.listing import Listing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
 
@@ -242,18 +243,7 @@ def save(
     body = msgspec.msgpack.encode(stored)
     checksum = zlib.crc32(body).to_bytes(4, "big")
     header = _MAGIC + checksum + len(body).to_bytes(8, "big")
-    temporary = f"{file}.{os.getpid()}.{os.urandom(4).hex()}"
-    try:
-        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as opened:
-            opened.writelines((header, body, manifest))
-        os.replace(temporary, file)
-    except OSError:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass  # it was never made
+    write_cache(file, header, body, manifest)
 
 
 def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:

@@ -23,14 +23,15 @@ class ExperimentStore:
         self._db = database
 
     async def record(self, name: str) -> ExperimentRecord:
-        """The newest experiment of that name; a number is taken as an id."""
+        """The newest experiment of that name; a number is taken as an id first."""
 
         def query(connection: sa.Connection) -> ExperimentRecord:
-            chosen = experiments.c.name == name
+            chosen, order = experiments.c.name == name, [experiments.c.id.desc()]
             if name.isascii() and name.isdigit() and int(name) < 2**63:
-                chosen = sa.or_(chosen, experiments.c.id == int(name))
+                is_id = experiments.c.id == int(name)
+                chosen, order = sa.or_(chosen, is_id), [is_id.desc(), *order]
             row = connection.execute(
-                sa.select(experiments).where(chosen).order_by(experiments.c.id.desc()).limit(1)
+                sa.select(experiments).where(chosen).order_by(*order).limit(1)
             ).first()
             if row is None:
                 raise _missing_experiment(connection, name)

@@ -18,6 +18,7 @@ from windlass.server.private import PrivateFiles
 from windlass.server.trials import Outcome, TrialStore
 
 _LONGEST_TEXT = 100_000
+_LARGEST_FILE = 4 << 20  # two such texts, each character escaped
 
 
 class Recorder:
@@ -85,7 +86,7 @@ class Recorder:
             digest, size = self._blobs.take(directory / "result.pkl")
         except FileNotFoundError:
             return None
-        text = str(_json(directory / "result.json").get("text", ""))[:1000]
+        text = _text(_json(directory / "result.json"), "text")[:1000]
         return ResultInfo(digest=digest, size=size, text=text)
 
     def _error(self, directory: Path) -> ErrorInfo | None:
@@ -99,9 +100,9 @@ class Recorder:
             except FileNotFoundError:
                 pickled = None
         return ErrorInfo(
-            type=str(told.get("type", ""))[:1000],
-            message=str(told.get("message", ""))[:_LONGEST_TEXT],
-            traceback=str(told.get("traceback", ""))[-_LONGEST_TEXT:],
+            type=_text(told, "type")[:1000],
+            message=_text(told, "message")[:_LONGEST_TEXT],
+            traceback=_text(told, "traceback")[-_LONGEST_TEXT:],
             pickle=pickled,
         )
 
@@ -132,9 +133,14 @@ def _signal_of(replica: Replica) -> str:
 def _json(path: Path) -> dict[str, Any]:
     """What a trial's process wrote: anything at all, so nothing about it is taken for granted."""
     try:
-        if path.stat().st_size > 4 * _LONGEST_TEXT:
+        if path.stat().st_size > _LARGEST_FILE:
             return {}
         told = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def _text(told: dict[str, Any], name: str) -> str:
+    """A text among it, as one that can be stored: half a surrogate pair cannot."""
+    return str(told.get(name, "")).encode("utf-8", "backslashreplace").decode()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+TEXT_LIMIT = 100_000  # characters of a message or a traceback that are recorded
+
 _ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -57,8 +59,8 @@ class Failure:
                 os.path.join(self._dir, "error.json"),
                 {
                     "type": name,
-                    "message": mask_text(message, self._secrets),
-                    "traceback": mask_text(self._text, self._secrets),
+                    "message": shorten(mask_text(message, self._secrets)),
+                    "traceback": shorten(mask_text(self._text, self._secrets)),
                     "pickled": pickled,
                 },
             )
@@ -103,6 +105,19 @@ def type_name(kind: type) -> str:
     if kind.__module__ in ("builtins", "__main__"):
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
+    """A text without its middle, if it is too long to be recorded whole.
+
+    >>> shorten("x" * 20 + "y" * 70, 60)
+    'xxxxxxxxxx [70 characters left out] yyyyyyyyyy'
+    """
+    if len(text) <= limit:
+        return text
+    kept = max(0, limit - 40) // 2
+    middle = f" [{len(text) - 2 * kept} characters left out] "
+    return text[:kept] + middle + text[len(text) - kept :]
 
 
 def _message(error: BaseException) -> str:

@@ -27,7 +27,7 @@ _OCTETS = "application/octet-stream"
 _LONG_POLL = 10.0
 
 TrialId = int  # one that no trial could have is not found, like any other
-ExperimentId = Annotated[int, Parameter(ge=1, le=2**63 - 1)]
+ExperimentId = Annotated[int | None, Parameter(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Parameter(max_length=1000)]
 
@@ -49,7 +49,7 @@ async def list_trials(
     request: ApiRequest,
     uid: Text | None = None,
     experiment: Text | None = None,
-    experiment_id: ExperimentId | None = None,
+    experiment_id: ExperimentId = None,
     project: Text | None = None,
     trial_state: Annotated[str | None, Parameter(query="state", max_length=200)] = None,
     name: Text | None = None,
@@ -94,7 +94,7 @@ async def read_logs(
     request: ApiRequest,
     trial_id: TrialId,
     cursor: Text | None = None,
-    tail: Annotated[int, Parameter(ge=0, le=1_000_000)] | None = None,
+    tail: Annotated[int | None, Parameter(ge=0, le=1_000_000)] = None,
     search: Text | None = None,
     stream: Text | None = None,
     follow: bool = False,

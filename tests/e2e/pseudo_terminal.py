@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyte
+
 from conftest import PATIENCE, Project
 
 
