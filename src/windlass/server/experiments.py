@@ -27,7 +27,7 @@ class ExperimentStore:
 
         def query(connection: sa.Connection) -> ExperimentRecord:
             chosen, order = experiments.c.name == name, [experiments.c.id.desc()]
-            if name.isascii() and name.isdigit() and int(name) < 2**63:
+            if name.isascii() and name.isdigit() and len(name) < 19:
                 is_id = experiments.c.id == int(name)
                 chosen, order = sa.or_(chosen, is_id), [is_id.desc(), *order]
             row = connection.execute(

@@ -66,6 +66,8 @@ def to_fault(error: Exception) -> Fault:
             error.status_code, "invalid_argument" if error.status_code < 500 else "server"
         )
         return Fault(code=code, message=error.detail or "The request makes no sense.")
+    if isinstance(error, RecursionError):
+        return Fault(code="invalid_argument", message="The request is nested too deeply.")
     if _is_no_space(error):
         return Fault(
             code="no_space",
