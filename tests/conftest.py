@@ -2,55 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-BIN = Path(sys.executable).parent
-PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
+from harness import BIN, PATIENCE, Project, eventually, stop_server, stop_trials
 
-
-def stop_server(home: Path) -> None:
-    """Stop the server of a home, if there is one, and everything that still runs there."""
-    from windlass.home import Home
-
-    stop_trials(home)
-    subprocess.run(
-        [BIN / "windlass", "server", "stop"],
-        env={**os.environ, "WINDLASS_HOME": str(Home(home).path)},
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-
-
-def stop_trials(home: Path) -> None:
-    """Ask every trial of a home that has not ended to end."""
-    from windlass.client.discovery import describe_server
-    from windlass.client.session import Client
-    from windlass.home import Home
-
-    if describe_server(Home(home)) is None:
-        return
-    before = os.environ.get("WINDLASS_HOME")
-    os.environ["WINDLASS_HOME"] = str(home)
-    try:
-        client = Client()
-        live = list(client.list_trials(state=["QUEUED", "STARTING", "RUNNING", "RESTARTING"]))
-        for trial in live:
-            trial.stop(grace=0)
-        for trial in live:
-            trial.wait(timeout=PATIENCE)
-    finally:
-        if before is None:
-            del os.environ["WINDLASS_HOME"]
-        else:
-            os.environ["WINDLASS_HOME"] = before
+__all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_trials"]
 
 
 @pytest.fixture(scope="module")
@@ -83,60 +42,3 @@ def fresh_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 def project(tmp_path: Path) -> Project:
     """A folder with a user's program in it."""
     return Project(tmp_path / "project")
-
-
-class Project:
-    """A user's folder: files are written into it and run as a user runs them."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.mkdir()
-
-    def write(self, name: str, text: str) -> Path:
-        """Write a file, the text's common indentation removed."""
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(text).lstrip("\n"))
-        return path
-
-    def python(
-        self, *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run Python with these arguments in the folder."""
-        return self.run(sys.executable, *args, env=env, cwd=cwd)
-
-    def run(
-        self, *argv: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder, its output caught as text."""
-        return subprocess.run(
-            [str(part) for part in argv],
-            cwd=cwd or self.path,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-
-    def start(self, *args: str | Path) -> subprocess.Popen[str]:
-        """Start Python with these arguments in the folder and do not wait for it."""
-        return subprocess.Popen(
-            [sys.executable, *[str(part) for part in args]],
-            cwd=self.path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds that nothing tells us about."""
-    import time
-
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.02)

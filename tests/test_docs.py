@@ -37,7 +37,7 @@ from pathlib import Path
 import pytest
 
 import windlass as wl
-from conftest import BIN, PATIENCE, stop_server
+from harness import BIN, PATIENCE, stop_server
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

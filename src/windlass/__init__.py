@@ -76,7 +76,7 @@ _WHERE = {
     "WindlassError": "windlass.model.errors",
 }
 
-__all__ = ["__version__", *_WHERE]  # noqa: PLE0604 -- a test holds it against the names above
+__all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> object:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyte
 
-from conftest import PATIENCE, Project
+from harness import PATIENCE, Project
 
 
 class Terminal:

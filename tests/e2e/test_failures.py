@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from failing import CASES, ERRORS, FUSSY, MAIN
 
-from conftest import Project
+from harness import Project
 
 NOTES = sys.version_info >= (3, 11)
 

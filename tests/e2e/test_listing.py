@@ -9,7 +9,7 @@ import pytest
 from steps import double, step
 
 import windlass as wl
-from conftest import eventually, stop_server
+from harness import eventually, stop_server
 
 MANY = 112  # more than a page
 

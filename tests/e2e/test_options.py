@@ -13,7 +13,7 @@ import pytest
 from steps import double, look, newest, wait_for
 
 import windlass as wl
-from conftest import Project
+from harness import Project
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"accelerator": "h10"}, "accelerator: there is no accelerator 'h10'; did you mean 'h100'?"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import windlass as wl
-from conftest import BIN, PATIENCE, Project
+from harness import BIN, PATIENCE, Project
 
 PACKAGE = {
     "train.py": """

@@ -17,7 +17,7 @@ import pytest
 from steps import divide, double, newest, step
 
 import windlass as wl
-from conftest import BIN, Project
+from harness import BIN, Project
 
 SCRIPT = """
     import sys

@@ -13,7 +13,7 @@ import pytest
 from steps import newest
 
 import windlass as wl
-from conftest import BIN, Project, eventually
+from harness import BIN, Project, eventually
 
 
 def secret() -> str:

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 import windlass as wl
-from conftest import BIN, PATIENCE, Project, eventually, stop_server
+from harness import BIN, PATIENCE, Project, eventually, stop_server
 from windlass.version import __version__
 from windlass.worker.files import is_locked
 

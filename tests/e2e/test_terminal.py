@@ -15,7 +15,7 @@ import pytest
 from pseudo_terminal import SlowIndex, Terminal
 
 import windlass as wl
-from conftest import PATIENCE, Project, eventually, stop_trials
+from harness import PATIENCE, Project, eventually, stop_trials
 
 SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 

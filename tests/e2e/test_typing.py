@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from conftest import Project
+from harness import Project
 
 SOURCE = '''
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import pytest
 from steps import newest
 
 import windlass as wl
-from conftest import Project
+from harness import Project
 
 
 def test_classes_of_the_main_program_come_back_as_the_same_classes(

@@ -12,7 +12,7 @@ import pytest
 from steps import all_cpus, chatter, divide, double, step, work
 
 import windlass as wl
-from conftest import PATIENCE, Project, eventually
+from harness import PATIENCE, Project, eventually
 
 # -- waiting --------------------------------------------------------------------------
 

@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from asking import API, Server
 
 import windlass as wl
 from windlass.version import __version__
-
-API = "/api/v1"
-
-
-class Server:
-    """A running server, asked without any of our own client."""
-
-    def __init__(self, home: Path) -> None:
-        self.url = json.loads((home / "server.json").read_text())["url"]
-        self.token = (home / "token").read_text().strip()
-        self._address = urlsplit(self.url)
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        *,
-        token: str | None = "",
-        **headers: str,
-    ) -> tuple[int, Any]:
-        """The status and the answer; `token` is the right one by default, `None` for none."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        if token is not None:
-            sent["Authorization"] = f"Bearer {token or self.token}"
-        connection = http.client.HTTPConnection(
-            str(self._address.hostname), self._address.port, timeout=60
-        )
-        try:
-            connection.request(method, path, body=body, headers=sent)
-            answer = connection.getresponse()
-            data = answer.read()
-        finally:
-            connection.close()
-        assert answer.headers["Windlass-Version"] == __version__
-        is_json = "json" in answer.headers.get("Content-Type", "")
-        return answer.status, json.loads(data) if is_json and data else data
 
 
 @pytest.fixture
@@ -56,14 +18,9 @@ def server(home: Path) -> Server:
     """The server of these tests, with one trial in it."""
     wl.Client().server_info()
     server = Server(home)
-    trial = {
-        "key": "0" * 32,  # asked for again, it is the same one
-        "experiment": "nothing",
-        "spec": {"roles": [{"executable": {"type": "process", "argv": ["true"]}}]},
-    }
-    status, record = server.ask(
-        "POST", f"{API}/trials", json.dumps(trial).encode(), Content_Type="application/json"
-    )
+    key = "0" * 32  # asked for again, it is the same one
+    role = {"executable": {"type": "process", "argv": ["true"]}}
+    status, record = server.submit({"key": key, "experiment": "e", "spec": {"roles": [role]}})
     assert (status, record["id"]) == (201, 1)
     return server
 

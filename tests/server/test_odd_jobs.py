@@ -6,20 +6,119 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from asking import Server
 
 import windlass as wl
-from windlass.model.errors import WindlassError
-from windlass.model.records import TrialRecord
+from harness import PATIENCE
 
 DIGEST = "0" * 64
 
 
-def ask_for(trial: dict[str, Any]) -> wl.Trial[Any]:
-    """Send a request as it is, whatever our structs would say of it."""
-    transport = wl.Client().transport
-    connection, answer = transport._send(
-        "POST", "/trials", msgspec.json.encode(trial), None, {"Content-Type": "application/json"}
-    )
-    return connection, answer
+def job(role: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A request for a trial that does nothing, but for what is given."""
+    plain = {"executable": {"type": "process", "argv": ["true"]}, **(role or {})}
+    return {
+        "key": uuid.uuid4().hex,
+        "experiment": "odd",
+        "spec": {"roles": [plain], "backoff_limit": 0, **spec},
+    }
+
+
+def process(*argv: str) -> dict[str, Any]:
+    return {"executable": {"type": "process", "argv": list(argv)}}
+
+
+@pytest.fixture
+def server(home: Path) -> Server:
+    wl.Client().server_info()
+    return Server(home)
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        job(process()),
+        job({"resources": {"cpus": -4}}),
+        job({"resources": {"cpus": 1e308}}),
+        job({"resources": {"memory": -1}}),
+        job({"resources": {"memory": 2**80}}),
+        job({"resources": {"accelerator": {"kind": "a100", "count": -1}}}),
+        job({"name": "Main"}),
+        job({"name": "../main"}),
+        job({"name": "main\n"}),
+        job({"replicas": -1}),
+        job({"env": {"A=B": "x"}}),
+        job({"env": {"A\n": "x"}}),
+        job({"env": {"A": "x\0y"}}),
+        job(process("true\0")),
+        job({"executable": {"type": "function", "payload": f"{DIGEST}\n"}}),
+        job({"executable": {"type": "function", "payload": "../../token"}}),
+        job({"executable": {"type": "thread"}}),
+        job(backend="moon"),
+        job(active_deadline=-1),
+        job(active_deadline="soon"),
+        job(volumes=[{"target": "../out", "source": "/tmp"}]),
+        job(volumes=[{"target": "/etc", "source": "/tmp"}]),
+        job(secret_names=["TOKEN"]),
+        job(python={"executable": "/no/such/python"}),
+        job(priority=10**9),
+        {**job(), "key": "../" * 10 + "ab"},
+        {**job(), "key": "0" * 32 + "\n"},
+        {**job(), "experiment": ""},
+        {**job(), "experiment": "two\nlines"},
+        {**job(), "attachments": {DIGEST: "aGVsbG8="}},
+        {**job(), "private": {"secrets": {"TOKEN": "x"}}},
+    ],
+    ids=lambda trial: "",
+)
+def test_a_job_that_makes_no_sense_is_refused_and_leaves_nothing(
+    server: Server, home: Path, trial: dict[str, Any]
+) -> None:
+    before = sorted((home / "private").iterdir())
+    status, fault = server.submit(trial)
+    assert status == 400, fault
+    assert set(fault) <= {"code", "message", "hint"}
+    assert sorted((home / "private").iterdir()) == before
+    assert not list(wl.list_trials(experiment="odd", name="odd", state="QUEUED"))
+
+
+def test_jobs_that_are_only_strange_run_and_end(server: Server) -> None:
+    strange = {
+        "nobody": job({"replicas": 0}),
+        "many": job({"replicas": 3, "resources": {"cpus": 0.1}}),
+        "missing": job(process("no-such-program")),
+        "empty": job(process("")),
+        "folder": job(process("/")),
+        "long": job(process("true", "x" * 500_000)),
+        "deep": job(code={"workdir": "a/b/c", "root": "/nowhere"}),
+        "outside": job(process("pwd"), code={"workdir": "../../../../../.."}),
+        "hasty": job(process("true"), active_deadline=1e-9),
+        "patient": job(process("true"), active_deadline=1e300),
+    }
+    ids = {}
+    for name, trial in strange.items():
+        status, answer = server.submit(trial)
+        assert status in (201, 400), (name, answer)
+        if status == 201:
+            ids[name] = answer["id"]
+    ended = {name: wl.get_trial(each).wait(timeout=PATIENCE).state for name, each in ids.items()}
+    assert ended.pop("hasty") in ("FAILED", "SUCCEEDED")  # it may have been over before
+    assert ended == {
+        "nobody": "SUCCEEDED",
+        "many": "SUCCEEDED",
+        "missing": "FAILED",
+        "empty": "FAILED",
+        "folder": "FAILED",
+        "long": "FAILED",
+        "deep": "SUCCEEDED",
+        "patient": "SUCCEEDED",
+    }
+
+
+def test_one_key_makes_one_trial(server: Server) -> None:
+    trial = job()
+    first, second = server.submit(trial), server.submit(trial)
+    assert first[0] == second[0] == 201
+    assert first[1]["id"] == second[1]["id"]
+    assert len(list(wl.list_trials(experiment="odd", sort_by="id"))) >= 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.authoring.options import Options
-from windlass.authoring.surroundings import Surroundings, look_around
+from windlass.authoring.surroundings import Surroundings, current_umask, look_around
 from windlass.client.session import Client
 from windlass.client.submission import Draft
 from windlass.home import Home
@@ -93,7 +93,11 @@ class Plan:
             name=self._options.name or self._name,
             spec=_PLACEHOLDER,
             params=masked,
-            private=Private(environ=self._environ(), secrets=self._secrets),
+            private=Private(
+                environ=self._environ(),
+                secrets=self._secrets,
+                umask=current_umask() if self._is_embedded else None,
+            ),
         )
         return Draft(request, self._snapshot, {}, self._retake)
 

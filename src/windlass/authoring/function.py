@@ -90,7 +90,11 @@ class Function(Generic[P, R]):
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name; wrong ones are refused here, before anything is sent."""
-        bound = inspect.signature(self._function).bind(*args, **kwargs)
+        try:
+            signature = inspect.signature(self._function)
+        except ValueError:  # some functions written in C have none
+            return {"args": args, **kwargs}
+        bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return dict(bound.arguments)
 

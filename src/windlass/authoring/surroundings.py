@@ -68,6 +68,8 @@ def look_around(
 
 def _source_of(function: Callable[..., Any] | None) -> Path | None:
     """The file to look for the project from: the function's own, else the program's."""
+    if function is None:
+        return None  # a command: the project is where it was typed
     code = getattr(function, "__code__", None)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     for name in (getattr(code, "co_filename", None), main):
@@ -83,3 +85,21 @@ def _workdir(base: str) -> str:
 
 def _is_within(path: str, base: str) -> bool:
     return path == base or path.startswith(base.rstrip(os.sep) + os.sep)
+
+
+def current_umask() -> int:
+    """Which permissions files made here do not get.
+
+    >>> 0 <= current_umask() <= 0o777
+    True
+    """
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass  # not Linux: there it can only be read by setting it
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

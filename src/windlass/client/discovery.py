@@ -19,7 +19,6 @@ from windlass.model.errors import InvalidArgument, ServerError, VersionMismatch
 from windlass.version import __version__
 from windlass.worker.files import is_locked
 
-
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
 

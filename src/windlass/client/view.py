@@ -26,8 +26,8 @@ class View:
     """Shows one run. Use as a context manager, so that the line is always wiped."""
 
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
-        self._out = out or sys.stdout
-        self._err = err or sys.stderr
+        self._out = out or sys.stdout or _nowhere()
+        self._err = err or sys.stderr or _nowhere()
         self.is_live = _is_terminal(self._err) and os.environ.get("TERM") != "dumb"
         self._is_coloured = self.is_live and not os.environ.get("NO_COLOR")
         self._shares_screen = self.is_live and _is_terminal(self._out)
@@ -138,6 +138,11 @@ def status_text(trial: TrialRecord) -> str:
         TrialState.SUSPENDED: "suspended",
     }.get(trial.state, trial.state.value.lower())
     return f"{who} {what}" + (f": {trial.message}" if trial.message else "")
+
+
+def _nowhere() -> TextIO:
+    """In place of a stream that was closed before Python started."""
+    return open(os.devnull, "w")
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -70,18 +70,23 @@ class _Watcher:
 
     def stop_and_follow(self) -> StreamEnd:
         trial_id = self._following.trial_id
-        self._view.say(f"Stopping trial {trial_id}; Ctrl-C again leaves without waiting.")
         try:
-            self._client.transport.ask(
-                "POST",
-                path_of("trials", trial_id, "stop"),
-                TrialRecord,
-                body=StopTrial(reason="Ctrl-C"),
-            )
+            self._ask_to_stop()
+            self._view.say(f"Stopping trial {trial_id}; Ctrl-C again leaves without waiting.")
             return self.follow(iter(self._following))
         except KeyboardInterrupt:
             self._view.say(f"Left trial {trial_id} while it stops. See: windlass show {trial_id}")
             raise KeyboardInterrupt from None
+
+    def _ask_to_stop(self) -> None:
+        """Even an impatient Ctrl-C does not keep the request from being sent."""
+        path = path_of("trials", self._following.trial_id, "stop")
+        body = StopTrial(reason="Ctrl-C")
+        try:
+            self._client.transport.ask("POST", path, TrialRecord, body=body)
+        except KeyboardInterrupt:
+            self._client.transport.ask("POST", path, TrialRecord, body=body)
+            raise
 
     def _show(self, news: News) -> StreamEnd | None:
         if isinstance(news, TrialRecord):

@@ -25,6 +25,7 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     environ: dict[str, LongText] = {}  # the author's own environment, on the same machine only
     secrets: dict[EnvName, LongText] = {}
+    umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None  # of the author's process
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

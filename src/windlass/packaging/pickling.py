@@ -73,7 +73,7 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
     if module_name == "__main__" or "<" in qualname:
         return None
     module = sys.modules.get(module_name)
-    if module is None or not _travels(module, root):
+    if module is None or not _travels(module, root) or _is_being_imported(module):
         return None
     found: Any = module
     for part in qualname.split("."):
@@ -85,15 +85,37 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
     return (module_name, qualname) if is_it else None
 
 
+def _is_being_imported(module: ModuleType) -> bool:
+    """Whether the call comes from the module's own top level: importing it would call again."""
+    return bool(getattr(module.__spec__, "_initializing", False))
+
+
 def _travels(module: ModuleType, root: str) -> bool:
     """Whether a module will be there where the function runs."""
-    if module.__name__ == "__main__":
+    if module.__name__ == "__main__" or not _is_found_by_name(module):
         return False
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         # Built into the interpreter, or a package without a file of its own; else made up here.
         return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
     return _is_ours(module) or _is_known_file(file, root)
+
+
+def _is_found_by_name(module: ModuleType) -> bool:
+    """Whether importing its name gives this module: not if it was loaded from a path by hand."""
+    from importlib.machinery import PathFinder
+
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        return True
+    parent = module.__name__.rpartition(".")[0]
+    folders = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    if parent and folders is None:
+        return False
+    found = PathFinder.find_spec(module.__name__, folders)
+    if found is None:  # perhaps another finder knows it: an editable install, a zip
+        return is_installed(file) or _is_ours(module) or "site-packages" in file
+    return found.origin is None or os.path.realpath(found.origin) == os.path.realpath(file)
 
 
 def _is_namespace(module: ModuleType, root: str) -> bool:
@@ -140,7 +162,9 @@ def _is_astray(name: str, module: object, root: str) -> bool:
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(".py") or _is_ours(module):
         return False
-    return not _is_known_file(file, root)
+    return not _is_known_file(file, root) or (
+        not is_installed(file) and (_is_being_imported(module) or not _is_found_by_name(module))
+    )
 
 
 @lru_cache(maxsize=16_384)

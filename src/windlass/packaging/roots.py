@@ -15,6 +15,9 @@ import msgspec
 RootKind = Literal["git", "pyproject", "folder", "loaded"]
 
 
+_HEAP = 100
+
+
 class Root(msgspec.Struct, frozen=True):
     """The folder a snapshot is of, and how it was found.
 
@@ -58,10 +61,11 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 def loaded_files(root: Root) -> list[str]:
     """The files a `loaded` root consists of: the script and what was imported from below it.
 
-    The paths are relative to the root, sorted.
+    What a script that runs elsewhere will import is not known yet, so the modules that lie
+    beside it come along. The paths are relative to the root, sorted.
     """
     prefix = os.path.join(str(root.path), "")
-    files = {str(root.script)} if root.script is not None else set()
+    files = _beside(root.script) if root.script is not None else set()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith((".py", ".so", ".pyd")):
@@ -71,6 +75,13 @@ def loaded_files(root: Root) -> list[str]:
         for file in files
         if file.startswith(prefix) and not is_installed(file) and os.path.isfile(file)
     )
+
+
+def _beside(script: Path) -> set[str]:
+    """A script and the modules in its folder, unless there are so many that it is a heap."""
+    with os.scandir(script.parent) as entries:
+        modules = {entry.path for entry in entries if entry.name.endswith(".py")}
+    return {str(script)} | (modules if len(modules) <= _HEAP else set())
 
 
 @functools.lru_cache(maxsize=4096)

@@ -31,11 +31,12 @@ from windlass.server.recorder import Recorder
 from windlass.server.services import Services
 from windlass.server.trials import TrialStore
 from windlass.version import __version__
-from windlass.worker.files import write_json
+from windlass.worker.files import read_json, write_json
 from windlass.worker.identity import process_identity
 
 _LOCK_PATIENCE = 30
 _LARGEST_LOG = 20 << 20
+_HOME_CHECK = 30.0
 _log = logging.getLogger("windlass")
 
 
@@ -111,14 +112,29 @@ async def _serve(home: Home, ready: _Ready) -> None:
     _announce(home, services)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
+    watching = asyncio.create_task(_leave_when_homeless(server, home))
     try:
         await server.serve(sockets=[listener])
     finally:
+        watching.cancel()
         home.server_file.unlink(missing_ok=True)
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
         database.close()
         _log.info("stopped; running trials go on")
+
+
+async def _leave_when_homeless(server: _Server, home: Home) -> None:
+    """A home that was deleted, or that another server has taken, is not ours to serve."""
+    while _is_announced(home):
+        await asyncio.sleep(_HOME_CHECK)
+    _log.warning("the home is gone or another's: leaving")
+    server.handle_exit(signal.SIGTERM, None)
+
+
+def _is_announced(home: Home) -> bool:
+    announced = read_json(str(home.server_file))
+    return announced is not None and announced.get("pid") == os.getpid()
 
 
 def _listen() -> socket.socket:

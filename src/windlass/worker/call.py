@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 TEXT_LIMIT = 200
+_LONG_TEXT = 100_000
 _WAIT_FOR_SPACE = 120.0
 
 
@@ -113,7 +114,8 @@ def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
     True
     """
     try:
-        text = _Glance().repr(value)
+        # What is cut off in the middle of a secret would not be found any more.
+        text = _Glance(_LONG_TEXT if secrets else TEXT_LIMIT).repr(value)
     except Exception as error:  # noqa: BLE001  # a repr of user code may do anything
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     text = " ".join(mask_text(text, secrets).split())
@@ -243,11 +245,11 @@ def _cloudpickle() -> Any:
 class _Glance(reprlib.Repr):
     """A repr that looks at the beginning of large containers only."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int) -> None:
         super().__init__()
         self.maxlevel = 4
         self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 40
-        self.maxstring = self.maxlong = self.maxother = TEXT_LIMIT
+        self.maxstring = self.maxlong = self.maxother = longest
 
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         if level <= 0 or len(x) > self.maxdict:

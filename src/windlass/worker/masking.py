@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 TYPE_CHECKING = False
@@ -13,14 +14,17 @@ SHORTEST = 4  # a shorter value would blank out half the log
 
 
 def secret_texts(values: Iterable[str]) -> list[str]:
-    """What to look for: each value, and each line of one that has several; the longest first.
+    """What to look for, the longest first: each value, each line of one that has several, and
+    each as a `repr` or JSON would write it.
 
     >>> secret_texts(["hunter2", "abc", "first line\\nsecond"])
-    ['first line\\nsecond', 'first line', 'hunter2', 'second']
+    ['first line\\\\nsecond', 'first line\\nsecond', 'first line', 'hunter2', 'second']
     """
     texts = {value for value in values if len(value) >= SHORTEST}
     for value in list(texts):
         texts.update(line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST)
+    for text in list(texts):
+        texts.update((repr(text)[1:-1], json.dumps(text)[1:-1]))
     return sorted(texts, key=lambda text: (-len(text), text))
 
 

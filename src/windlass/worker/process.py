@@ -97,7 +97,14 @@ def build_argv(
     return [_program(name, environ, cwd), *arguments]
 
 
-def start(argv: list[str], environ: Mapping[str, str], cwd: str, *, merged: bool = False) -> Child:
+def start(
+    argv: list[str],
+    environ: Mapping[str, str],
+    cwd: str,
+    *,
+    merged: bool = False,
+    umask: int | None = None,
+) -> Child:
     """Start a program in a session of its own, its output in two pipes, or one if `merged`."""
     stdout, stdout_end = os.pipe()
     stderr, stderr_end = (None, stdout_end) if merged else os.pipe()
@@ -110,6 +117,8 @@ def start(argv: list[str], environ: Mapping[str, str], cwd: str, *, merged: bool
             os.close(fd)  # type: ignore[arg-type]  # None was just taken out
         raise StartError(f"no process could be started: {error.strerror}", 126) from error
     if pid == 0:
+        if umask is not None:
+            os.umask(umask)
         _become(argv, environ, cwd, (stdout_end, stderr_end), fault_end, parent)
     for fd in {stdout_end, stderr_end, fault_end}:
         os.close(fd)

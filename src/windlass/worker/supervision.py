@@ -200,7 +200,7 @@ class Supervision:
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
         """Run the user's process to its end; how it ended."""
         kills_before = memory.oom_kills()
-        child = process.start(argv, environ, cwd)
+        child = process.start(argv, environ, cwd, umask=self._private.get("umask"))
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
         self._state["started"] = time.time()
         self._enter("running", "")

@@ -113,8 +113,8 @@ async def read_logs(
             page = await asyncio.to_thread(
                 _log_page, services, trial_id, cursor, tail, search, stream
             )
-            ended = record.state.is_final or services.hub.is_closing
-            if page.parts or page.has_more or ended or not follow:
+            ended = record.state.is_final
+            if page.parts or page.has_more or ended or not follow or services.hub.is_closing:
                 goes_on = page.has_more or (follow and not ended)
                 return LogPage(items=tuple(page.parts), next=page.cursor if goes_on else None)
             cursor, tail = page.cursor, None
