@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from steps import all_cpus, chatter, divide, double, step, work
 
@@ -143,7 +144,7 @@ def test_a_task_that_is_cancelled_leaves_the_trial_alone_and_the_loop_free(
 # -- stopping -------------------------------------------------------------------------
 
 
-def test_stop_ends_a_running_trial_and_what_it_started(home: Path, tmp_path: Path) -> None:
+def test_stop_ends_a_running_trial_and_what_it_started(home: Path) -> None:
     @wl.run
     def train() -> None:
         import subprocess
@@ -153,7 +154,7 @@ def test_stop_ends_a_running_trial_and_what_it_started(home: Path, tmp_path: Pat
         child.wait()
 
     trial = train.submit()
-    [line] = [next(trial.logs(follow=True))]
+    line = next(trial.logs(follow=True))
     pid = int(line.split()[1])
     assert trial.stop(reason="enough seen") is trial
     with pytest.raises(wl.TrialStopped) as caught:
@@ -162,7 +163,7 @@ def test_stop_ends_a_running_trial_and_what_it_started(home: Path, tmp_path: Pat
     assert "enough seen" in trial.message
     assert "was stopped: enough seen" in caught.value.message
     assert (caught.value.trial_id, caught.value.log_tail) == (trial.id, (line,))
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the child is gone")
+    eventually(lambda: not psutil.pid_exists(pid), "the child is gone")
 
 
 def test_a_trial_that_does_not_listen_is_killed_after_its_grace(home: Path) -> None:

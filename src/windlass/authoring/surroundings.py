@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.model.errors import SnapshotError
 from windlass.model.job import Code, Python
 from windlass.packaging.roots import Root, find_root, is_installed
 
@@ -46,6 +47,7 @@ def look_around(
     function: Callable[..., Any] | None = None, script: str | None = None
 ) -> Surroundings:
     """What surrounds a call of a function, or of a script."""
+    _check_here()
     root = find_root(script=Path(script) if script else _source_of(function))
     base = os.path.realpath(root.path)
     inside: list[str] = []
@@ -64,6 +66,15 @@ def look_around(
         import_paths=tuple(dict.fromkeys(inside)),
         extra_paths=tuple(dict.fromkeys(outside)),
     )
+
+
+def _check_here() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise SnapshotError(
+            "The working directory does not exist any more.", hint="Change to one that does."
+        ) from error
 
 
 def _source_of(function: Callable[..., Any] | None) -> Path | None:

@@ -19,6 +19,7 @@ from windlass.model.errors import InvalidArgument, ServerError, VersionMismatch
 from windlass.version import __version__
 from windlass.worker.files import is_locked
 
+_SERVER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "server", "__main__.py")
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
 
@@ -147,13 +148,12 @@ def _launch(home: Home) -> None:
     reader, writer = os.pipe()
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_TRIAL)}
     environment["WINDLASS_DETACHED"] = "1"  # started inside a trial, it still outlives it
-    if "PYTHONPATH" in environment:
-        paths = environment["PYTHONPATH"].split(os.pathsep)
-        environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(p) for p in paths if p)
+    environment.pop("PYTHONPATH", None)  # a project's modules must not stand in for its own
+    paths = [os.path.abspath(path) for path in sys.path if path]
     try:
         with open(home.server_log, "ab", opener=_owner_only) as log:
             subprocess.Popen(
-                [sys.executable, "-m", "windlass.server", str(home.path), str(writer)],
+                [sys.executable, _SERVER, str(home.path), str(writer), *paths],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from typing import Annotated
 
 import msgspec
 
@@ -22,7 +23,7 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     """So many of one model."""
 
     kind: str
-    count: int = 1
+    count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
 
     def __str__(self) -> str:
         return self.kind if self.count == 1 else f"{self.kind}x{self.count}"

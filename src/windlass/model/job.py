@@ -9,12 +9,13 @@ import msgspec
 
 from windlass.model.resources import Resources
 
-Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
-RoleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
-EnvName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")]
+# They end in \Z: a $ would let a line break pass.
+Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+RoleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")]
+EnvName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}\Z")]
 ShortText = Annotated[str, msgspec.Meta(max_length=1024)]
-LongText = Annotated[str, msgspec.Meta(max_length=1_000_000)]
-PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*$")]
+LongText = Annotated[str, msgspec.Meta(max_length=1_000_000, pattern=r"^[^\x00]*\Z")]
+PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*\Z")]
 
 
 class RestartPolicy(str, Enum):

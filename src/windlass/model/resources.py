@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from windlass.model.accelerators import Accelerator
@@ -11,8 +13,8 @@ from windlass.model.quantities import format_size
 class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one replica needs to run."""
 
-    cpus: float = 1.0
-    memory: int = 0  # bytes; 0 asks for none in particular
+    cpus: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] = 1.0
+    memory: Annotated[int, msgspec.Meta(ge=0, le=2**60)] = 0  # bytes; 0 asks for none in particular
     accelerator: Accelerator | None = None
 
     def __str__(self) -> str:

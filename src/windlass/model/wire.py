@@ -16,8 +16,8 @@ VERSION_HEADER = "Windlass-Version"
 # The largest blob that travels inside a request; larger ones are uploaded before.
 INLINE_LIMIT = 256 * 1024
 
-TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

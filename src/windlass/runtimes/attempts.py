@@ -81,7 +81,7 @@ class Attempt:
         if is_starting or (not self.was_begun and self._is_young()):
             return self._replica(phase=Phase.PENDING, message="starting")
         if self.was_begun:
-            self.bury("Lost", "its supervisor died; what it had started was killed")
+            self.bury("Lost", "its supervisor died; what was found of it was killed")
         else:
             self.bury("Lost", "its supervisor did not start")
         return self._ended() or self._replica(phase=Phase.PENDING, message="starting")

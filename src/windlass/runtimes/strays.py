@@ -9,7 +9,7 @@ import time
 import psutil
 
 from windlass.worker.family import DETACHED
-from windlass.worker.identity import is_alive
+from windlass.worker.identity import is_alive, process_identity
 
 _PATIENCE = 10.0
 
@@ -40,8 +40,8 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
 def kill_strays(marker: str, process: tuple[int, str] | None) -> bool:
     """Kill all processes of an attempt; whether all are gone.
 
-    They are found by the marker in their environment, and by the process group of the
-    first of them, if that is still the one it was.
+    They are found by the marker in their environment, and by the session that the first of
+    them led. What left both (`env -i setsid ...`) without a supervisor to see it is not found.
     """
     until = time.monotonic() + _PATIENCE
     while True:
@@ -57,15 +57,30 @@ def kill_strays(marker: str, process: tuple[int, str] | None) -> bool:
 
 def find_strays(marker: str, process: tuple[int, str] | None) -> list[psutil.Process]:
     """The processes of an attempt that run on this machine."""
-    group = process[0] if process is not None and is_alive(*process) else None
-    return [each for each in psutil.process_iter() if _belongs(each, marker, group)]
+    session = _session_of(process)
+    return [each for each in psutil.process_iter() if _belongs(each, marker, session)]
 
 
-def _belongs(process: psutil.Process, marker: str, group: int | None) -> bool:
+def _session_of(process: tuple[int, str] | None) -> int | None:
+    """The session that a process led, if its number can mean no other by now.
+
+    The kernel gives no process the number of a session that still has members: either the
+    leader lives, or nobody has its pid. After a restart of the machine all is void.
+    """
+    if process is None:
+        return None
+    pid, identity = process
+    if is_alive(pid, identity):
+        return pid
+    is_same_boot = process_identity(os.getpid()).rpartition("@")[2] == identity.rpartition("@")[2]
+    return pid if is_same_boot and not psutil.pid_exists(pid) else None
+
+
+def _belongs(process: psutil.Process, marker: str, session: int | None) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        if group is not None and os.getpgid(process.pid) == group:
+        if session is not None and session in (os.getsid(process.pid), os.getpgid(process.pid)):
             return True
         environ = process.environ()
         return environ.get("WINDLASS_REPLICA") == marker and DETACHED not in environ

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -37,6 +38,7 @@ from windlass.worker.identity import process_identity
 _LOCK_PATIENCE = 30
 _LARGEST_LOG = 20 << 20
 _HOME_CHECK = 30.0
+_OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
 
 
@@ -46,6 +48,7 @@ def serve_home(path: str, ready_fd: int) -> int:
     home = Home(Path(path)).make()
     os.chmod(home.path, 0o700)
     _open_log(home)
+    _allow_many_files()
     ready = _Ready(ready_fd)
     try:
         lock = _lock(home)
@@ -226,6 +229,14 @@ def _token(home: Home) -> str:
         os.fsync(file.fileno())
     os.replace(temporary, home.token)
     return token
+
+
+def _allow_many_files() -> None:
+    """Whoever came first may have had a low limit; a server has many clients and trials."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _open_log(home: Home) -> None:

@@ -33,6 +33,8 @@ def _check(services: Services, request: CreateTrial) -> None:
     names = [role.name for role in spec.roles]
     if len(set(names)) < len(names):
         problems.append("two roles have the same name")
+    if not any(role.replicas for role in spec.roles):
+        problems.append("no role has a replica: there is nothing to run")
     unknown = set(request.private.secrets) ^ set(spec.secret_names)
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
