@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,7 +120,9 @@ def test_an_exception_comes_back_with_its_cause_and_readable_paths(world: World)
     assert shown == text.rstrip("\n")
 
 
-def test_an_exception_that_cannot_be_rebuilt_comes_as_text(world: World) -> None:
+def test_an_exception_whose_class_wants_other_arguments_comes_back_all_the_same(
+    world: World,
+) -> None:
     def fail() -> None:
         raise Trouble(7, hint="none")
 
@@ -127,6 +130,20 @@ def test_an_exception_that_cannot_be_rebuilt_comes_as_text(world: World) -> None
     world.run(job)
     error = error_of(world, job)
     assert str(error["type"]).endswith("Trouble")
+    assert (error["message"], error["pickled"]) == ("trouble 7", True)
+    again = pickle.loads(world.path(job, "error.pkl").read_bytes())
+    assert (type(again).__name__, str(again)) == ("Trouble", "trouble 7")
+
+
+def test_an_exception_that_cannot_be_pickled_comes_as_text(world: World) -> None:
+    def fail() -> None:
+        trouble = Trouble(7, hint="none")
+        trouble.lock = threading.Lock()  # type: ignore[attr-defined]
+        raise trouble
+
+    job = world.call(fail)
+    world.run(job)
+    error = error_of(world, job)
     assert (error["message"], error["pickled"]) == ("trouble 7", False)
     assert not world.path(job, "error.pkl").exists()
 

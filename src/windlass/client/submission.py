@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from windlass.client.transport import MissingBlobs, Transport
-from windlass.model.errors import ServerError
+from windlass.model.errors import ServerError, ServerUnreachable
 from windlass.model.wire import INLINE_LIMIT, CreateTrial, SnapshotAnswer
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
@@ -65,7 +65,7 @@ def _supply(
 ) -> CreateTrial:
     snapshot = draft.snapshot
     if snapshot is None or snapshot.tree not in lacking:
-        _upload(transport, _pack((d, draft.blobs[d]) for d in lacking if d in draft.blobs))
+        _upload(transport, lambda: ((d, draft.blobs[d]) for d in lacking if d in draft.blobs))
         return request
     answer = transport.ask("POST", "/snapshots", SnapshotAnswer, body=snapshot.manifest)
     others = [(d, draft.blobs[d]) for d in lacking if d in draft.blobs]
@@ -79,7 +79,7 @@ def _supply(
     if not others and not answer.missing:
         return request
     try:
-        _upload(transport, _pack(blobs()))
+        _upload(transport, blobs)
     except SnapshotChanged:
         if draft.retake is None:
             raise
@@ -91,8 +91,12 @@ def _supply(
     return request
 
 
-def _upload(transport: Transport, pack: Iterator[bytes]) -> None:
-    transport.fetch("POST", "/blobs", body=pack)
+def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes]]]) -> None:
+    try:
+        transport.fetch("POST", "/blobs", body=_pack(blobs()))
+    except ServerUnreachable:  # it left in the midst of it: what it has by now is no matter
+        transport.reconnect()
+        transport.fetch("POST", "/blobs", body=_pack(blobs()))
 
 
 def _pack(blobs: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:

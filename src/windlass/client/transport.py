@@ -90,6 +90,22 @@ class Transport:
         query: Mapping[str, Any] | None = None,
     ) -> bytes:
         """Send a request and take its answer as bytes."""
+        try:
+            return self._fetch(method, path, body, query)
+        except ServerUnreachable:
+            # The server left while it answered. A request can be sent twice: see `_send`.
+            if self._home is None or not isinstance(body, (bytes, msgspec.Struct, type(None))):
+                raise
+            self.reconnect()
+            return self._fetch(method, path, body, query)
+
+    def reconnect(self) -> None:
+        """Find the server again, or start it if it is an embedded one that has left."""
+        self._drop_idle()
+        if self._home is not None:
+            self._endpoint = start_server(self._home)
+
+    def _fetch(self, method: str, path: str, body: Body, query: Mapping[str, Any] | None) -> bytes:
         connection, response = self._send(method, path, body, query, {})
         try:
             data = response.read()
@@ -98,7 +114,7 @@ class Transport:
             raise self._broken(error) from error
         self._keep(connection, response)
         if response.status >= 400:
-            raise _fault(response.status, data)
+            raise self._fault(response.status, data)
         return data
 
     @contextlib.contextmanager
@@ -116,7 +132,7 @@ class Transport:
         if response.status >= 400:
             data = response.read()
             self._keep(connection, response)
-            raise _fault(response.status, data)
+            raise self._fault(response.status, data)
         events = EventStream(connection, response)
         try:
             yield events
@@ -154,12 +170,10 @@ class Transport:
         except (OSError, http.client.HTTPException) as error:
             # A kept connection may have died of age, an embedded server of anything.
             # Requests that change something carry a key, so that sending twice is once.
-            self._drop_idle()
             if self._home is None and isinstance(error, ConnectionRefusedError):
                 raise self._broken(error) from error
             try:
-                if self._home is not None:
-                    self._endpoint = start_server(self._home)
+                self.reconnect()
                 return self._attempt(target, method, content, headers)
             except (OSError, http.client.HTTPException) as again:
                 raise self._broken(again) from again
@@ -224,6 +238,22 @@ class Transport:
             return self._named
         return running_endpoint(self._home) or start_server(self._home)
 
+    def _fault(self, status: int, data: bytes) -> WindlassError:
+        try:
+            fault = msgspec.json.decode(data, type=Fault)
+        except msgspec.MsgspecError:
+            if status >= 500 and self._home is not None:  # it is leaving, in the midst of it
+                return self._broken(ConnectionError(f"it answered {status}"))
+            return ServerError(
+                f"The server answered {status} with something that is not Windlass.",
+                hint="Check WINDLASS_SERVER: something else may listen there.",
+            )
+        if fault.code == MissingBlobs.code:
+            error = MissingBlobs(fault.message)
+            error.missing = fault.missing
+            return error
+        return BY_CODE.get(fault.code, ServerError)(fault.message, hint=fault.hint)
+
     def _broken(self, error: Exception) -> ServerUnreachable:
         what = str(error) or type(error).__name__
         if self._home is None:
@@ -280,21 +310,6 @@ def path_of(*parts: object) -> str:
     '/experiments/a%20b%2Fc'
     """
     return "".join("/" + quote(str(part), safe="") for part in parts)
-
-
-def _fault(status: int, data: bytes) -> WindlassError:
-    try:
-        fault = msgspec.json.decode(data, type=Fault)
-    except msgspec.MsgspecError:
-        return ServerError(
-            f"The server answered {status} with something that is not Windlass.",
-            hint="Check WINDLASS_SERVER: something else may listen there.",
-        )
-    if fault.code == MissingBlobs.code:
-        error = MissingBlobs(fault.message)
-        error.missing = fault.missing
-        return error
-    return BY_CODE.get(fault.code, ServerError)(fault.message, hint=fault.hint)
 
 
 __all__ = ["EventStream", "MissingBlobs", "StreamEvent", "Transport", "check_version", "path_of"]

@@ -51,6 +51,8 @@ class Database:
     def submit(self, change: Callable[[sa.Connection], T]) -> Future[T]:
         """Make a change; the future is done once it is durable."""
         future: Future[T] = Future()
+        # What was asked for is done, whether or not the one who asked still waits.
+        future.set_running_or_notify_cancel()
         self._writes.put(_Write(change, future))
         return future
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import errno
 import io
 import os
@@ -129,28 +130,46 @@ def dumps_exception(error: BaseException) -> bytes:
     class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
         """Keeps `__cause__`, which pickles of exceptions leave out."""
 
+        is_made_anew = True  # by calling the class with `args`, as pickles of exceptions do
+
         def reducer_override(self, obj: object) -> object:
-            if isinstance(obj, BaseException) and obj.__cause__ is not None:
+            if isinstance(obj, BaseException) and type(obj).__setstate__ is _set_state:
                 reduced = obj.__reduce_ex__(4)
-                if isinstance(reduced, tuple) and type(obj).__setstate__ is _set_state:
-                    state = reduced[2] if len(reduced) > 2 else None
+                if isinstance(reduced, tuple):
                     # BaseException takes its state by setting each as an attribute.
-                    return (*reduced[:2], {**(state or {}), "__cause__": obj.__cause__})
+                    state = dict((reduced[2] if len(reduced) > 2 else None) or {})
+                    if obj.__cause__ is not None:
+                        state["__cause__"] = obj.__cause__
+                    made = reduced[:2]
+                    if not self.is_made_anew:
+                        made = (copyreg.__newobj__, (type(obj), *obj.args))  # type: ignore[attr-defined]
+                    return (*made, state)
             return super().reducer_override(obj)
 
-    for pickler in (ExceptionPickler, cloudpickle.Pickler):
+    class PatientPickler(ExceptionPickler):
+        """For classes whose `__init__` wants other arguments than it leaves in `args`."""
+
+        is_made_anew = False
+
+    failure: Exception = pickle.PicklingError("it comes back as another type")
+    for pickler in (ExceptionPickler, PatientPickler, cloudpickle.Pickler):
         file = io.BytesIO()
         try:
             pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(error)
             again = pickle.loads(file.getvalue())  # noqa: S301  # our own, a moment ago
-        except Exception:
-            if pickler is cloudpickle.Pickler:
-                raise
+        except Exception as fault:  # noqa: BLE001  # the next may do better
+            failure = fault
             continue
-        if type(again) is not type(error):
-            raise pickle.PicklingError("it comes back as another type")
-        return file.getvalue()
-    raise AssertionError("the loop returns or raises")
+        if type(again) is type(error) and _text_of(again) == _text_of(error):
+            return file.getvalue()
+    raise failure
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a text of user code may do anything
+        return ""
 
 
 _set_state = BaseException.__setstate__

@@ -13,15 +13,16 @@ from windlass.server.api.access import ApiRequest, services_of
 from windlass.server.paging import PAGE_LIMIT
 
 Text = Annotated[str, Parameter(max_length=1000)]
+MaybeText = Annotated[str | None, Parameter(max_length=1000)]
 
 
 @get("/")
 async def list_experiments(
     request: ApiRequest,
-    project: Text | None = None,
-    name: Text | None = None,
+    project: MaybeText = None,
+    name: MaybeText = None,
     sort: Text = "id",
-    cursor: Text | None = None,
+    cursor: MaybeText = None,
     limit: Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""

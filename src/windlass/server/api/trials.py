@@ -30,11 +30,12 @@ TrialId = int  # one that no trial could have is not found, like any other
 ExperimentId = Annotated[int | None, Parameter(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Parameter(max_length=1000)]
+MaybeText = Annotated[str | None, Parameter(max_length=1000)]
 
 
 @post("/", status_code=201, request_max_body_size=64 * 1024 * 1024)
 async def create_trial(
-    request: ApiRequest, data: CreateTrial, logs: bool = True, cursor: Text | None = None
+    request: ApiRequest, data: CreateTrial, logs: bool = True, cursor: MaybeText = None
 ) -> Response[TrialRecord] | Stream:
     """Make a trial; answered with the trial, or, if events are accepted, with its stream."""
     services = services_of(request)
@@ -47,14 +48,14 @@ async def create_trial(
 @get("/")
 async def list_trials(
     request: ApiRequest,
-    uid: Text | None = None,
-    experiment: Text | None = None,
+    uid: MaybeText = None,
+    experiment: MaybeText = None,
     experiment_id: ExperimentId = None,
-    project: Text | None = None,
+    project: MaybeText = None,
     trial_state: Annotated[str | None, Parameter(query="state", max_length=200)] = None,
-    name: Text | None = None,
+    name: MaybeText = None,
     sort: Text = "id",
-    cursor: Text | None = None,
+    cursor: MaybeText = None,
     limit: Limit = 100,
 ) -> TrialPage:
     """Trials that match, sorted, a page at a time."""
@@ -81,7 +82,7 @@ async def get_trial(request: ApiRequest, trial_id: TrialId) -> TrialRecord:
 
 @get("/{trial_id:int}/stream")
 async def stream_trial(
-    request: ApiRequest, trial_id: TrialId, logs: bool = True, cursor: Text | None = None
+    request: ApiRequest, trial_id: TrialId, logs: bool = True, cursor: MaybeText = None
 ) -> Stream:
     """What happens to a trial, as it happens, until its end."""
     services = services_of(request)
@@ -93,10 +94,10 @@ async def stream_trial(
 async def read_logs(
     request: ApiRequest,
     trial_id: TrialId,
-    cursor: Text | None = None,
+    cursor: MaybeText = None,
     tail: Annotated[int | None, Parameter(ge=0, le=1_000_000)] = None,
-    search: Text | None = None,
-    stream: Text | None = None,
+    search: MaybeText = None,
+    stream: MaybeText = None,
     follow: bool = False,
 ) -> LogPage:
     """What a trial wrote. With `follow`, an answer waits until there is something to tell."""
