@@ -21,8 +21,12 @@ def text_of(error):
 
 def describe(error):
     notes = getattr(error, "__notes__", [])
-    if type(error.__cause__).__name__ == "RemoteTraceback":  # before 3.11 there are no notes
-        notes = [str(error.__cause__)]
+    if sys.version_info < (3, 11):  # there are no notes: it is the first of the causes
+        first = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        if type(first).__name__ == "RemoteTraceback":
+            notes = [str(first).strip()]
     fields = ("trial_id", "exit_code", "signal", "log_tail", "type_name", "text", "traceback")
     return {
         "type": type(error).__module__ + "." + type(error).__qualname__,

@@ -79,10 +79,9 @@ def test_classes_of_the_program_and_of_its_modules_come_back_as_themselves(
 
 def test_a_cause_comes_along(outcomes: Outcomes) -> None:
     assert outcomes["chained"]["type"] == "builtins.RuntimeError"
-    if NOTES:
-        assert outcomes["chained"]["cause"] == "KeyError('missing')"
-        note = outcomes.note("chained")
-        assert note.index("KeyError: 'missing'") < note.index("RuntimeError: the config is wrong")
+    assert outcomes["chained"]["cause"] == "KeyError('missing')"
+    note = outcomes.note("chained")
+    assert note.index("KeyError: 'missing'") < note.index("RuntimeError: the config is wrong")
 
 
 @pytest.mark.skipif(not NOTES, reason="exception groups are new in Python 3.11")

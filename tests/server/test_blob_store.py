@@ -7,12 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from windlass.model.errors import InvalidArgument
 from windlass.server.api.blobs import _Intake
 from windlass.server.blobs import BlobStore
+
+unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def digest_of(data: bytes) -> str:
@@ -80,6 +82,7 @@ def test_a_file_is_taken_in_and_stays_where_it_was(store: BlobStore, tmp_path: P
     assert files(store) == {digest_of(b"value")}
 
 
+@unhurried
 @given(st.lists(st.binary(max_size=200), max_size=6), st.data())
 def test_a_pack_may_arrive_in_any_pieces(
     tmp_path_factory: pytest.TempPathFactory, blobs: list[bytes], data: st.DataObject
@@ -97,6 +100,7 @@ def test_a_pack_may_arrive_in_any_pieces(
     assert all(store.get(digest_of(blob)) == blob for blob in blobs)
 
 
+@unhurried
 @given(st.lists(st.binary(min_size=1, max_size=100), min_size=1, max_size=4), st.data())
 def test_of_a_torn_pack_the_whole_blobs_are_kept_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, blobs: list[bytes], data: st.DataObject

@@ -147,10 +147,15 @@ def _remote_exception(
 def _add_note(exception: BaseException, note: str) -> None:
     if sys.version_info >= (3, 11):
         exception.add_note(note)
-    elif exception.__cause__ is None:
-        exception.__cause__ = RemoteTraceback(note)
-    elif isinstance(exception.__cause__, RemoteTraceback):
-        exception.__cause__.text += f"\n{note}"
+        return
+    first, seen = exception, {id(exception)}
+    while first.__cause__ is not None and id(first.__cause__) not in seen:
+        first = first.__cause__
+        seen.add(id(first))
+    if isinstance(first, RemoteTraceback):
+        first.text += f"\n{note}"
+    else:
+        first.__cause__ = RemoteTraceback(note)
 
 
 def _missing_here(error: Exception) -> str | None:

@@ -86,7 +86,10 @@ def _is_no_space(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
-        if isinstance(error, sa.exc.OperationalError) and "disk is full" in str(error.orig):
+        # SQLite says "disk I/O error" where it cannot even begin.
+        if isinstance(error, sa.exc.OperationalError) and any(
+            text in str(error.orig) for text in ("disk is full", "disk I/O error")
+        ):
             return True
         error = error.__cause__
     return False

@@ -28,8 +28,11 @@ class Guard:
         self._hosts = hosts
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})  # there are none
             return
         refusal = self._refusal(scope["path"], dict(scope["headers"]))
         if refusal is None:

@@ -25,6 +25,7 @@ from windlass.server.app import create_app
 from windlass.server.blobs import BlobStore
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
+from windlass.server.faults import to_fault
 from windlass.server.hub import QUEUE, Hub
 from windlass.server.logs import LogStore
 from windlass.server.private import PrivateFiles
@@ -58,7 +59,9 @@ def serve_home(path: str, ready_fd: int) -> int:
         asyncio.run(_serve(home, ready))
     except Exception as error:  # noqa: BLE001 -- whoever waits for the server is told
         _log.exception("the server ends")
-        ready.say(f"{type(error).__name__}: {error}")
+        fault = to_fault(error)
+        known = fault.code != "server"
+        ready.say(fault.message if known else f"{type(error).__name__}: {error}")
         return 1
     return 0
 

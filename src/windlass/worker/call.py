@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copyreg
-import errno
 import io
 import os
 import pickle
 import reprlib
 import sys
-import time
 
 from windlass.worker.failure import Failure
-from windlass.worker.files import read_json, remove_if_there, write_json
+from windlass.worker.files import (
+    read_json,
+    remove_if_there,
+    when_there_is_space,
+    write_json,
+)
 from windlass.worker.masking import mask_text
 from windlass.worker.process import import_paths
 
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
 TEXT_LIMIT = 200
 _LONG_TEXT = 100_000
-_WAIT_FOR_SPACE = 120.0
 
 
 def run_call(attempt_dir: str) -> None:
@@ -97,7 +99,7 @@ def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -
         os.replace(temporary, target)
 
     try:
-        _when_there_is_space(attempt)
+        when_there_is_space(attempt, "the result")
     except SerializationFault:
         remove_if_there(temporary)
         remove_if_there(os.path.join(attempt_dir, "result.json"))
@@ -226,22 +228,6 @@ def _name_the_part(value: object, dumps: Callable[[object], bytes], error: Excep
     except ImportError:
         return f"The result cannot be sent back: {error}."
     return f"The result cannot be sent back: {find_unpicklable(value, dumps, 'result')}."
-
-
-def _when_there_is_space(attempt: Callable[[], None]) -> None:
-    """Do it; if the disk is full, wait for space: a result may be the work of days."""
-    give_up = time.monotonic() + _WAIT_FOR_SPACE
-    pause = 0.05
-    while True:
-        try:
-            return attempt()
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > give_up:
-                raise
-        if pause < 0.1:
-            sys.stderr.write("windlass: no space left for the result; waiting for some\n")
-        time.sleep(pause)
-        pause = min(pause * 2, 1.0)
 
 
 def _cloudpickle() -> Any:

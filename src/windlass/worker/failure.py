@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from windlass.worker.files import write_bytes, write_json
+from windlass.worker.files import when_there_is_space, write_bytes, write_json
 from windlass.worker.masking import mask_text
 
 TYPE_CHECKING = False
@@ -40,7 +40,9 @@ class Failure:
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
         """Write the error files; the exception itself goes along if it can be pickled."""
         try:
-            write_bytes(os.path.join(self._dir, "error.pkl"), dumps(error))
+            data = dumps(error)
+            path = os.path.join(self._dir, "error.pkl")
+            when_there_is_space(lambda: write_bytes(path, data), "the exception")
             pickled = True
         except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
             pickled = False
@@ -54,16 +56,15 @@ class Failure:
         self._write(name, message, pickled=False)
 
     def _write(self, name: str, message: str, *, pickled: bool) -> None:
+        path = os.path.join(self._dir, "error.json")
+        told = {
+            "type": name,
+            "message": shorten(mask_text(message, self._secrets)),
+            "traceback": shorten(mask_text(self._text, self._secrets)),
+            "pickled": pickled,
+        }
         try:
-            write_json(
-                os.path.join(self._dir, "error.json"),
-                {
-                    "type": name,
-                    "message": shorten(mask_text(message, self._secrets)),
-                    "traceback": shorten(mask_text(self._text, self._secrets)),
-                    "pickled": pickled,
-                },
-            )
+            when_there_is_space(lambda: write_json(path, told), "the exception")
         except OSError as error:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
 

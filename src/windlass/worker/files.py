@@ -6,10 +6,15 @@ import errno
 import fcntl
 import json
 import os
+import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+_WAIT_FOR_SPACE = 120.0
 
 
 def write_json(path: str, value: object, *, durable: bool = False) -> None:
@@ -66,6 +71,22 @@ def remove_if_there(path: str) -> None:
         os.unlink(path)
     except OSError:
         pass
+
+
+def when_there_is_space(write: Callable[[], None], what: str) -> None:
+    """Write something; if the disk is full, wait for space: it may be the work of days."""
+    give_up = time.monotonic() + _WAIT_FOR_SPACE
+    pause = 0.05
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > give_up:
+                raise
+        if pause < 0.1:
+            sys.stderr.write(f"windlass: no space left for {what}; waiting for some\n")
+        time.sleep(pause)
+        pause = min(pause * 2, 1.0)
 
 
 def take_lock(path: str) -> int | None:

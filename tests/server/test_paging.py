@@ -1,0 +1,135 @@
+"""Keyset pages: every row once, in order, whatever happens in between."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from windlass.model.errors import InvalidArgument
+from windlass.server.paging import Order, cut
+
+unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+ROWS = sa.Table(
+    "rows",
+    sa.MetaData(),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text),
+    sa.Column("created", sa.Float),
+)
+ENGINE = sa.create_engine("sqlite://")  # in memory, one connection a thread
+SORTS: dict[str, sa.ColumnElement[Any]] = {
+    "id": ROWS.c.id,
+    "name": ROWS.c.name,
+    "created": ROWS.c.created,
+}
+
+Row = tuple[str, float]
+rows = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "é", "", "Z", "_%"]), st.sampled_from([0.0, 0.1, 1e18])),
+    max_size=25,
+)
+sorts = st.sampled_from(["id", "-id", "name", "-name", "created", "-created"])
+
+
+class Table:
+    """A table of rows, read in pages."""
+
+    def __init__(self, filled: list[Row]) -> None:
+        self._connection = ENGINE.connect()
+        ROWS.metadata.drop_all(self._connection)
+        ROWS.metadata.create_all(self._connection)
+        self.add(filled)
+
+    def add(self, new: list[Row]) -> None:
+        if new:
+            values = [{"name": name, "created": created} for name, created in new]
+            self._connection.execute(ROWS.insert(), values)
+
+    def page(self, sort: str, cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
+        query = Order(sort, SORTS).apply(sa.select(ROWS), cursor, limit)
+        found, following = cut(self._connection.execute(query).all(), limit)
+        return [(row.id, row.name, row.created) for row in found], following
+
+    def ordered(self, sort: str) -> list[Any]:
+        """All rows as a list that was sorted as a whole has them."""
+        position = {"id": 0, "name": 1, "created": 2}[sort.removeprefix("-")]
+        all_rows = self._connection.execute(sa.select(ROWS)).all()
+        return sorted(
+            ((row.id, row.name, row.created) for row in all_rows),
+            key=lambda row: (row[position], row[0]),
+            reverse=sort.startswith("-"),
+        )
+
+
+@unhurried
+@given(rows, sorts, st.integers(1, 10))
+def test_pages_make_the_whole_list(filled: list[Row], sort: str, limit: int) -> None:
+    table = Table(filled)
+    seen: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = table.page(sort, cursor, limit)
+        assert len(page) == limit or cursor is None
+        seen += page
+        if cursor is None:
+            break
+    assert seen == table.ordered(sort)
+
+
+@unhurried
+@given(rows, st.lists(rows, max_size=6), sorts, st.integers(1, 5))
+def test_rows_added_meanwhile_repeat_and_hide_none_of_the_old(
+    filled: list[Row], additions: list[list[Row]], sort: str, limit: int
+) -> None:
+    table = Table(filled)
+    old = table.ordered(sort)
+    seen: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = table.page(sort, cursor, limit)
+        seen += page
+        if cursor is None:
+            break
+        if additions:
+            table.add(additions.pop())
+    assert len(seen) == len({row[0] for row in seen})
+    assert [row for row in seen if row in old] == old
+
+
+def encode(values: object) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(values)).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "!", "é", "AAAA", encode([]), encode([1, 2, 3]), encode({"id": 1}), encode([None, 1]),
+     encode([[1], 1]), encode([2**63, 1]), encode([1, 2**70]), encode([-(2**64), 1]), "W" * 10_000],
+)  # fmt: skip
+def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
+    table = Table([("a", 1.0)])
+    with pytest.raises(InvalidArgument, match="cursor"):
+        table.page("name", cursor, 5)
+
+
+@unhurried
+@given(st.text(max_size=40))
+def test_no_text_at_all_breaks_the_cursor(cursor: str) -> None:
+    table = Table([("a", 1.0)])
+    for sort in ("id", "name"):
+        try:
+            table.page(sort, cursor, 5)
+        except InvalidArgument as error:
+            assert "cursor" in str(error)
+
+
+@pytest.mark.parametrize("sort", ["", "-", "--id", "nothing", "name;", "id "])
+def test_an_order_that_there_is_not_is_refused_with_those_there_are(sort: str) -> None:
+    with pytest.raises(InvalidArgument, match="created, id, name"):
+        Order(sort, SORTS)
