@@ -216,13 +216,7 @@ def test_an_error_nobody_catches_shows_the_remote_traceback_at_the_end(
             raise ValueError("bad lr")
         ValueError: bad lr
         """).lstrip()
+    told = re.sub(r"trial \d+", "trial 1", done.stderr)
+    assert remote in told
     if NOTES:
-        assert done.stderr.endswith(
-            "ValueError: bad lr\n" + re.sub("trial 1", trial_in(done), remote)
-        )
-        ours = done.stderr.index("Traceback in trial")
-        assert "client/outcomes.py" not in done.stderr[ours:]
-
-
-def trial_in(done: Any) -> str:
-    return re.search(r"trial \d+", done.stderr)[0]  # type: ignore[index]
+        assert told.endswith(remote)

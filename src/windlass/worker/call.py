@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
-import io
 import os
 import pickle
 import reprlib
@@ -17,12 +15,18 @@ from windlass.worker.files import (
     write_json,
 )
 from windlass.worker.masking import mask_text
+from windlass.worker.pickles import (
+    SerializationFault,
+    dump_value,
+    dumps_exception,
+    load_cloudpickle,
+)
 from windlass.worker.process import import_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, BinaryIO
+    from typing import Any
 
 TEXT_LIMIT = 200
 _LONG_TEXT = 100_000
@@ -58,10 +62,6 @@ def run_call(attempt_dir: str) -> None:
         sys.exit(1)
 
 
-class SerializationFault(Exception):
-    """A result that cannot be pickled; the text says which part of it."""
-
-
 def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """The function, its positional and its named arguments."""
     with open(path, "rb") as file:
@@ -71,7 +71,7 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
-        _cloudpickle()
+        load_cloudpickle()
         payload = pickle.loads(raw)  # noqa: S301  # as above
     kind, *where = payload["function"]
     function = where[0] if kind == "value" else _find_function(*where)
@@ -93,7 +93,7 @@ def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -
     def attempt() -> None:
         write_json(os.path.join(attempt_dir, "result.json"), {"text": short_repr(value, secrets)})
         with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            _dump(value, file)
+            dump_value(value, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -125,58 +125,6 @@ def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
 
 
-def dumps_exception(error: BaseException) -> bytes:
-    """An exception pickled with the exceptions that caused it; whatever goes wrong is raised."""
-    cloudpickle = _cloudpickle()
-
-    class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        """Keeps `__cause__`, which pickles of exceptions leave out."""
-
-        is_made_anew = True  # by calling the class with `args`, as pickles of exceptions do
-
-        def reducer_override(self, obj: object) -> object:
-            if isinstance(obj, BaseException) and type(obj).__setstate__ is _set_state:
-                reduced = obj.__reduce_ex__(4)
-                if isinstance(reduced, tuple):
-                    # BaseException takes its state by setting each as an attribute.
-                    state = dict((reduced[2] if len(reduced) > 2 else None) or {})
-                    if obj.__cause__ is not None:
-                        state["__cause__"] = obj.__cause__
-                    made = reduced[:2]
-                    if not self.is_made_anew:
-                        made = (copyreg.__newobj__, (type(obj), *obj.args))  # type: ignore[attr-defined]
-                    return (*made, state)
-            return super().reducer_override(obj)
-
-    class PatientPickler(ExceptionPickler):
-        """For classes whose `__init__` wants other arguments than it leaves in `args`."""
-
-        is_made_anew = False
-
-    failure: Exception = pickle.PicklingError("it comes back as another type")
-    for pickler in (ExceptionPickler, PatientPickler, cloudpickle.Pickler):
-        file = io.BytesIO()
-        try:
-            pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(error)
-            again = pickle.loads(file.getvalue())  # noqa: S301  # our own, a moment ago
-        except Exception as fault:  # noqa: BLE001  # the next may do better
-            failure = fault
-            continue
-        if type(again) is type(error) and _text_of(again) == _text_of(error):
-            return file.getvalue()
-    raise failure
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # a text of user code may do anything
-        return ""
-
-
-_set_state = BaseException.__setstate__
-
-
 def _set_import_paths(launch: Mapping[str, Any]) -> None:
     """Make the same modules importable as where the function was called."""
     ours = import_paths(launch)
@@ -201,50 +149,6 @@ def _find_function(module_name: str, qualname: str) -> Callable[..., Any]:
         found = getattr(found, name)
     # What `wl.run` made of the function: the function itself is inside.
     return found.__wrapped__ if hasattr(found, "__wrapped__") else found  # type: ignore[no-any-return]
-
-
-def _dump(value: object, file: BinaryIO) -> None:
-    """Pickle into a file. Plain pickle first: most values need no more, and it costs no import."""
-    try:
-        pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
-        return
-    except OSError:
-        raise
-    except Exception:  # noqa: BLE001  # cloudpickle is asked next, and its answer counts
-        file.seek(0)
-        file.truncate()
-    cloudpickle = _cloudpickle()
-    try:
-        cloudpickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
-    except OSError:
-        raise
-    except Exception as error:
-        raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
-
-
-def _name_the_part(value: object, dumps: Callable[[object], bytes], error: Exception) -> str:
-    try:
-        from windlass.worker.picklefault import find_unpicklable
-    except ImportError:
-        return f"The result cannot be sent back: {error}."
-    return f"The result cannot be sent back: {find_unpicklable(value, dumps, 'result')}."
-
-
-def _cloudpickle() -> Any:
-    """cloudpickle, the interpreter's own or else the one the launcher names."""
-    try:
-        import cloudpickle
-    except ModuleNotFoundError:
-        folder = os.environ.get("WINDLASS_CLOUDPICKLE")
-        if not folder:
-            raise
-        # For this import only: whatever else is in that folder is not the job's.
-        sys.path.append(folder)
-        try:
-            import cloudpickle
-        finally:
-            sys.path.remove(folder)
-    return cloudpickle
 
 
 class _Glance(reprlib.Repr):

@@ -1,0 +1,201 @@
+"""Unusual programs, which are some user's usual ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+
+import windlass as wl
+from harness import Project, eventually
+
+
+def test_instances_of_a_class_with_slots_come_back(project: Project, home: Path) -> None:
+    project.write(
+        "train.py",
+        """
+        from dataclasses import dataclass
+
+        import windlass as wl
+
+        @dataclass(frozen=True, slots=True)
+        class Point:
+            x: int
+
+        class Plain:
+            __slots__ = ("x", "y")
+
+        @wl.run
+        def move(point):
+            plain = Plain()
+            plain.x = 5
+            return Point(point.x + 1), plain
+
+        point, plain = move(Point(1))
+        assert isinstance(point, Point) and isinstance(plain, Plain), (point, plain)
+        print(point, plain.x, hasattr(plain, "y"))
+        """,
+    )
+    done = project.python("train.py")
+    assert (done.stdout, done.stderr) == ("Point(x=2) 5 False\n", "")
+
+
+def test_a_function_can_be_called_in_a_spawned_process(project: Project, home: Path) -> None:
+    project.write(
+        "train.py",
+        """
+        import multiprocessing
+
+        import windlass as wl
+
+        @wl.run
+        def double(x):
+            return 2 * x
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(double, [1, 2]))
+        """,
+    )
+    done = project.python("train.py")
+    assert done.stdout == "[2, 4]\n", done.stderr
+
+
+def test_a_module_that_calls_while_it_is_imported_calls_once(project: Project, home: Path) -> None:
+    project.write(
+        "job.py",
+        """
+        import windlass as wl
+
+        @wl.run
+        def train(x):
+            print("trains", x)
+            return x
+
+        value = train(1)
+        """,
+    )
+    done = project.python("-c", "import job; print(job.value)")
+    assert (done.stdout, done.stderr) == ("trains 1\n1\n", "")
+
+
+def test_a_function_of_a_module_loaded_from_a_path_by_hand(project: Project, home: Path) -> None:
+    project.write(
+        "plugins/one.py",
+        """
+        import windlass as wl
+
+        def helper(x):
+            return x + 1
+
+        @wl.run
+        def work(x):
+            return helper(x)
+        """,
+    )
+    project.write(
+        "main.py",
+        """
+        import importlib.util, sys
+
+        spec = importlib.util.spec_from_file_location("made_up", "plugins/one.py")
+        module = sys.modules["made_up"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        print(module.work(1))
+        """,
+    )
+    done = project.python("main.py")
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+def test_a_trial_has_the_umask_of_its_author(project: Project, home: Path) -> None:
+    project.write(
+        "train.py",
+        """
+        import os, windlass as wl
+
+        @wl.run
+        def mask():
+            return os.umask(0)
+
+        print(oct(mask()))
+        """,
+    )
+    done = project.run("sh", "-c", 'umask 027; exec "$0" train.py', sys.executable)
+    assert (done.stdout, done.stderr) == ("0o27\n", "")
+
+
+def test_a_program_without_output_streams_runs(project: Project, home: Path) -> None:
+    project.write(
+        "train.py",
+        """
+        import windlass as wl
+
+        @wl.run
+        def speak():
+            print("to nobody")
+            return 1
+
+        open("value", "w").write(str(speak()))
+        """,
+    )
+    done = project.run("sh", "-c", 'exec "$0" train.py >&- 2>&-', sys.executable)
+    assert done.returncode == 0
+    assert (project.path / "value").read_text() == "1"
+
+
+def test_a_function_without_a_signature_can_be_run(home: Path) -> None:
+    assert wl.run(max)(3, 1, 2) == 3
+
+
+def test_modules_of_a_project_do_not_stand_in_for_those_of_the_server(
+    project: Project, fresh_home: Path
+) -> None:
+    for name in ("alembic.py", "litestar.py", "sqlalchemy.py"):
+        project.write(f"own/{name}", "raise SystemExit('the wrong module')\n")
+    project.write(
+        "train.py",
+        """
+        import windlass as wl
+
+        @wl.run
+        def one():
+            return 1
+
+        print(one())
+        """,
+    )
+    done = project.python("train.py", env={"PYTHONPATH": str(project.path / "own")})
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_what_a_trial_started_dies_with_its_supervisor(
+    home: Path, tmp_path: Path, project: Project
+) -> None:
+    project.write(
+        "train.py",
+        """
+        import subprocess, sys, time, windlass as wl
+
+        @wl.run
+        def leave(file):
+            bare = subprocess.Popen(["sleep", "600"], env={})
+            open(file, "w").write(str(bare.pid))
+            time.sleep(600)
+
+        print(leave.submit(sys.argv[1]).id)
+        """,
+    )
+    note = tmp_path / "pid"
+    trial = wl.get_trial(int(project.python("train.py", note).stdout))
+    eventually(lambda: note.exists() and note.read_text() != "", "the trial runs")
+    state = Path(trial.refresh().directory, "main-0", "1", "state.json")
+    os.kill(json.loads(state.read_text())["supervisor"]["pid"], signal.SIGKILL)
+    trial.wait(timeout=120)
+    assert (trial.state, trial.exit_code) == ("FAILED", None)
+    assert "its supervisor died" in trial.message
+    eventually(lambda: not psutil.pid_exists(int(note.read_text())), "what it left is gone")
