@@ -56,9 +56,12 @@ def test_a_function_can_be_called_in_a_spawned_process(project: Project, home: P
         def double(x):
             return 2 * x
 
+        def task(x):
+            return double(x)
+
         if __name__ == "__main__":
             with multiprocessing.get_context("spawn").Pool(1) as pool:
-                print(pool.map(double, [1, 2]))
+                print(pool.map(task, [1, 2]))
         """,
     )
     done = project.python("train.py")

@@ -68,6 +68,8 @@ def to_fault(error: Exception) -> Fault:
         return Fault(code=code, message=error.detail or "The request makes no sense.")
     if isinstance(error, RecursionError):
         return Fault(code="invalid_argument", message="The request is nested too deeply.")
+    if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
+        return Fault(code="invalid_argument", message="The request is no JSON, or no UTF-8.")
     if _is_no_space(error):
         return Fault(
             code="no_space",

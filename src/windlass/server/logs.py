@@ -19,7 +19,7 @@ from windlass.worker.segment import read_parts
 
 _CHUNK = 256 * 1024
 _HITS = 1000  # that a page of a search holds of each segment
-_PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,18})", re.ASCII)
+_PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})", re.ASCII)
 
 Key = tuple[str, int, int]  # role, index, attempt
 
@@ -58,7 +58,7 @@ class LogStore:
         parts: list[LogPart] = []
         has_more = False
         for segment in self.segments(trial_id):
-            found, places[segment.key], is_cut = _read(segment, places.get(segment.key, 0))
+            found, places[segment.key], is_cut = _read(segment, _offset(segment, places))
             parts += (part for part in found if stream in (None, part.stream))
             has_more = has_more or is_cut
         return _page(parts, places, has_more)
@@ -81,7 +81,7 @@ class LogStore:
         parts: list[LogPart] = []
         has_more = False
         for segment in self.segments(trial_id):
-            start = places.get(segment.key, 0)
+            start = _offset(segment, places)
             if not os.path.exists(segment.path):
                 continue
             found, places[segment.key] = reading.search(
@@ -122,8 +122,29 @@ def format_cursor(places: dict[Key, int]) -> str:
 
 
 def _page(parts: list[LogPart], places: dict[Key, int], has_more: bool) -> Page:
-    parts.sort(key=lambda part: part.time)
-    return Page(parts, format_cursor(places), has_more)
+    return Page(_in_order(parts), format_cursor(places), has_more)
+
+
+def _in_order(parts: list[LogPart]) -> list[LogPart]:
+    """Parts of several replicas by time, those of one as they were written.
+
+    A clock that was set back must not turn the lines of a replica around.
+    """
+    latest: dict[tuple[str, int], float] = {}
+    keyed = []
+    for part in parts:
+        replica = (part.role, part.index)
+        latest[replica] = max(part.time, latest.get(replica, 0.0))
+        keyed.append((latest[replica], part))
+    return [part for _, part in sorted(keyed, key=lambda each: each[0])]
+
+
+def _offset(segment: Segment, places: dict[Key, int]) -> int:
+    """Where a segment goes on: never beyond its end, whatever a cursor says."""
+    try:
+        return min(places.get(segment.key, 0), os.stat(segment.path).st_size)
+    except FileNotFoundError:
+        return 0
 
 
 def _read(segment: Segment, offset: int) -> tuple[list[LogPart], int, bool]:
