@@ -11,7 +11,7 @@ demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
 
 test: $(READY)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 3 --dist loadfile
 
 lint: $(READY)
 	@$(BIN)/ruff check .

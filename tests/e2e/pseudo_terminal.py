@@ -16,12 +16,25 @@ import termios
 import threading
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyte
 
 from harness import PATIENCE, Project
+
+SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
+
+PREAMBLE = """
+import os, signal, sys, time
+import windlass as wl
+
+def wait_for(gate):
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+
+"""
 
 
 class Terminal:
@@ -151,3 +164,6 @@ def _wheel() -> bytes:
         )
         file.writestr(f"{info}/RECORD", "")
     return buffer.getvalue()
+
+
+Launch = Callable[..., Terminal]

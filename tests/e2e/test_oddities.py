@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 import windlass as wl
-from harness import Project, eventually
+from harness import BIN, Project, eventually
 
 
 def test_instances_of_a_class_with_slots_come_back(project: Project, home: Path) -> None:
@@ -202,3 +202,45 @@ def test_what_a_trial_started_dies_with_its_supervisor(
     assert (trial.state, trial.exit_code) == ("FAILED", None)
     assert "its supervisor died" in trial.message
     eventually(lambda: not psutil.pid_exists(int(note.read_text())), "what it left is gone")
+
+
+def test_a_timeout_holds_while_no_server_runs(project: Project, home: Path, tmp_path: Path) -> None:
+    project.write(
+        "train.py",
+        """
+        import signal, sys, time, windlass as wl
+
+        @wl.run(timeout="1s")
+        def linger(file):
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+            open(file, "w").close()
+            time.sleep(600)
+
+        print(linger.submit(sys.argv[1]).id)
+        """,
+    )
+    note = tmp_path / "runs"
+    trial_id = int(project.python("train.py", note).stdout)
+    directory = wl.get_trial(trial_id).directory
+    eventually(note.exists, "the trial runs")
+    assert project.run(BIN / "windlass", "server", "stop").returncode == 0
+    eventually(Path(directory, "main-0", "1", "exit.json").exists, "the supervisor ends it")
+    trial = wl.get_trial(trial_id).wait(timeout=120)
+    assert (trial.state, trial.record.reason) == ("FAILED", "DeadlineExceeded")
+
+
+def test_a_trial_may_have_as_many_files_open_as_its_author(project: Project, home: Path) -> None:
+    project.write(
+        "train.py",
+        """
+        import resource, windlass as wl
+
+        @wl.run
+        def limit():
+            return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+        print(limit())
+        """,
+    )
+    done = project.run("sh", "-c", 'ulimit -Sn 200; exec "$0" train.py', sys.executable)
+    assert (done.stdout, done.stderr) == ("200\n", "")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import windlass as wl
-from conftest import PATIENCE, Project, eventually, stop_trials
+from harness import PATIENCE, Project, eventually, stop_trials
 
 PROGRAM = """
 import os, sys, time

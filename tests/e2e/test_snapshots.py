@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import windlass as wl
-from conftest import Project, eventually
+from harness import Project, eventually
 
 LISTING = """
 import os, stat, sys

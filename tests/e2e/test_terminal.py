@@ -1,4 +1,4 @@
-"""What a person at a terminal sees while a call blocks, and what Ctrl-C does."""
+"""What a person at a terminal sees while a call blocks, and what is left out elsewhere."""
 
 from __future__ import annotations
 
@@ -6,60 +6,15 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
-from pseudo_terminal import SlowIndex, Terminal
+from pseudo_terminal import PREAMBLE, SPINNER, Launch, SlowIndex
 
 import windlass as wl
-from harness import PATIENCE, Project, eventually, stop_trials
+from harness import PATIENCE, Project, eventually
 
-SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
-
-PREAMBLE = """
-import os, signal, sys, time
-import windlass as wl
-
-def wait_for(gate):
-    while not os.path.exists(gate):
-        time.sleep(0.01)
-
-"""
-
-
-Launch = Callable[..., Terminal]
-
-
-@pytest.fixture(autouse=True)
-def one_cpu(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine with room for one trial, which no test leaves taken."""
-    monkeypatch.setenv("WINDLASS_CPUS", "1")
-    yield
-    stop_trials(home)
-
-
-@pytest.fixture
-def launch(project: Project) -> Iterator[Launch]:
-    """Starts programs of the project in terminals."""
-    launched: list[Terminal] = []
-
-    def start(*argv: str | Path, **options: Any) -> Terminal:
-        launched.append(Terminal(project, *argv, **options))
-        return launched[-1]
-
-    yield start
-    for terminal in launched:
-        if terminal.process.poll() is None:  # a test that failed left it
-            terminal.process.kill()
-            terminal.process.wait()
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Path:
-    return tmp_path / "gate"
+pytestmark = pytest.mark.usefixtures("one_cpu")
 
 
 def test_output_is_shown_as_it_is_written_and_the_status_line_leaves_no_trace(
@@ -177,13 +132,6 @@ print("value", train(sys.argv[1]))
     assert not SPINNER.search("".join(terminal.lines))
 
 
-@pytest.fixture
-def slow_index(home: Path) -> Iterator[SlowIndex]:
-    index = SlowIndex(home)
-    yield index
-    index.close()
-
-
 QUEUED = """
 @wl.run
 def train():
@@ -230,106 +178,6 @@ def test_a_queued_call_says_why_in_one_line_however_narrow_and_ctrl_c_takes_it_b
     assert {(each.state, each.started) for each in taken_back} == {("STOPPED", None)}
     gate.touch()
     assert hog.wait(PATIENCE).state == "SUCCEEDED"
-
-
-STOPPED = """
-@wl.run
-def train():
-    def clean_up(number, frame):
-        print("cleaning up")
-        sys.exit(1)
-    signal.signal(signal.SIGTERM, clean_up)
-    print(f"pid {os.getpid()}.")
-    wait_for("never")
-
-try:
-    train()
-except KeyboardInterrupt:
-    print("interrupted")
-    raise
-"""
-
-
-def test_ctrl_c_stops_the_trial_waits_for_it_and_says_so(project: Project, launch: Launch) -> None:
-    project.write("train.py", PREAMBLE + STOPPED)
-    terminal = launch("train.py")
-    pid = terminal.wait_for_number("pid")
-    terminal.press(b"\x03")
-    assert terminal.finish() in (-signal.SIGINT, 130)
-    trial = next(wl.list_trials(sort_by="-id"))
-    assert trial.state == "STOPPED"
-    assert not psutil.pid_exists(pid)
-    screen = "\n".join(terminal.lines)
-    told = [
-        f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
-        "cleaning up",
-        f"Trial {trial.id} (train) was stopped",
-        "interrupted",
-    ]
-    places = [screen.find(each) for each in told]
-    assert -1 not in places, screen
-    assert places == sorted(places), screen
-    assert not SPINNER.search(screen)
-    with pytest.raises(wl.TrialStopped):
-        trial.result()
-
-
-def test_a_second_ctrl_c_leaves_at_once_and_says_how_to_look_further(
-    project: Project, launch: Launch
-) -> None:
-    project.write(
-        "train.py",
-        PREAMBLE
-        + """
-@wl.run
-def train():
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    print(f"pid {os.getpid()}.")
-    wait_for("never")
-
-train()
-""",
-    )
-    terminal = launch("train.py")
-    pid = terminal.wait_for_number("pid")
-    terminal.press(b"\x03")
-    terminal.wait_for("Stopping trial")
-    trial = next(wl.list_trials(sort_by="-id"))
-    terminal.press(b"\x03")
-    assert terminal.finish() in (-signal.SIGINT, 130)
-    assert psutil.pid_exists(pid)  # the grace it has is ten seconds: nobody waited for it
-    assert trial.refresh().state == "STOPPING"
-    left = f"Left trial {trial.id} while it stops. See: windlass show {trial.id}"
-    assert left in "\n".join(terminal.lines)
-    trial.stop(grace=0)  # who has no patience may say so
-    assert trial.wait(PATIENCE).state == "STOPPED"
-    assert trial.record.signal == "SIGKILL"
-    assert not psutil.pid_exists(pid)
-
-
-def test_what_was_submitted_goes_on_when_ctrl_c_ends_the_program(
-    project: Project, launch: Launch, gate: Path
-) -> None:
-    project.write(
-        "train.py",
-        PREAMBLE
-        + """
-@wl.run
-def train(gate):
-    wait_for(gate)
-    return 7
-
-print(f"trial {train.submit(sys.argv[1]).id}.")
-wait_for("never")
-""",
-    )
-    terminal = launch("train.py", gate)
-    trial = wl.get_trial(terminal.wait_for_number("trial"))
-    terminal.press(b"\x03")
-    assert terminal.finish() in (-signal.SIGINT, 130)
-    eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
-    gate.touch()
-    assert trial.result(timeout=PATIENCE) == 7
 
 
 def test_an_error_is_told_below_what_was_printed_with_the_status_line_gone(

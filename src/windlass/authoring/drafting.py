@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.authoring.options import Options
-from windlass.authoring.surroundings import Surroundings, current_umask, look_around
+from windlass.authoring.surroundings import (
+    Surroundings,
+    current_umask,
+    look_around,
+    open_file_limit,
+)
 from windlass.client.session import Client
 from windlass.client.submission import Draft
 from windlass.home import Home
@@ -97,6 +102,7 @@ class Plan:
                 environ=self._environ(),
                 secrets=self._secrets,
                 umask=current_umask() if self._is_embedded else None,
+                open_files=open_file_limit() if self._is_embedded else None,
             ),
         )
         return Draft(request, self._snapshot, {}, self._retake)

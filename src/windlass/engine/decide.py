@@ -57,6 +57,9 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
         return look.finish(ConditionType.SUCCEEDED, conditions.COMPLETED_REASON, succeeded)
     if status.stop_requested:
         return look.stop()
+    if any(each.reason == conditions.DEADLINE_REASON for each in look.replicas):
+        # Its own supervisor saw to it, while nobody took a look.
+        return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
     failed = next((slot for slot in look.slots if slot_verdict(slot) is Verdict.FAILED), None)
     if failed is not None:
         message = describe_slot_end(spec, failed)

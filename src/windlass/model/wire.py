@@ -25,7 +25,9 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     environ: dict[str, LongText] = {}  # the author's own environment, on the same machine only
     secrets: dict[EnvName, LongText] = {}
-    umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None  # of the author's process
+    # Of the author's process: what its files may be, how many it may have open.
+    umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
+    open_files: Annotated[int, msgspec.Meta(ge=3)] | None = None
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -52,7 +52,9 @@ class Reader:
             return
         faults = sorted(self._faults)
         lines = [f"  {printable(quote_path(path))}" for path, _ in faults[:_SHOWN]]
-        advice = "Make it readable (chmod u+r), or ignore it with a line in .windlassignore:"
+        is_link = any("link" in why for _, why in faults)
+        remedy = "bring it in with volumes=" if is_link else "make it readable (chmod u+r)"
+        advice = f"{remedy.capitalize()}, or ignore it with a line in .windlassignore:"
         if len(faults) == 1:
             path, why = faults[0]
             raise SnapshotError(
@@ -62,7 +64,7 @@ class Reader:
         shown = [f"{printable(path)}: {why}" for path, why in faults[:_SHOWN]]
         if len(faults) > _SHOWN:
             shown.append(f"and {len(faults) - _SHOWN} more")
-        advice = "Make them readable (chmod u+r), or ignore them with lines in .windlassignore:"
+        advice = f"{remedy.capitalize()}, or ignore it with a line in .windlassignore:"
         raise SnapshotError(
             f"{len(faults)} files in {self._root} cannot be packaged:",
             hint="\n".join([*shown, advice, *lines]),

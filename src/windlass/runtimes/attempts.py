@@ -14,6 +14,7 @@ from windlass.runtimes import layout
 from windlass.runtimes.strays import kill_strays, send_signal
 from windlass.worker.files import is_locked, read_json, take_lock, write_json
 from windlass.worker.process import replica_marker
+from windlass.worker.supervision import OUT_OF_TIME
 
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
@@ -96,6 +97,7 @@ class Attempt:
             owner = self.supervisor()
             if owner is not None:
                 send_signal(*owner, signal.SIGTERM)
+                send_signal(*owner, signal.SIGCONT)  # in case somebody has stopped it
         elif not self.has_ended:
             self.bury("Stopped", "stopped before it was started" if not self.was_begun else "")
 
@@ -150,11 +152,13 @@ class Attempt:
         record = self.read(layout.EXIT)
         if record is None:
             return None
-        code = record.get("exit_code")
+        code, reason = record.get("exit_code"), record.get("reason") or ""
+        # One that ran out of time may answer by leaving with 0, and has failed all the same.
+        is_success = code == 0 and reason != OUT_OF_TIME
         return self._replica(
-            phase=Phase.SUCCEEDED if code == 0 else Phase.FAILED,
+            phase=Phase.SUCCEEDED if is_success else Phase.FAILED,
             exit_code=code,
-            reason=record.get("reason") or "",
+            reason=reason,
             message=record.get("message") or "",
             started=record.get("started"),
             ended=record.get("ended"),

@@ -44,6 +44,7 @@ def launch_of(
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],
         "environment": _environment(home, job),
+        "deadline": spec.active_deadline,
         "server_file": str(layout.server_file(home)),
     }
 

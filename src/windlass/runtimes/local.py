@@ -70,7 +70,12 @@ class LocalRuntime:
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         launch = launch_of(self._home, job, replica, devices, has_devices=self._has_devices)
         write_json(str(attempt.path / layout.LAUNCH), launch)
-        self._spawn(attempt)
+        try:
+            self._spawn(attempt)
+        except OSError:
+            # No process or descriptor is left: nobody was asked, and it is asked for again.
+            os.unlink(attempt.path / layout.LAUNCH)
+            raise
 
     def delete(self, job_uid: str, replica: ReplicaId, grace: float) -> None:
         """Have a replica end, with so many seconds to do it in; nothing if it has."""

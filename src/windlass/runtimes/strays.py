@@ -73,7 +73,15 @@ def _session_of(process: tuple[int, str] | None) -> int | None:
     if is_alive(pid, identity):
         return pid
     is_same_boot = process_identity(os.getpid()).rpartition("@")[2] == identity.rpartition("@")[2]
-    return pid if is_same_boot and not psutil.pid_exists(pid) else None
+    return pid if is_same_boot and not _is_running(pid) else None
+
+
+def _is_running(pid: int) -> bool:
+    """Whether some process has that pid and has not ended; a zombie has."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _belongs(process: psutil.Process, marker: str, session: int | None) -> bool:

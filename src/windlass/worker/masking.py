@@ -62,6 +62,11 @@ class Masker:
     def is_holding(self) -> bool:
         return self._held != b""
 
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether what is held is so much of a secret that it is hardly anything else."""
+        return len(self._held) >= SHORTEST
+
     def feed(self, data: bytes) -> bytes:
         """What may be shown of the stream so far."""
         if not self._secrets:

@@ -103,9 +103,12 @@ def start(
     cwd: str,
     *,
     merged: bool = False,
-    umask: int | None = None,
+    author: Mapping[str, Any] | None = None,
 ) -> Child:
-    """Start a program in a session of its own, its output in two pipes, or one if `merged`."""
+    """Start a program in a session of its own, its output in two pipes, or one if `merged`.
+
+    `author` may hold the umask and the limit of open files of whoever asked for it.
+    """
     stdout, stdout_end = os.pipe()
     stderr, stderr_end = (None, stdout_end) if merged else os.pipe()
     fault, fault_end = os.pipe()
@@ -117,8 +120,7 @@ def start(
             os.close(fd)  # type: ignore[arg-type]  # None was just taken out
         raise StartError(f"no process could be started: {error.strerror}", 126) from error
     if pid == 0:
-        if umask is not None:
-            os.umask(umask)
+        _take_on(author or {})
         _become(argv, environ, cwd, (stdout_end, stderr_end), fault_end, parent)
     for fd in {stdout_end, stderr_end, fault_end}:
         os.close(fd)
@@ -131,6 +133,22 @@ def start(
                 os.close(fd)
         raise _start_error(argv[0], cwd, int(failure))
     return Child(pid, stdout, stderr)
+
+
+def _take_on(author: Mapping[str, Any]) -> None:
+    """In the forked child: have the author's own settings in place of the server's."""
+    if author.get("umask") is not None:
+        os.umask(author["umask"])
+    if author.get("open_files") is not None:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = author["open_files"]
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        except (OSError, ValueError):
+            pass  # the kernel's own bounds are lower: it keeps what it has
 
 
 def _become(

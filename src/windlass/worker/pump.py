@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _READ_SIZE = TEXT_LIMIT - 4096
 _PATIENCE = 0.03  # with a line that has not ended
 _PATIENCE_WITH_SECRETS = 1.0  # with what may be the beginning of a secret
+_PATIENCE_WITH_SUSPECTS = 60.0  # with what hardly is anything else
 
 
 class Stream:
@@ -59,7 +60,7 @@ class Stream:
             self._line = self._line[len(text) :]
             self.due = None
             if self._masker and self._masker.is_holding:
-                self.due = now + _PATIENCE_WITH_SECRETS
+                self.due = now + self._patience()
         else:
             self.due = None
             self._give_up_waiting()
@@ -70,9 +71,13 @@ class Stream:
             # From the first piece of it: one that grows all the time must show, too.
             self.due = now + _PATIENCE if self.due is None else min(self.due, now + _PATIENCE)
         elif self._masker and self._masker.is_holding:
-            self.due = now + _PATIENCE_WITH_SECRETS
+            self.due = now + self._patience()
         else:
             self.due = None
+
+    def _patience(self) -> float:
+        is_suspicious = self._masker is not None and self._masker.is_suspicious
+        return _PATIENCE_WITH_SUSPECTS if is_suspicious else _PATIENCE_WITH_SECRETS
 
     def _give_up_waiting(self) -> None:
         if self._masker:

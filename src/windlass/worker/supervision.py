@@ -29,6 +29,9 @@ _GRACE_FOR_LEFTOVERS = 2.0
 _DRAIN = 1.0  # for pipes that someone outside keeps open
 _LARGE_TREE = 1000
 _LAST_NUDGE = 2.0
+_HEAD_START = 2.0  # in which the server, if there is one, sees to a deadline itself
+
+OUT_OF_TIME = "DeadlineExceeded"  # the reason of one that its supervisor ended at its deadline
 
 
 def supervise(attempt_dir: str) -> None:
@@ -200,10 +203,12 @@ class Supervision:
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
         """Run the user's process to its end; how it ended."""
         kills_before = memory.oom_kills()
-        child = process.start(argv, environ, cwd, umask=self._private.get("umask"))
+        child = process.start(argv, environ, cwd, author=self._private)
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
         self._state["started"] = time.time()
         self._enter("running", "")
+        if self._launch.get("deadline"):
+            self._watch.set_deadline(self._launch["deadline"] + _HEAD_START)
         family = Family(child.pid, sees_orphans=self._sees_orphans)
         departure = Departure(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
@@ -215,7 +220,7 @@ class Supervision:
             if is_by_others and memory.oom_kills() > kills_before:
                 ending["message"] = "the system ran out of memory"
         if departure.was_first_asked:
-            ending["reason"] = "Stopped"
+            ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
         if self._watch.log.has_lost:
             ending.setdefault("message", "the disk is full: some of its log was lost")
         return ending

@@ -31,6 +31,8 @@ class Watch:
     ) -> None:
         self.log = SegmentWriter(os.path.join(attempt_dir, "log"))
         self.stop_by: float | None = None  # set once we are told to stop: when the grace is over
+        self.is_out_of_time = False  # whether nobody told us but the deadline
+        self._deadline: float | None = None
         self._dir = attempt_dir
         self._signals = signals
         self._nudger = nudger
@@ -58,6 +60,7 @@ class Watch:
             until if until is not None else self._next_beat,
             self._next_beat,
             now + _NUDGE_AGAIN if self._nudger.is_pending else self._next_beat,
+            self._deadline if self._deadline is not None else self._next_beat,
             *(stream.due for stream in self._streams.values() if stream.due is not None),
         )
         # Rounded up: a wait that ends before its time is a loop that spins.
@@ -75,7 +78,15 @@ class Watch:
             self._nudger.retry()
         if now >= self._next_beat:
             self._beat(now)
+        if self._deadline is not None and now >= self._deadline:
+            self._deadline = None
+            self.is_out_of_time = self.stop_by is None
+            self.begin_to_stop()
         self.flush_log()
+
+    def set_deadline(self, seconds: float) -> None:
+        """Begin to stop by ourselves when so much time has passed."""
+        self._deadline = time.monotonic() + seconds
 
     def begin_to_stop(self) -> None:
         """Take note that we were told to stop; told again, the shorter grace counts."""

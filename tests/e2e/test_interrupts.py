@@ -1,0 +1,157 @@
+"""What Ctrl-C does: it stops what is being waited for, and nothing else."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from pseudo_terminal import PREAMBLE, SPINNER, Launch, SlowIndex
+
+import windlass as wl
+from harness import PATIENCE, Project, eventually
+
+pytestmark = pytest.mark.usefixtures("one_cpu")
+
+
+STOPPED = """
+@wl.run
+def train():
+    def clean_up(number, frame):
+        print("cleaning up")
+        sys.exit(1)
+    signal.signal(signal.SIGTERM, clean_up)
+    print(f"pid {os.getpid()}.")
+    wait_for("never")
+
+try:
+    train()
+except KeyboardInterrupt:
+    print("interrupted")
+    raise
+"""
+
+
+def test_ctrl_c_stops_the_trial_waits_for_it_and_says_so(project: Project, launch: Launch) -> None:
+    project.write("train.py", PREAMBLE + STOPPED)
+    terminal = launch("train.py")
+    pid = terminal.wait_for_number("pid")
+    terminal.press(b"\x03")
+    assert terminal.finish() in (-signal.SIGINT, 130)
+    trial = next(wl.list_trials(sort_by="-id"))
+    assert trial.state == "STOPPED"
+    assert not psutil.pid_exists(pid)
+    screen = "\n".join(terminal.lines)
+    told = [
+        f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
+        "cleaning up",
+        f"Trial {trial.id} (train) was stopped",
+        "interrupted",
+    ]
+    places = [screen.find(each) for each in told]
+    assert -1 not in places, screen
+    assert places == sorted(places), screen
+    assert not SPINNER.search(screen)
+    with pytest.raises(wl.TrialStopped):
+        trial.result()
+
+
+def test_a_second_ctrl_c_leaves_at_once_and_says_how_to_look_further(
+    project: Project, launch: Launch
+) -> None:
+    project.write(
+        "train.py",
+        PREAMBLE
+        + """
+@wl.run
+def train():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print(f"pid {os.getpid()}.")
+    wait_for("never")
+
+train()
+""",
+    )
+    terminal = launch("train.py")
+    pid = terminal.wait_for_number("pid")
+    terminal.press(b"\x03")
+    terminal.wait_for("Stopping trial")
+    trial = next(wl.list_trials(sort_by="-id"))
+    terminal.press(b"\x03")
+    assert terminal.finish() in (-signal.SIGINT, 130)
+    assert psutil.pid_exists(pid)  # the grace it has is ten seconds: nobody waited for it
+    assert trial.refresh().state == "STOPPING"
+    left = f"Left trial {trial.id} while it stops. See: windlass show {trial.id}"
+    assert left in "\n".join(terminal.lines)
+    trial.stop(grace=0)  # who has no patience may say so
+    assert trial.wait(PATIENCE).state == "STOPPED"
+    assert trial.record.signal == "SIGKILL"
+    assert not psutil.pid_exists(pid)
+
+
+def test_what_was_submitted_goes_on_when_ctrl_c_ends_the_program(
+    project: Project, launch: Launch, gate: Path
+) -> None:
+    project.write(
+        "train.py",
+        PREAMBLE
+        + """
+@wl.run
+def train(gate):
+    wait_for(gate)
+    return 7
+
+print(f"trial {train.submit(sys.argv[1]).id}.")
+wait_for("never")
+""",
+    )
+    terminal = launch("train.py", gate)
+    trial = wl.get_trial(terminal.wait_for_number("trial"))
+    terminal.press(b"\x03")
+    assert terminal.finish() in (-signal.SIGINT, 130)
+    eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
+    gate.touch()
+    assert trial.result(timeout=PATIENCE) == 7
+
+
+def test_ctrl_c_while_packaging_leaves_and_makes_no_trial(
+    project: Project, launch: Launch, slow_index: SlowIndex
+) -> None:
+    project.write(
+        "train.py",
+        f"""
+        import windlass as wl
+
+        wl.run(packages=["tinything @ {slow_index.url}"])(lambda: 7)()
+        """,
+    )
+    before = [trial.id for trial in wl.list_trials()]
+    terminal = launch("train.py", UV_NO_CACHE="1", NO_PROXY="127.0.0.1")
+    terminal.wait_for("packaging")
+    terminal.press(b"\x03")
+    assert terminal.finish() in (-signal.SIGINT, 130)
+    assert not SPINNER.search("".join(terminal.lines))
+    assert [trial.id for trial in wl.list_trials()] == before
+
+
+def test_ctrl_c_stops_everything_that_a_map_had_submitted(project: Project, launch: Launch) -> None:
+    project.write(
+        "train.py",
+        PREAMBLE
+        + """
+@wl.run
+def train(number):
+    print(f"running {number}.")
+    wait_for("never")
+
+list(train.map(range(3)))
+""",
+    )
+    terminal = launch("train.py")
+    assert terminal.wait_for_number("running") == 0
+    terminal.press(b"\x03")
+    assert terminal.finish() in (-signal.SIGINT, 130)
+    trials = list(wl.list_trials(sort_by="-id", limit=3))
+    assert [trial.wait(PATIENCE).state for trial in trials] == ["STOPPED"] * 3
+    assert [trial.started is None for trial in trials] == [True, True, False]
