@@ -24,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _AHEAD = 1000  # how many trials `map` submits before the first value is taken
+_ENDED_EARLY = "the map it belongs to ended early"
 
 
 class Function(Generic[P, R]):
@@ -170,15 +171,22 @@ class _Sweep:
             self._stop_rest()
 
     def _stop_rest(self) -> None:
-        for trial in self._waiting:  # empty, unless an error or the caller ended it early
-            trial.stop(reason="the map it belongs to ended early")
+        """What is left, unless all was taken. The newest first: none is to start meanwhile."""
+        for trial in reversed(self._waiting):
+            trial.stop(reason=_ENDED_EARLY)
+
+    def _stop_others(self) -> None:
+        while len(self._waiting) > 1:
+            self._waiting[-1].stop(reason=_ENDED_EARLY)
+            self._waiting.pop()
 
     def _next_value(self, return_exceptions: bool) -> Any:
         from windlass.client.watching import watch
 
         assert self._client is not None  # noqa: S101 -- something was submitted
         with _view() as view:
-            trial, end = watch(self._client, self._waiting[0], view)
+            current = self._waiting[0]
+            trial, end = watch(self._client, current, view, before_stop=self._stop_others)
         self._waiting.popleft()
         outcome = trial.outcome(end)
         if outcome.error is None:

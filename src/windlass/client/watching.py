@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from windlass.client.following import Following, News
@@ -33,20 +33,34 @@ def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any],
     return _watch(client, following, view, events, first)
 
 
-def watch(client: Client, trial: Trial[Any], view: View) -> tuple[Trial[Any], StreamEnd]:
-    """Watch a trial that was submitted before, from its first line on."""
+def watch(
+    client: Client,
+    trial: Trial[Any],
+    view: View,
+    *,
+    before_stop: Callable[[], None] = lambda: None,
+) -> tuple[Trial[Any], StreamEnd]:
+    """Watch a trial that was submitted before, from its first line on.
+
+    `before_stop` is called when Ctrl-C is about to stop it, for what must not take its place.
+    """
     following = Following(client.transport, trial_id=trial.id)
-    return _watch(client, following, view, iter(following), None)
+    return _watch(client, following, view, iter(following), None, before_stop)
 
 
 def _watch(
-    client: Client, following: Following, view: View, events: Iterator[News], first: News | None
+    client: Client,
+    following: Following,
+    view: View,
+    events: Iterator[News],
+    first: News | None,
+    before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
     watcher = _Watcher(client, following, view)
     try:
         end = watcher.follow(events, first)
     except KeyboardInterrupt:
-        end = watcher.stop_and_follow()
+        end = watcher.stop_and_follow(before_stop)
         view.say(f"Trial {end.trial.id} ({end.trial.name}) {how_it_ended(end.trial)}.")
         raise KeyboardInterrupt from None
     return Trial(client.transport, end.trial), end
@@ -68,9 +82,10 @@ class _Watcher:
                 return end
         raise AssertionError("a stream that was not cut ends with its end")
 
-    def stop_and_follow(self) -> StreamEnd:
+    def stop_and_follow(self, before_stop: Callable[[], None]) -> StreamEnd:
         trial_id = self._following.trial_id
         try:
+            before_stop()
             self._ask_to_stop()
             self._view.say(f"Stopping trial {trial_id}; Ctrl-C again leaves without waiting.")
             return self.follow(iter(self._following))

@@ -86,17 +86,12 @@ class Controller:
             self._threads.append(thread)
 
     def recover(self) -> None:
-        """Learn which jobs there are; those that have room keep it."""
+        """Learn which jobs there are; those that have room keep it, the others their place."""
         self._runtime.watch(self.wake)
         uids = list(self._store.unfinished())
         if self.admission is not None:
             for uid in uids:
-                loaded = self._store.load(uid)
-                if loaded is not None and loaded[1].admitted:
-                    job, status = loaded
-                    devices = {_place(key): given for key, given in status.devices.items()}
-                    spec = job.spec
-                    self.admission.restore(uid, spec, spec.priority, job.trial_id, devices)
+                self._restore_place(uid, self.admission)
         for uid in uids:
             self.wake(uid)
 
@@ -162,9 +157,22 @@ class Controller:
         while self.work():
             pass
 
+    def _restore_place(self, uid: str, admission: AdmissionQueue) -> None:
+        """Before the first look at any job: else the first to be looked at would be let in."""
+        loaded = self._store.load(uid)
+        if loaded is None:
+            return
+        job, status = loaded
+        spec = job.spec
+        if status.admitted:
+            devices = {_place(key): given for key, given in status.devices.items()}
+            admission.restore(uid, spec, spec.priority, job.trial_id, devices)
+        elif _wants_room(job, status):
+            admission.submit(uid, spec, spec.priority, job.trial_id)
+
     def _admitted(self, job: Job, status: JobStatus) -> JobStatus:
         """The status with room given to it, if there is room for it now."""
-        if status.admitted or status.is_finished or job.spec.suspend or status.stop_requested:
+        if status.admitted or not _wants_room(job, status):
             return status
         if self.admission is None:
             return msgspec.structs.replace(status, admitted=True)
@@ -317,6 +325,10 @@ class Controller:
         if self.admission is not None:
             self.admission.release(uid)
             self._pass_admission()
+
+
+def _wants_room(job: Job, status: JobStatus) -> bool:
+    return not (status.is_finished or job.spec.suspend or status.stop_requested)
 
 
 def _device_key(role: str, index: int) -> str:
