@@ -244,3 +244,29 @@ def test_a_trial_may_have_as_many_files_open_as_its_author(project: Project, hom
     )
     done = project.run("sh", "-c", 'ulimit -Sn 200; exec "$0" train.py', sys.executable)
     assert (done.stdout, done.stderr) == ("200\n", "")
+
+
+def test_a_sweep_inside_a_trial_runs_there(project: Project, fresh_home: Path) -> None:
+    """With one CPU, trials made by it would wait for ever for the one it has itself."""
+    project.write(
+        "train.py",
+        """
+        import windlass as wl
+
+        @wl.run
+        def train(lr):
+            return 1 / lr
+
+        print(list(train.map([1, 0, 2], return_exceptions=True)), train(4))
+        """,
+    )
+    done = project.run(BIN / "windlass", "run", "train.py", env={"WINDLASS_CPUS": "1"})
+    said = "[1.0, ZeroDivisionError('division by zero'), 0.5] 0.25\n"
+    assert (done.returncode, done.stdout) == (0, said), done.stderr
+    assert len(list(wl.list_trials())) == 1
+
+
+def test_a_server_that_lost_its_file_is_found_again(project: Project, fresh_home: Path) -> None:
+    before = wl.Client().server_info().pid
+    (fresh_home / "server.json").unlink()
+    assert wl.Client().server_info().pid == before

@@ -30,8 +30,8 @@ _ENDED_EARLY = "the map it belongs to ended early"
 class Function(Generic[P, R]):
     """A function that runs as a trial: call it, and its value comes back.
 
-    Made by `wl.run`. Inside a trial, calling it just calls the function: the trial
-    already is where it should run.
+    Made by `wl.run`. Inside a trial, calling it just calls the function, and `map` calls it
+    for one item after the other: the trial already is where it should run.
     """
 
     __wrapped__: Callable[P, R]
@@ -43,7 +43,7 @@ class Function(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run it as a trial, show what it prints, and return its value or raise its error."""
-        if "WINDLASS_TRIAL_ID" in os.environ:
+        if _is_inside_a_trial():
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
         outcome = self._run_and_watch(args, kwargs, bound)
@@ -71,6 +71,8 @@ class Function(Generic[P, R]):
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
     ) -> Iterator[R]:
         """Like `map`, for items that are the arguments: `train.starmap([(0.1, 3), (0.01, 5)])`."""
+        if _is_inside_a_trial():
+            return _values_here(self._function, items, return_exceptions)
         sweep = _Sweep(self, items)
         sweep.begin()
         return sweep.values(return_exceptions=return_exceptions)
@@ -95,7 +97,10 @@ class Function(Generic[P, R]):
             signature = inspect.signature(self._function)
         except ValueError:  # some functions written in C have none
             return {"args": args, **kwargs}
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}{signature}: {error}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
 
@@ -295,6 +300,23 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
 def _is_method(function: Any) -> bool:
     parent = getattr(function, "__qualname__", "").rpartition(".")[0]
     return bool(parent) and not parent.endswith("<locals>")
+
+
+def _is_inside_a_trial() -> bool:
+    return "WINDLASS_TRIAL_ID" in os.environ
+
+
+def _values_here(
+    function: Callable[..., Any], items: Iterable[Sequence[Any]], return_exceptions: bool
+) -> Iterator[Any]:
+    """A sweep inside a trial: one call after the other, in the room the trial has."""
+    for item in items:
+        try:
+            yield function(*item)
+        except Exception as error:
+            if not return_exceptions:
+                raise
+            yield error
 
 
 def _view() -> View:

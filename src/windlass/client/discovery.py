@@ -133,7 +133,14 @@ def start_server(home: Home) -> Endpoint:
         found = running_endpoint(home)
         if found is not None and is_answering(found):
             return found
-        _launch(home)
+        try:
+            _launch(home)
+        except ServerError:
+            # One that runs may have lost its file, and put it back meanwhile.
+            found = running_endpoint(home)
+            if found is None or not is_answering(found):
+                raise
+            return found
         started = running_endpoint(home)
     finally:
         os.close(lock)

@@ -12,6 +12,7 @@ _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([^']+)'")
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
 _MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
+_NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
 
 # Import names whose package is called otherwise.
@@ -54,6 +55,8 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
             f"Tip: {found[2]!r} is there but has no {found[1]!r}: another version of it? "
             f'Pin one: packages=["{_package(found[2])}==..."]'
         )
+    if _NO_KEYBOARD.search(text):
+        return "Tip: a trial has no keyboard; to debug, call the function here: .local(...)"
     if _GPU_MEMORY.search(text):
         return "Tip: the accelerator ran out of memory: a smaller batch, or a larger accelerator="
     if _PORT_TAKEN.search(text):

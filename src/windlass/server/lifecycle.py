@@ -36,9 +36,9 @@ from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
 from windlass.worker.identity import process_identity
 
-_LOCK_PATIENCE = 30
+_LOCK_PATIENCE = 15
 _LARGEST_LOG = 20 << 20
-_HOME_CHECK = 30.0
+_HOME_CHECK = 5.0
 _OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
 
@@ -56,7 +56,7 @@ def serve_home(path: str, ready_fd: int) -> int:
         if lock is None:
             ready.say("Another server holds this home and does not let go of it.")
             return 1
-        asyncio.run(_serve(home, ready))
+        asyncio.run(_serve(home, ready, lock))
     except Exception as error:  # noqa: BLE001 -- whoever waits for the server is told
         _log.exception("the server ends")
         fault = to_fault(error)
@@ -97,7 +97,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-async def _serve(home: Home, ready: _Ready) -> None:
+async def _serve(home: Home, ready: _Ready, lock: int) -> None:
     listener = _listen()
     database = Database.sqlite(home.database)
     hub = Hub(asyncio.get_running_loop())
@@ -118,7 +118,7 @@ async def _serve(home: Home, ready: _Ready) -> None:
     _announce(home, services)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
-    watching = asyncio.create_task(_leave_when_homeless(server, home))
+    watching = asyncio.create_task(_leave_when_homeless(server, home, services, lock))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -130,17 +130,23 @@ async def _serve(home: Home, ready: _Ready) -> None:
         _log.info("stopped; running trials go on")
 
 
-async def _leave_when_homeless(server: _Server, home: Home) -> None:
-    """A home that was deleted, or that another server has taken, is not ours to serve."""
-    while _is_announced(home):
+async def _leave_when_homeless(server: _Server, home: Home, services: Services, lock: int) -> None:
+    """A home that was deleted, or made anew, is not ours to serve; a lost file is put back."""
+    while _is_held(home, lock):
+        announced = read_json(str(home.server_file))
+        if announced is None or announced.get("pid") != os.getpid():
+            _announce(home, services)
         await asyncio.sleep(_HOME_CHECK)
     _log.warning("the home is gone or another's: leaving")
     server.handle_exit(signal.SIGTERM, None)
 
 
-def _is_announced(home: Home) -> bool:
-    announced = read_json(str(home.server_file))
-    return announced is not None and announced.get("pid") == os.getpid()
+def _is_held(home: Home, lock: int) -> bool:
+    """Whether the lock we hold is the one that lies in the home."""
+    try:
+        return os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
+    except OSError:
+        return False
 
 
 def _listen() -> socket.socket:
