@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import windlass.worker
 from windlass.model.job import Job, JobSpec
@@ -15,11 +16,12 @@ from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.launching import launch_of
+from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.nudges import NudgeListener
 from windlass.runtimes.validation import problems_of
 from windlass.worker.family import DETACHED
-from windlass.worker.files import write_json
-from windlass.worker.identity import process_identity
+from windlass.worker.files import read_json, write_json
+from windlass.worker.identity import is_alive, process_identity
 
 _SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor.py")
 
@@ -37,7 +39,8 @@ class LocalRuntime:
         self._listener = NudgeListener(self._home)
         self._lock = threading.Lock()
         self._trials: dict[str, int] = {}  # trial ids by the uid of their job
-        self._supervisors: dict[Path, subprocess.Popen[bytes]] = {}  # those we started
+        self._supervisors: dict[Path, _Started] = {}  # those we started
+        self._launchers = Launchers()
         self._listener.on_change(lambda _uid: self._reap())
 
     @property
@@ -71,7 +74,7 @@ class LocalRuntime:
         launch = launch_of(self._home, job, replica, devices, has_devices=self._has_devices)
         write_json(str(attempt.path / layout.LAUNCH), launch)
         try:
-            self._spawn(attempt)
+            self._begin(attempt, launch)
         except OSError:
             # No process or descriptor is left: nobody was asked, and it is asked for again.
             os.unlink(attempt.path / layout.LAUNCH)
@@ -105,47 +108,37 @@ class LocalRuntime:
                 owner = attempt.supervisor()
                 if owner is not None:
                     self._listener.await_end(*owner, job.uid)
-                elif attempt.read(layout.LAUNCH) is not None:
-                    self._spawn(attempt)
+                elif (launch := attempt.read(layout.LAUNCH)) is not None:
+                    self._begin(attempt, launch)
 
     def close(self) -> None:
         """Stop listening. What runs goes on running."""
         self._listener.close()
+        self._launchers.close()
         with self._lock:
-            for supervisor in self._supervisors.values():
-                # They outlive us on purpose: nothing to warn about.
-                supervisor.returncode = supervisor.poll() or 0
+            for started in self._supervisors.values():
+                started.let_go()
             self._supervisors.clear()
 
-    def _spawn(self, attempt: Attempt) -> None:
-        with open(attempt.path / "supervisor.err", "ab") as errors:
-            os.chmod(errors.fileno(), 0o600)
-            supervisor = subprocess.Popen(
-                [sys.executable, "-I", "-S", _SUPERVISOR, str(attempt.path)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                cwd="/",
-                env=_supervisor_environ(),
-                start_new_session=True,
-            )
+    def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
+        """Start the supervisor of an attempt: by a fork if a launcher is warm, else anew."""
+        pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
+        started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
         with self._lock:
-            self._supervisors[attempt.path] = supervisor
-        identity = process_identity(supervisor.pid)
-        self._listener.await_end(supervisor.pid, identity, attempt.uid)
+            self._reap()
+            self._supervisors[attempt.path] = started
+        self._listener.await_end(started.pid, started.identity, attempt.uid)
 
     def _is_starting(self, path: Path) -> bool:
         """Whether a supervisor that we started for it is there, with its lock or without."""
         with self._lock:
-            supervisor = self._supervisors.get(path)
-            return supervisor is not None and supervisor.poll() is None
+            started = self._supervisors.get(path)
+            return started is not None and started.is_alive
 
     def _reap(self) -> None:
-        """Bury the supervisors of ours that have ended."""
-        with self._lock:
-            for path, supervisor in list(self._supervisors.items()):
-                if supervisor.poll() is not None:
-                    del self._supervisors[path]
+        for path, started in list(self._supervisors.items()):
+            if not started.is_alive:
+                del self._supervisors[path]
 
     def _attempt(self, job: Job, replica: ReplicaId) -> Attempt:
         return Attempt(job.uid, replica, layout.attempt_dir(self._home, job.trial_id, replica))
@@ -185,3 +178,44 @@ def _supervisor_environ() -> dict[str, str]:
     """Our own, without the marks of a trial: one may have started this server."""
     own = {name: text for name, text in os.environ.items() if not name.startswith("WINDLASS_")}
     return {**own, DETACHED: "1"}
+
+
+class _Started:
+    """A supervisor that this runtime started, itself or by a launcher."""
+
+    def __init__(self, process: subprocess.Popen[bytes] | None = None, pid: int = 0) -> None:
+        self._process = process
+        self.pid = pid if process is None else process.pid
+        self.identity = process_identity(self.pid)
+
+    @property
+    def is_alive(self) -> bool:
+        if self._process is not None:
+            return self._process.poll() is None
+        return is_alive(self.pid, self.identity)
+
+    def let_go(self) -> None:
+        """They outlive us on purpose: nothing to warn about."""
+        if self._process is not None:
+            self._process.returncode = self._process.poll() or 0
+
+
+def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
+    with open(attempt / "supervisor.err", "ab") as errors:
+        os.chmod(errors.fileno(), 0o600)
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", _SUPERVISOR, str(attempt)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd="/",
+            env=_supervisor_environ(),
+            start_new_session=True,
+        )
+
+
+def _environ_of(launch: dict[str, Any]) -> dict[str, str]:
+    """The environment its process will have, as far as an interpreter's start depends on it."""
+    private = read_json(launch["private"]) if launch["private"] else None
+    environ: dict[str, str] = {**((private or {}).get("environ") or {}), **launch["env"]}
+    return environ

@@ -11,7 +11,7 @@ from windlass.worker.family import DETACHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 # What a process is given of the supervisor's environment when its author's is not known.
@@ -104,10 +104,12 @@ def start(
     *,
     merged: bool = False,
     author: Mapping[str, Any] | None = None,
+    instead: Callable[[], None] | None = None,
 ) -> Child:
     """Start a program in a session of its own, its output in two pipes, or one if `merged`.
 
-    `author` may hold the umask and the limit of open files of whoever asked for it.
+    `author` may hold the umask and the limit of open files of whoever asked for it. With
+    `instead`, the new process does that, and never returns, in place of the program.
     """
     stdout, stdout_end = os.pipe()
     stderr, stderr_end = (None, stdout_end) if merged else os.pipe()
@@ -121,7 +123,7 @@ def start(
         raise StartError(f"no process could be started: {error.strerror}", 126) from error
     if pid == 0:
         _take_on(author or {})
-        _become(argv, environ, cwd, (stdout_end, stderr_end), fault_end, parent)
+        _become(argv, environ, cwd, (stdout_end, stderr_end), fault_end, parent, instead)
     for fd in {stdout_end, stderr_end, fault_end}:
         os.close(fd)
     with open(fault, "rb") as pipe:
@@ -158,6 +160,7 @@ def _become(
     outputs: tuple[int, int],
     fault_end: int,
     parent: int,
+    instead: Callable[[], None] | None,
 ) -> None:
     """In the forked child: turn into the program. Never returns."""
     try:
@@ -170,6 +173,9 @@ def _become(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(outputs[0], 1)
         os.dup2(outputs[1], 2)
+        if instead is not None:
+            os.close(fault_end)
+            instead()
         os.execve(argv[0], argv, environ)  # noqa: S606  # what was asked for
     except OSError as error:
         os.write(fault_end, str(error.errno).encode())

@@ -34,8 +34,11 @@ _HEAD_START = 2.0  # in which the server, if there is one, sees to a deadline it
 OUT_OF_TIME = "DeadlineExceeded"  # the reason of one that its supervisor ended at its deadline
 
 
-def supervise(attempt_dir: str) -> None:
-    """Run an attempt to its end. Does nothing if it is supervised already, or has ended."""
+def supervise(attempt_dir: str, *, is_warm: bool = False) -> None:
+    """Run an attempt to its end. Does nothing if it is supervised already, or has ended.
+
+    A warm supervisor is a fork of a launcher, and can fork on where others must exec.
+    """
     try:
         os.setsid()
     except PermissionError:
@@ -46,7 +49,7 @@ def supervise(attempt_dir: str) -> None:
         return  # else it is ours until this process ends
     launch = read_json(os.path.join(attempt_dir, "launch.json"))
     if launch is not None:
-        Supervision(attempt_dir, launch, signals).run()
+        Supervision(attempt_dir, launch, signals, is_warm=is_warm).run()
 
 
 def _take_attempt_lock(attempt_dir: str) -> int | None:
@@ -73,8 +76,16 @@ class Stopped(Exception):
 class Supervision:
     """The state of one attempt while it is supervised."""
 
-    def __init__(self, attempt_dir: str, launch: dict[str, Any], signals: SignalPipe) -> None:
+    def __init__(
+        self,
+        attempt_dir: str,
+        launch: dict[str, Any],
+        signals: SignalPipe,
+        *,
+        is_warm: bool = False,
+    ) -> None:
         self._dir = attempt_dir
+        self._is_warm = is_warm
         self._launch = launch
         self._private = (read_json(launch["private"]) if launch.get("private") else None) or {}
         self._nudger = Nudger(launch["server_file"], launch["key"])
@@ -203,7 +214,13 @@ class Supervision:
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
         """Run the user's process to its end; how it ended."""
         kills_before = memory.oom_kills()
-        child = process.start(argv, environ, cwd, author=self._private)
+        child = process.start(
+            argv,
+            environ,
+            cwd,
+            author=self._private,
+            instead=self._warm_call(argv[0], environ),
+        )
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
         self._state["started"] = time.time()
         self._enter("running", "")
@@ -224,6 +241,16 @@ class Supervision:
         if self._watch.log.has_lost:
             ending.setdefault("message", "the disk is full: some of its log was lost")
         return ending
+
+    def _warm_call(self, python: str, environ: dict[str, str]) -> Callable[[], None] | None:
+        """What the process does in place of an exec, where a fork will do."""
+        if not self._is_warm:
+            return None
+        from windlass.worker.forking import call_here, can_call_here
+
+        if not can_call_here(self._launch, python):
+            return None
+        return lambda: call_here(self._dir, environ)
 
     def _attend(
         self, child: Child, family: Family | None = None, departure: Departure | None = None

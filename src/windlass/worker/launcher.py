@@ -1,0 +1,27 @@
+"""The launcher as a program: `python launcher.py <descriptor>`, a warm interpreter that forks.
+
+This file is compiled at every start, so it only finds the rest, which is cached.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Serve the requests that come over the socket whose descriptor is the first argument."""
+    room = os.path.dirname(os.path.abspath(__file__))
+    # Python put it there as the folder of the script; its names are no business of user code.
+    if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(room):
+        del sys.path[0]
+    package = type(sys)("windlass")
+    package.__path__ = [os.path.dirname(room)]
+    sys.modules["windlass"] = package
+    from windlass.worker.forking import serve
+
+    serve(int(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
