@@ -77,7 +77,7 @@ class _Launcher:
         self._socket = ours
         self._answers = ours.makefile("rb")
         self._stamps: dict[str, int] | None = None
-        path = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONUNBUFFERED": "1"}
+        own = {name: text for name, text in os.environ.items() if not _is_of_a_process(name)}
         with theirs:
             self._process = subprocess.Popen(
                 [python, _LAUNCHER, str(theirs.fileno())],
@@ -85,7 +85,13 @@ class _Launcher:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env={**path, **environ, "WINDLASS_DETACHED": "1", MARKER: "x" * MARKER_ROOM},
+                env={
+                    **own,
+                    "PYTHONUNBUFFERED": "1",
+                    **environ,
+                    "WINDLASS_DETACHED": "1",
+                    MARKER: "x" * MARKER_ROOM,
+                },
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
@@ -126,6 +132,11 @@ class _Launcher:
 
 def _is_read_at_start(name: str) -> bool:
     return name in _READ_AT_START_NAMES or name.startswith(_READ_AT_START)
+
+
+def _is_of_a_process(name: str) -> bool:
+    """Whether a variable of the server's own is none of a launcher's business."""
+    return name.startswith("WINDLASS_") or _is_read_at_start(name)
 
 
 def _stamps(folders: Iterable[str]) -> dict[str, int]:

@@ -217,5 +217,5 @@ def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
 def _environ_of(launch: dict[str, Any]) -> dict[str, str]:
     """The environment its process will have, as far as an interpreter's start depends on it."""
     private = read_json(launch["private"]) if launch["private"] else None
-    environ: dict[str, str] = {**((private or {}).get("environ") or {}), **launch["env"]}
-    return environ
+    author: dict[str, str] = (private or {}).get("environ") or _supervisor_environ()
+    return {**author, **launch["env"]}
