@@ -1,0 +1,206 @@
+"""The warm launcher: a fork that is just like a process started anew, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from runtime_world import World
+
+from windlass.model.job import Job
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path / "home")
+    yield world
+    world.close()
+
+
+def warm(world: World, **spec: Any) -> None:
+    """Run trials until one is forked."""
+
+    def is_forked() -> bool:
+        import psutil
+
+        return any(word.endswith("launcher.py") for word in psutil.Process().cmdline())
+
+    def is_warm() -> bool:
+        job = world.call(is_forked, **spec)
+        assert world.run(job).exit_code == 0
+        return bool(world.value(job))
+
+    world.eventually(is_warm, "a launcher is ready")
+
+
+def value_of(world: World, job: Job) -> Any:
+    assert world.run(job).exit_code == 0, world.lines(job)
+    return world.value(job)
+
+
+def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: World) -> None:
+    def spoil() -> None:
+        import fractions  # noqa: F401
+        import os
+        import signal
+        import sys
+
+        os.environ["SPOILED"] = "1"
+        os.umask(0o777)
+        os.chdir("/")
+        sys.path.insert(0, "/spoiled")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def look() -> dict[str, Any]:
+        import os
+        import signal
+        import sys
+
+        return {
+            "forked": any(
+                "launcher.py" in w for w in open("/proc/self/cmdline").read().split("\0")
+            ),
+            "spoiled": "SPOILED" in os.environ or "/spoiled" in sys.path,
+            "loaded": [n for n in ("fractions", "windlass", "windlass.worker") if n in sys.modules],
+            "cwd": os.getcwd(),
+            "umask": os.umask(0o22),
+            "argv": sys.argv,
+            "open": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],
+            "term": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
+            "int": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+            "pipe": signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN,
+            "own": os.environ["OWN"],
+            "leader": os.getsid(0) == os.getpid(),
+            "stdin": os.read(0, 1),
+        }
+
+    warm(world)
+    world.run(world.call(spoil))
+    job = world.call(look, env={"OWN": "mine"}, private={"umask": 0o27})
+    assert value_of(world, job) == {
+        "forked": True,
+        "spoiled": False,
+        "loaded": [],
+        "cwd": str(world.path(job).parent / "work"),
+        "umask": 0o27,
+        "argv": ["f"],
+        "open": [0, 1, 2],
+        "term": True,
+        "int": True,
+        "pipe": True,
+        "own": "mine",
+        "leader": True,
+        "stdin": b"",
+    }
+
+
+def test_a_fork_is_found_by_its_marker(world: World) -> None:
+    def marker() -> str:
+        import psutil
+
+        return str(psutil.Process().environ()["WINDLASS_REPLICA"])
+
+    warm(world)
+    job = world.call(marker)
+    assert value_of(world, job) == f"{job.uid}/main/0/1"
+
+
+def test_a_fork_ends_as_programs_end(world: World) -> None:
+    def leave(how: str) -> None:
+        import atexit
+        import os
+        import signal
+        import sys
+        import threading
+        import time
+
+        atexit.register(print, "at exit")
+        threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
+        print("last words", end="")
+        if how == "text":
+            sys.exit("enough")
+        if how == "code":
+            sys.exit(3)
+        if how == "raise":
+            raise ValueError("no")
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    warm(world)
+    said = {}
+    codes = {}
+    for how in ("", "text", "code", "raise", "kill"):
+        job = world.call(leave, how)
+        codes[how] = world.run(job).exit_code
+        said[how] = [text for stream, text in world.lines(job) if stream == "stdout"]
+    assert codes == {"": 0, "text": 1, "code": 3, "raise": 1, "kill": 137}
+    assert said[""] == said["text"] == said["code"] == ["last wordsthread", "at exit"]
+
+
+def test_modules_of_the_project_come_before_those_the_launcher_has_loaded(world: World) -> None:
+    warm(world)
+    files = {"ctypes.py": "OWN = True\n", "job.py": "import ctypes\ndef f(): return ctypes.OWN\n"}
+    assert value_of(world, world.call(("job", "f"), files=files)) is True
+
+
+def test_what_an_interpreter_reads_at_its_start_is_honoured(world: World) -> None:
+    def seed() -> tuple[int, int]:
+        import sys
+
+        return sys.flags.hash_randomization, hash("windlass")
+
+    warm(world)
+    warm(world, env={"PYTHONHASHSEED": "7"})
+    first, second = (
+        value_of(world, world.call(seed, env={"PYTHONHASHSEED": "7"})) for _ in range(2)
+    )
+    assert first == second
+    assert value_of(world, world.call(seed, env={"PYTHONHASHSEED": "8"})) != first
+
+
+def test_a_killed_launcher_is_replaced_and_nothing_is_lost(world: World) -> None:
+    def launcher() -> int:
+        import psutil
+
+        return int(psutil.Process().parent().ppid())
+
+    warm(world)
+    pid = value_of(world, world.call(launcher))
+    assert "launcher.py" in " ".join(psutil.Process(pid).cmdline())
+    os.kill(pid, signal.SIGKILL)
+    assert value_of(world, world.call(lambda: 5)) == 5
+    warm(world)
+    assert value_of(world, world.call(launcher)) != pid
+
+
+def test_a_new_package_makes_a_new_launcher(world: World, tmp_path: Path) -> None:
+    def launcher() -> int:
+        import psutil
+
+        return int(psutil.Process().parent().ppid())
+
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    env = {"PYTHONPATH": str(packages)}
+    warm(world, env=env)
+    pid = value_of(world, world.call(launcher, env=env))
+    (packages / "fresh.pth").write_text("")
+    warm(world, env=env)
+    assert value_of(world, world.call(launcher, env=env)) != pid
+
+
+def test_launchers_end_with_their_runtime(world: World) -> None:
+    def launcher() -> int:
+        import psutil
+
+        return int(psutil.Process().parent().ppid())
+
+    warm(world)
+    process = psutil.Process(value_of(world, world.call(launcher)))
+    world.runtime.close()
+    process.wait(timeout=60)
