@@ -15,8 +15,8 @@ from windlass.model.job import Job, JobSpec
 from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
-from windlass.runtimes.launching import launch_of
 from windlass.runtimes.launchers import Launchers
+from windlass.runtimes.launching import launch_of
 from windlass.runtimes.nudges import NudgeListener
 from windlass.runtimes.validation import problems_of
 from windlass.worker.family import DETACHED
