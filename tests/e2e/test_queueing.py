@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import windlass as wl
 from harness import PATIENCE, Project, eventually, stop_trials
+from windlass.worker.files import is_locked
 
 PROGRAM = """
 import os, sys, time
@@ -69,20 +69,9 @@ class Machine:
         return [name for what, name in self.notes() if what == "begin"]
 
     def supervisors(self) -> int:
-        """How many supervisors this home has."""
-        trials = f"{self.home}/trials/"
-        return sum(
-            any(word.startswith(trials) for word in line)
-            and any(word.endswith("supervisor.py") for word in line)
-            for line in map(_command_line, psutil.process_iter())
-        )
-
-
-def _command_line(process: psutil.Process) -> list[str]:
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
+        """How many processes hold the lock of an attempt of this home, as supervisors do."""
+        locks = (str(path) for path in Path(self.home).glob("trials/*/*/*/lock"))
+        return sum(is_locked(lock) for lock in locks)
 
 
 @pytest.fixture
