@@ -8,12 +8,15 @@ import importlib
 import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import windlass as wl
+from harness import Project
 
 NAMES = [name for name in wl.__all__ if name != "__version__"]
 ERRORS = [
@@ -129,3 +132,35 @@ def _modules_after(code: str) -> set[str]:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     return set(json.loads(done.stdout))
+
+
+def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
+    """Fenced ones; those with prompts are run as doctests."""
+    blocks = {
+        name: re.findall(r"```python\n(.*?)```", inspect.getdoc(thing) or "", re.DOTALL)
+        for name, thing in {"windlass": wl, **{n: getattr(wl, n) for n in wl.__all__}}.items()
+    }
+    examples = {name: found for name, found in blocks.items() if found}
+    assert {"windlass", "run", "Trial", "Experiment", "Client", "get_trial"} <= set(examples)
+    project.write(
+        "examples.py",
+        """
+        import json, sys
+        import windlass as wl
+
+        @wl.run
+        def train(lr):
+            return 1 - lr
+
+        list(train.map([0.1, 0.2, 0.3]))
+        for name, blocks in json.load(open("examples.json")).items():
+            for block in blocks:
+                try:
+                    exec(compile(block, name, "exec"), {"wl": wl, "train": train})
+                except Exception as error:
+                    sys.exit(f"{name}: {error!r}")
+        """,
+    )
+    project.write("examples.json", json.dumps(examples))
+    done = project.python("examples.py")
+    assert done.returncode == 0, done.stderr
