@@ -15,12 +15,11 @@ from windlass.model.accelerators import kind_of_device
 from windlass.model.quantities import parse_size
 from windlass.model.resources import Capacity, Device
 
-_CGROUP = "/sys/fs/cgroup"
 _UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number near 2**63
 
 
-def read_capacity(environ: Mapping[str, str] = os.environ) -> Capacity:
-    """What there is here, control groups respected.
+def read_capacity(environ: Mapping[str, str] = os.environ, root: str = "") -> Capacity:
+    """What there is here, control groups respected; their files are looked for below `root`.
 
     `WINDLASS_CPUS`, `WINDLASS_MEMORY` and `WINDLASS_DEVICES` say otherwise:
 
@@ -33,8 +32,8 @@ def read_capacity(environ: Mapping[str, str] = os.environ) -> Capacity:
     memory = environ.get("WINDLASS_MEMORY")
     devices = environ.get("WINDLASS_DEVICES")
     return Capacity(
-        cpus=float(cpus) if cpus else _cpus(),
-        memory=parse_size(memory) if memory else _memory(),
+        cpus=float(cpus) if cpus else _cpus(root),
+        memory=parse_size(memory) if memory else _memory(root),
         devices=_named_devices(devices) if devices is not None else _devices(),
     )
 
@@ -44,17 +43,17 @@ def _named_devices(text: str) -> tuple[Device, ...]:
     return tuple(Device(index=i, kind=name, title=name) for i, name in enumerate(names))
 
 
-def _cpus() -> float:
+def _cpus(root: str) -> float:
     if hasattr(os, "sched_getaffinity"):
         count = float(len(os.sched_getaffinity(0)))
     else:
         count = float(os.cpu_count() or 1)
-    return min([count, *_cpu_quotas()])
+    return min([count, *_cpu_quotas(root)])
 
 
-def _cpu_quotas() -> list[float]:
+def _cpu_quotas(root: str) -> list[float]:
     quotas = []
-    for folder in _cgroup_folders("cpu"):
+    for folder in _cgroup_folders(root, "cpu"):
         quota, _, period = _read(f"{folder}/cpu.max").partition(" ")
         if not quota:
             quota = _read(f"{folder}/cpu.cfs_quota_us")
@@ -64,9 +63,9 @@ def _cpu_quotas() -> list[float]:
     return quotas
 
 
-def _memory() -> int:
+def _memory(root: str) -> int:
     limits = [int(psutil.virtual_memory().total)]
-    for folder in _cgroup_folders("memory"):
+    for folder in _cgroup_folders(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             limit = _read(f"{folder}/{name}")
             if limit.isdecimal() and 0 < int(limit) < _UNLIMITED:
@@ -74,15 +73,15 @@ def _memory() -> int:
     return min(limits)
 
 
-def _cgroup_folders(controller: str) -> list[str]:
+def _cgroup_folders(root: str, controller: str) -> list[str]:
     """The control groups we are in, innermost first, up to the root: each may set a limit."""
     folders = []
-    for line in _read("/proc/self/cgroup").splitlines():
+    for line in _read(f"{root}/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            base = _CGROUP
+            base = f"{root}/sys/fs/cgroup"
         elif controller in controllers.split(","):
-            base = f"{_CGROUP}/{controller}"
+            base = f"{root}/sys/fs/cgroup/{controller}"
         else:
             continue
         while True:
