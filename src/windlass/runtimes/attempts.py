@@ -136,7 +136,7 @@ class Attempt:
             lock = take_lock(self._file(layout.LOCK))
             if lock is not None or time.monotonic() > until:
                 return lock
-            time.sleep(0.002)
+            time.sleep(0.002)  # flock has no wait with an end
 
     def _living(self) -> Replica:
         state = self.read(layout.STATE) or {"stage": "starting", "message": ""}

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from windlass.model.job import FunctionCall, Job
+from windlass.model.job import Executable, FunctionCall, Job
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
 
@@ -54,14 +54,14 @@ def python_of(job: Job) -> str:
     return job.spec.python.executable or sys.executable
 
 
-def _executable(home: Path, executable: object) -> dict[str, Any]:
+def _executable(home: Path, executable: Executable) -> dict[str, Any]:
     if isinstance(executable, FunctionCall):
         return {
             "type": "function",
             "payload": str(layout.blob_path(home, executable.payload)),
             "qualname": executable.qualname,
         }
-    return {"type": "process", "argv": list(executable.argv)}  # type: ignore[attr-defined]
+    return {"type": "process", "argv": list(executable.argv)}
 
 
 def _environment(home: Path, job: Job) -> dict[str, str] | None:

@@ -85,7 +85,7 @@ def when_there_is_space(write: Callable[[], None], what: str) -> None:
                 raise
         if pause < 0.1:
             sys.stderr.write(f"windlass: no space left for {what}; waiting for some\n")
-        time.sleep(pause)
+        time.sleep(pause)  # nothing tells of space on a disk
         pause = min(pause * 2, 1.0)
 
 

@@ -66,7 +66,7 @@ def _take_attempt_lock(attempt_dir: str) -> int | None:
         owner = state.get("supervisor") or {"pid": 0, "identity": ""}
         if is_alive(owner["pid"], owner["identity"]) or time.monotonic() > give_up:
             return None
-        time.sleep(0.005)
+        time.sleep(0.005)  # flock has no wait with an end
 
 
 class Stopped(Exception):
