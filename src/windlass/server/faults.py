@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
@@ -89,8 +89,8 @@ def _is_no_space(error: BaseException | None) -> bool:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
         # SQLite says "disk I/O error" where it cannot even begin.
-        if isinstance(error, sa.exc.OperationalError) and any(
-            text in str(error.orig) for text in ("disk is full", "disk I/O error")
+        if isinstance(error, sqlite3.OperationalError) and any(
+            text in str(error) for text in ("disk is full", "disk I/O error")
         ):
             return True
         error = error.__cause__

@@ -99,7 +99,7 @@ class _Server(uvicorn.Server):
 
 async def _serve(home: Home, ready: _Ready, lock: int) -> None:
     listener = _listen()
-    database = Database.sqlite(home.database)
+    database = Database(home.database)
     hub = Hub(asyncio.get_running_loop())
     services = _assemble(home, database, hub)
     services.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

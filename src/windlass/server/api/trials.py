@@ -17,7 +17,7 @@ from windlass.model.wire import CreateTrial, LogPage, StopTrial, TrialPage
 from windlass.server.api.access import ApiRequest, services_of
 from windlass.server.logs import Page, parse_cursor
 from windlass.server.paging import PAGE_LIMIT
-from windlass.server.records import describe, enrich_page
+from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.services import Services
 from windlass.server.streams import follow
 from windlass.server.submission import submit
@@ -39,10 +39,10 @@ async def create_trial(
 ) -> Response[TrialRecord] | Stream:
     """Make a trial; answered with the trial, or, if events are accepted, with its stream."""
     services = services_of(request)
-    trial_id = await submit(services, data)
+    record = await submit(services, data)
     if _EVENTS in request.headers.get("accept", ""):
-        return _stream(services, trial_id, logs=logs, cursor=cursor)
-    return Response(await describe(services, trial_id), status_code=201)
+        return _stream(services, record.id, logs=logs, cursor=cursor)
+    return Response(enrich(services, record), status_code=201)
 
 
 @get("/")
