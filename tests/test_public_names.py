@@ -64,7 +64,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error_that_names_it() -> None:
 
 
 def test_importing_windlass_loads_nothing_heavy() -> None:
-    heavy = {"msgspec", "click", "litestar", "sqlalchemy", "cloudpickle", "uvicorn", "rich"}
+    heavy = {"msgspec", "click", "sqlalchemy", "cloudpickle", "uvicorn", "rich"}
     loaded = _modules_after("import windlass")
     assert not heavy & loaded
     assert {name for name in loaded if name.startswith("windlass.")} == {"windlass.version"}
@@ -72,7 +72,7 @@ def test_importing_windlass_loads_nothing_heavy() -> None:
 
 def test_decorating_a_function_loads_nothing_of_the_server_or_the_command_line() -> None:
     code = "import windlass as wl\nwl.run(cpus=2, memory='1GB', timeout='4h')(lambda x: x)"
-    heavy = {"click", "litestar", "sqlalchemy", "uvicorn", "alembic", "rich", "psutil"}
+    heavy = {"click", "sqlalchemy", "uvicorn", "alembic", "rich", "psutil"}
     loaded = _modules_after(code)
     assert "windlass.authoring.function" in loaded
     assert not heavy & loaded

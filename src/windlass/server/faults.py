@@ -6,14 +6,12 @@ import errno
 import logging
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
 
 from windlass.model.errors import WindlassError
 from windlass.model.wire import Fault
+from windlass.server.http import Answer, Refused
 
 _log = logging.getLogger("windlass")
 _STATUS = {
@@ -42,15 +40,12 @@ class NoSpace(WindlassError):
     code = "no_space"
 
 
-def answer(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """The answer for any exception a route can raise."""
+def answer_to(error: Exception) -> Answer:
+    """The answer to a request that raised this."""
+    if isinstance(error, Refused):
+        return Answer(msgspec.json.encode(error.fault), error.status, headers=error.headers)
     fault = to_fault(error)
-    status = error.status_code if isinstance(error, HTTPException) else None
-    return Response(
-        msgspec.json.encode(fault),
-        status_code=status or _STATUS.get(fault.code, 400),
-        media_type="application/json",
-    )
+    return Answer(msgspec.json.encode(fault), _STATUS.get(fault.code, 400))
 
 
 def to_fault(error: Exception) -> Fault:
@@ -59,13 +54,8 @@ def to_fault(error: Exception) -> Fault:
         return Fault(code=error.code, message=error.message, missing=error.missing)
     if isinstance(error, WindlassError):
         return Fault(code=error.code, message=error.message, hint=error.hint)
-    if isinstance(error, ValidationException):
+    if isinstance(error, msgspec.ValidationError):
         return Fault(code="invalid_argument", message=_validation_text(error))
-    if isinstance(error, HTTPException):
-        code = {404: "not_found", 405: "not_found", 409: "conflict"}.get(
-            error.status_code, "invalid_argument" if error.status_code < 500 else "server"
-        )
-        return Fault(code=code, message=error.detail or "The request makes no sense.")
     if isinstance(error, RecursionError):
         return Fault(code="invalid_argument", message="The request is nested too deeply.")
     if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
@@ -97,11 +87,8 @@ def _is_no_space(error: BaseException | None) -> bool:
     return False
 
 
-def _validation_text(error: ValidationException) -> str:
-    extra = error.extra if isinstance(error.extra, list) else []
-    details = [
-        f"{each.get('key', '')}: {each.get('message', '')}".strip(": ")
-        for each in extra
-        if isinstance(each, dict)
-    ]
-    return "; ".join(details) or error.detail or "The request makes no sense."
+def _validation_text(error: msgspec.ValidationError) -> str:
+    """`limit: Expected `int` >= 1`, of what msgspec says of `$.limit`."""
+    what, _, where = str(error).partition(" - at `$")
+    place = where.rstrip("`").lstrip(".")
+    return f"{place}: {what}" if place else what
