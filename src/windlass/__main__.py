@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.cli import main
+from windlass.cli.main import main
 
 if __name__ == "__main__":
     main()
