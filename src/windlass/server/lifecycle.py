@@ -109,6 +109,7 @@ async def _serve(home: Home, ready: _Ready, lock: int) -> None:
         lifespan="off",
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # nobody stands between
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,
