@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from runtime_world import World
+from runtime_world import World, is_running
 
 from windlass.model.job import Job
 
@@ -131,6 +131,35 @@ def test_a_fork_is_found_by_its_marker(world: World) -> None:
     warm(world)
     job = world.call(marker)
     assert value_of(world, job) == f"{job.uid}/main/0/1"
+
+
+@pytest.mark.parametrize("end", ["it returns", "its supervisor is killed"])
+def test_what_a_fork_daemonised_goes_with_it(world: World, tmp_path: Path, end: str) -> None:
+    def daemonise(note: str, linger: bool) -> None:
+        import os
+        import time
+
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.closerange(0, 3)  # what it wrote to is not held open
+                with open(note + ".new", "w") as file:
+                    file.write(str(os.getpid()))
+                os.rename(note + ".new", note)
+                while True:
+                    time.sleep(0.05)
+            os._exit(0)
+        while not os.path.exists(note) or linger:
+            time.sleep(0.01)
+
+    warm(world)
+    note, is_killed = tmp_path / "daemon", end == "its supervisor is killed"
+    job = world.start(world.call(daemonise, str(note), is_killed))
+    world.eventually(note.exists, "there is a daemon")
+    if is_killed:
+        os.kill(world.json(job, "state.json")["supervisor"]["pid"], signal.SIGKILL)
+    assert world.end_of(job).exit_code == (None if is_killed else 0)
+    assert not is_running(int(note.read_text()))
 
 
 def test_a_fork_ends_as_programs_end(world: World) -> None:

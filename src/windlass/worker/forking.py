@@ -20,6 +20,7 @@ import sys
 import time
 
 from windlass.worker import call, supervision
+from windlass.worker.family import DETACHED
 from windlass.worker.process import Fork, StartError
 from windlass.worker.signals import SignalPipe
 
@@ -166,16 +167,20 @@ def _answer(asked: socket.socket, message: object) -> None:
 
 
 def _mark(marker: str) -> None:
-    """Write the marker over its place in the environment this process was started with."""
-    room = os.environ.get(MARKER, "")
-    text = marker.encode()
-    if sys.platform != "linux" or len(room) != MARKER_ROOM or len(text) > MARKER_ROOM:
-        return
+    """Show the marker in the environment this process was started with, and be attached."""
+    if sys.platform == "linux" and len(os.environ.get(MARKER, "")) == MARKER_ROOM:
+        _write_over(MARKER, marker)
+        _write_over(DETACHED, "0")
+
+
+def _write_over(name: str, text: str) -> None:
+    """Put a text in the very place of a variable's value, if there is room for it."""
+    room, value = len(os.environ.get(name, "")), text.encode()
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
-    place = libc.getenv(MARKER.encode())
-    if place:
-        ctypes.memmove(place, text.ljust(MARKER_ROOM, b"\0"), MARKER_ROOM)
+    place = libc.getenv(name.encode())
+    if place and len(value) <= room:
+        ctypes.memmove(place, value.ljust(room, b"\0"), room)
 
 
 def _close_all_but_standard() -> None:

@@ -10,7 +10,7 @@ import time
 from windlass.worker import kernel, memory, process
 from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
-from windlass.worker.identity import is_alive, process_identity
+from windlass.worker.identity import process_identity
 from windlass.worker.nudge import STATE, Nudger
 from windlass.worker.process import Child, Fork, StartError, import_paths
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
@@ -65,19 +65,18 @@ def leave_session() -> None:
 
 
 def _take_attempt_lock(attempt_dir: str) -> int | None:
-    """The lock on the attempt; none if a supervisor has it, or the attempt has ended."""
+    """The lock on the attempt; none if a supervisor has it or had it, or the attempt has ended."""
     give_up = time.monotonic() + 2.0
     while True:
         lock = take_lock(os.path.join(attempt_dir, "lock"))
         if os.path.exists(os.path.join(attempt_dir, "exit.json")):
             return None
-        if lock is not None:
-            return lock
-        # Held by a supervisor, or for an instant by someone who only looks.
-        state = read_json(os.path.join(attempt_dir, "state.json")) or {}
-        owner = state.get("supervisor") or {"pid": 0, "identity": ""}
-        if is_alive(owner["pid"], owner["identity"]) or time.monotonic() > give_up:
+        # What another had begun, even one that was killed, is never begun again.
+        if os.path.exists(os.path.join(attempt_dir, "state.json")):
             return None
+        # Else it is held by one that is just beginning, or for an instant by one who only looks.
+        if lock is not None or time.monotonic() > give_up:
+            return lock
         time.sleep(0.005)  # flock has no wait with an end
 
 
