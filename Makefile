@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint bench format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
@@ -17,6 +17,9 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 format: $(READY)
 	@$(BIN)/ruff check --fix .
