@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test chaos lint format clean
+.PHONY: demo test chaos lint bench format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
@@ -21,6 +21,9 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 format: $(READY)
 	@$(BIN)/ruff check --fix .
