@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint format clean
+.PHONY: demo test chaos lint format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile
+
+# The tests that kill things, in their long form. A failure prints its seed: WINDLASS_CHAOS_SEED=7 make chaos
+chaos: $(READY)
+	@WINDLASS_CHAOS=long $(BIN)/python -m pytest tests/chaos
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -1,0 +1,22 @@
+"""Chance that can be had again, and how much of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Chaos:
+    """Where all random choices of one test come from."""
+
+    seed: int
+    random: random.Random
+    long: bool
+
+    def pick(self, short: T, long: T) -> T:
+        """A measure for every day, and one for a long night."""
+        return long if self.long else short
