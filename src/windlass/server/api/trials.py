@@ -19,6 +19,7 @@ from windlass.server.logs import Page, parse_cursor
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
+from windlass.server.stopping import stop
 from windlass.server.streams import follow
 from windlass.server.submission import submit
 
@@ -191,10 +192,7 @@ async def get_error(request: ApiRequest, trial_id: TrialId) -> Response[bytes]:
 async def stop_trial(request: ApiRequest, trial_id: TrialId, data: StopTrial) -> TrialRecord:
     """Ask a trial to stop; one that has ended stays as it is."""
     services = services_of(request)
-    uid = await services.trials.request_stop(trial_id, data.reason, data.grace)
-    if uid is not None:
-        services.controller.wake(uid)
-        services.hub.publish(trial_id)
+    await stop(services, trial_id, data)
     return await describe(services, trial_id)
 
 
