@@ -41,7 +41,7 @@ class _App:
             query = scope["query_string"].decode("latin-1")
             answer = await route.answer(request, self._services, blanks, query)
         except Exception as error:  # noqa: BLE001 -- whatever it is, the client is told
-            answer = answer_to(error)
+            answer = answer_to(error, self._services.home.path)
         await send_answer(answer, receive, send)
 
     async def _describe_api(self) -> dict[str, Any]:

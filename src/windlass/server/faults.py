@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -14,6 +16,9 @@ from windlass.model.wire import Fault
 from windlass.server.http import Answer, Refused
 
 _log = logging.getLogger("windlass")
+HOW_TO_MAKE_ROOM = (
+    "Free some space (df -h and df -i tell how much is left), then try again; what ran is not lost."
+)
 _STATUS = {
     "unauthorized": 401,
     "not_found": 404,
@@ -40,15 +45,15 @@ class NoSpace(WindlassError):
     code = "no_space"
 
 
-def answer_to(error: Exception) -> Answer:
+def answer_to(error: Exception, home: Path) -> Answer:
     """The answer to a request that raised this."""
     if isinstance(error, Refused):
         return Answer(msgspec.json.encode(error.fault), error.status, headers=error.headers)
-    fault = to_fault(error)
+    fault = to_fault(error, home)
     return Answer(msgspec.json.encode(fault), _STATUS.get(fault.code, 400))
 
 
-def to_fault(error: Exception) -> Fault:
+def to_fault(error: Exception, home: Path) -> Fault:
     """What a client is told of an exception."""
     if isinstance(error, MissingBlobs):
         return Fault(code=error.code, message=error.message, missing=error.missing)
@@ -60,11 +65,17 @@ def to_fault(error: Exception) -> Fault:
         return Fault(code="invalid_argument", message="The request is nested too deeply.")
     if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
         return Fault(code="invalid_argument", message="The request is no JSON, or no UTF-8.")
-    if _is_no_space(error):
+    if is_no_space(error, home):
         return Fault(
-            code="no_space",
-            message="The disk with the state directory is full.",
-            hint="Free some space, then try again; what ran is not lost.",
+            code=NoSpace.code,
+            message=f"The disk is full: nothing can be written to {home}.",
+            hint=HOW_TO_MAKE_ROOM,
+        )
+    if _is_read_only(error):
+        return Fault(
+            code="server",
+            message=f"Nothing can be written to {home}: it is read-only.",
+            hint="Make it writable again, then try again; what runs goes on.",
         )
     _log.error("a request failed", exc_info=error)
     return Fault(
@@ -74,14 +85,27 @@ def to_fault(error: Exception) -> Fault:
     )
 
 
-def _is_no_space(error: BaseException | None) -> bool:
+def is_no_space(error: BaseException, home: Path) -> bool:
+    """Whether an exception comes of a full disk."""
+    # SQLite says "disk I/O error" where it cannot even begin.
+    if _comes_of(error, (errno.ENOSPC, errno.EDQUOT), ("disk is full", "disk I/O error")):
+        return True
+    # It does not say why it could not make a file.
+    room = os.statvfs(home)
+    has_inodes = not room.f_files or room.f_favail > 0  # not every file system counts them
+    return not has_inodes and _comes_of(error, (), ("unable to open database file",))
+
+
+def _is_read_only(error: BaseException) -> bool:
+    return _comes_of(error, (errno.EROFS,), ("readonly database",))
+
+
+def _comes_of(error: BaseException | None, numbers: tuple[int, ...], said: Sequence[str]) -> bool:
+    """Whether an exception is, or was caused by, such an error of the system or of SQLite."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in numbers:
             return True
-        # SQLite says "disk I/O error" where it cannot even begin.
-        if isinstance(error, sqlite3.OperationalError) and any(
-            text in str(error) for text in ("disk is full", "disk I/O error")
-        ):
+        if isinstance(error, sqlite3.OperationalError) and any(text in str(error) for text in said):
             return True
         error = error.__cause__
     return False

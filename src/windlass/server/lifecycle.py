@@ -59,9 +59,10 @@ def serve_home(path: str, ready_fd: int) -> int:
         asyncio.run(_serve(home, ready, lock))
     except Exception as error:  # noqa: BLE001 -- whoever waits for the server is told
         _log.exception("the server ends")
-        fault = to_fault(error)
+        fault = to_fault(error, home.path)
         known = fault.code != "server"
-        ready.say(fault.message if known else f"{type(error).__name__}: {error}")
+        told = f"{fault.message} {fault.hint}"
+        ready.say(told if known else f"{type(error).__name__}: {error}")
         return 1
     return 0
 

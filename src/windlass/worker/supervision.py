@@ -301,7 +301,7 @@ class Supervision:
             write_json(self._path("state.json"), self._state)
         except OSError as error:
             # A full disk: the state is for others to look at, and we go on without.
-            sys.stderr.write(f"state.json: {error}\n")
+            _complain(f"state.json: {error}")
 
     def _write_exit(self, ending: dict[str, Any]) -> None:
         """Write the exit record, however long the disk makes us wait for it."""
@@ -333,6 +333,14 @@ class Supervision:
         until = time.monotonic() + _LAST_NUDGE
         while self._nudger.is_pending and time.monotonic() < until:
             self._watch.wait(until)
+
+
+def _complain(text: str) -> None:
+    """Say something where somebody may look for it: in a file that has no room either, perhaps."""
+    try:
+        sys.stderr.write(text + "\n")
+    except OSError:
+        pass
 
 
 def _signal_name(number: int) -> str:

@@ -18,6 +18,7 @@ from windlass.server.paging import PAGE_LIMIT
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.stopping import stop
 from windlass.server.streams import follow
 from windlass.server.submission import submit
 
@@ -176,10 +177,7 @@ async def get_error(services: Services, trial_id: TrialId) -> Answer:
 
 async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> TrialRecord:
     """Ask a trial to stop; one that has ended stays as it is."""
-    uid = await services.trials.request_stop(trial_id, data.reason, data.grace)
-    if uid is not None:
-        services.controller.wake(uid)
-        services.hub.publish(trial_id)
+    await stop(services, trial_id, data)
     return await describe(services, trial_id)
 
 
