@@ -141,8 +141,7 @@ def test_the_tail_of_one_stream_below_much_of_the_other_is_found_in_time(tmp_pat
     noise = encode_lines(1763244000.0, STDOUT, b"noise\n" * 10_000)
     with open(path, "wb") as file:
         file.write(encode_lines(1763244000.0, STDERR, b"oh\n"))
-        for _ in range(100):
-            file.write(noise)
+        file.writelines(noise for _ in range(100))
     with within(60):
         found, end = reading.tail(str(path), 3, STDERR)
     assert [line.text for line in found] == [b"oh"]
