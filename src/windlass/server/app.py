@@ -11,6 +11,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 from windlass.model.wire import API
 from windlass.server.api import blobs, experiments, system, trials
+from windlass.server.document import Document
 from windlass.server.faults import answer
 from windlass.server.guard import Guard
 from windlass.server.services import Services
@@ -30,6 +31,7 @@ def create_app(services: Services, token: str) -> Any:
             title="Windlass",
             version=__version__,
             path=f"{API}/schema",
+            render_plugins=[Document()],
             security=[{"token": []}],
             components=Components(
                 security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}
