@@ -241,7 +241,7 @@ class Attempt:
 def _as(value: object, kind: type[_T]) -> _T | None:
     try:
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeError):  # of a name that is half a surrogate pair
         return None
 
 
