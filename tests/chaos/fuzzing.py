@@ -22,6 +22,7 @@ _MEMORY = 256 << 20  # bytes that a test may need beyond those it began with
 ODD = (
     None, True, False, 0, -1, 2**31, 2**63, 10**400, 0.5, float("nan"), float("inf"), "", "x",
     "\0", "\ud800", "..", "/", "../../etc/passwd", "9" * 5000, [], {}, [[]], {"": {}}, [None],
+    {"\ud800": 1},
 )  # fmt: skip
 
 json_values = st.recursive(
@@ -35,8 +36,8 @@ def examine(
     chaos: Chaos,
     check: Callable[..., None],
     *strategies: st.SearchStrategy[Any],
-    short: int = 150,
-    long: int = 10_000,
+    short: int = 100,
+    long: int = 4000,
 ) -> None:
     """Have something checked on many examples; the seed of the test decides which."""
 

@@ -122,10 +122,12 @@ def test_a_hole_in_a_log_as_a_lost_disk_leaves_it_does_not_hide_what_follows(
         assert [part.text for part in store.tail(1, 5).parts] == ["before", "after"]
 
 
-def test_a_line_of_very_many_pieces_takes_no_more_time_than_its_length(tmp_path: Path) -> None:
+def test_a_line_of_very_many_pieces_takes_no_more_time_than_its_length(
+    chaos: Chaos, tmp_path: Path
+) -> None:
     """A progress bar of dots: each a record of its own, all of them one line."""
     path = tmp_path / "log"
-    dots = 400_000
+    dots = chaos.pick(50_000, 900_000)
     path.write_bytes(encode_open(1763244000.0, STDOUT, b".") * dots)
     with within(60):
         for lines in (
@@ -136,12 +138,14 @@ def test_a_line_of_very_many_pieces_takes_no_more_time_than_its_length(tmp_path:
             assert [line.text for line in lines] == [b"." * dots]
 
 
-def test_the_tail_of_one_stream_below_much_of_the_other_is_found_in_time(tmp_path: Path) -> None:
+def test_the_tail_of_one_stream_below_much_of_the_other_is_found_in_time(
+    chaos: Chaos, tmp_path: Path
+) -> None:
     path = tmp_path / "log"
     noise = encode_lines(1763244000.0, STDOUT, b"noise\n" * 10_000)
     with open(path, "wb") as file:
         file.write(encode_lines(1763244000.0, STDERR, b"oh\n"))
-        file.writelines(noise for _ in range(100))
+        file.writelines(noise for _ in range(chaos.pick(20, 100)))
     with within(60):
         found, end = reading.tail(str(path), 3, STDERR)
     assert [line.text for line in found] == [b"oh"]
