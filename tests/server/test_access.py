@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from asking import API, Server
 
 import windlass as wl
+from asking import API, Server
 from windlass.version import __version__
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Server
 
 import windlass as wl
+from asking import Server
 from harness import PATIENCE
 
 DIGEST = "0" * 64

@@ -7,7 +7,9 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
@@ -19,6 +21,47 @@ from windlass.worker.supervision import OUT_OF_TIME
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
 _ADDRESS = "127.0.0.1"
+
+_T = TypeVar("_T")
+_Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+
+
+# The files as they must be to be believed. The trial's own process could have written them.
+
+
+class _Process(msgspec.Struct):
+    pid: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+    identity: str
+
+
+class _Key(msgspec.Struct):
+    uid: str
+
+
+class _Launch(msgspec.Struct):
+    key: _Key
+    python: str
+    env: dict[str, str]
+    private: str | None
+
+
+class _State(msgspec.Struct):
+    stage: str = "starting"
+    message: str = ""
+    supervisor: _Process | None = None
+    process: _Process | None = None
+    started: _Time | None = None
+
+
+class _Exit(msgspec.Struct):
+    exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    reason: str = ""
+    message: str = ""
+    started: _Time | None = None
+    ended: _Time | None = None
+
+
+_UNREADABLE = _Exit(reason="Lost", message="its exit record cannot be read")
 
 
 class Attempt:
@@ -55,18 +98,20 @@ class Attempt:
         """Whether a supervisor ever had it; before that, no process was started."""
         return (self.path / layout.STATE).exists()
 
-    def read(self, name: str) -> dict[str, Any] | None:
-        """One of its JSON files; none if it is not there."""
-        return read_json(self._file(name))
+    def launch(self) -> dict[str, Any] | None:
+        """What its supervisor was or will be told; none if that is not there, or is damaged."""
+        launch = read_json(self._file(layout.LAUNCH))
+        return None if _as(launch, _Launch) is None else launch
 
     def is_of(self, uid: str) -> bool:
         """Whether it belongs to that job, and not to one of a home whose database is gone."""
-        launch = self.read(layout.LAUNCH)
+        launch = self.launch()
         return launch is None or launch["key"]["uid"] == uid
 
     def supervisor(self) -> tuple[int, str] | None:
         """Pid and identity of its supervisor, as that wrote them."""
-        return self._process("supervisor")
+        owner = self._state().supervisor
+        return (owner.pid, owner.identity) if owner else None
 
     def observe(self, *, is_starting: bool) -> Replica:
         """How it stands; an attempt whose supervisor died is buried on the way."""
@@ -123,9 +168,10 @@ class Attempt:
         try:
             if self.has_ended:
                 return True
-            state = self.read(layout.STATE) or {}
-            kill_strays(self.marker, self._process("process"))
-            started = state.get("started")
+            state = self._state()
+            first = state.process
+            kill_strays(self.marker, (first.pid, first.identity) if first else None)
+            started = state.started
             record = {
                 "exit_code": None,
                 "signal": "",
@@ -150,37 +196,40 @@ class Attempt:
             time.sleep(0.002)  # flock has no wait with an end
 
     def _living(self) -> Replica:
-        state = self.read(layout.STATE) or {"stage": "starting", "message": ""}
-        is_running = state["stage"] in ("running", "stopping")
+        state = self._state()
+        is_running = state.stage in ("running", "stopping")
         return self._replica(
             phase=Phase.RUNNING if is_running else Phase.PENDING,
-            message=state["message"] or ("" if is_running else state["stage"]),
-            started=state.get("started"),
+            message=_storable(state.message or ("" if is_running else state.stage)),
+            started=state.started,
             deleting=(self.path / layout.STOP).exists(),
         )
 
     def _ended(self) -> Replica | None:
-        record = self.read(layout.EXIT)
-        if record is None:
+        if not self.has_ended:
             return None
-        code, reason = record.get("exit_code"), record.get("reason") or ""
+        # Written whole or not at all: one that makes no sense is no reason to wait for another.
+        record = self._read(layout.EXIT, _Exit) or _UNREADABLE
         # One that ran out of time may answer by leaving with 0, and has failed all the same.
-        is_success = code == 0 and reason != OUT_OF_TIME
+        is_success = record.exit_code == 0 and record.reason != OUT_OF_TIME
         return self._replica(
             phase=Phase.SUCCEEDED if is_success else Phase.FAILED,
-            exit_code=code,
-            reason=reason,
-            message=record.get("message") or "",
-            started=record.get("started"),
-            ended=record.get("ended"),
+            exit_code=record.exit_code,
+            reason=_storable(record.reason),
+            message=_storable(record.message),
+            started=record.started,
+            ended=record.ended,
         )
+
+    def _state(self) -> _State:
+        return self._read(layout.STATE, _State) or _State()
+
+    def _read(self, name: str, kind: type[_T]) -> _T | None:
+        """One of its JSON files; none if it is not there, or is damaged."""
+        return _as(read_json(self._file(name)), kind)
 
     def _replica(self, **fields: Any) -> Replica:
         return Replica(id=self.replica, node=_NODE, address=_ADDRESS, **fields)
-
-    def _process(self, which: str) -> tuple[int, str] | None:
-        found = (self.read(layout.STATE) or {}).get(which)
-        return (found["pid"], found["identity"]) if found else None
 
     def _is_young(self) -> bool:
         try:
@@ -198,3 +247,15 @@ class Attempt:
 
     def _file(self, name: str) -> str:
         return str(self.path / name)
+
+
+def _as(value: object, kind: type[_T]) -> _T | None:
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, UnicodeError):  # of a name that is half a surrogate pair
+        return None
+
+
+def _storable(text: str) -> str:
+    """The text without halves of surrogate pairs, which nothing can store."""
+    return text.encode("utf-8", "backslashreplace").decode()

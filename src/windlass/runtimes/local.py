@@ -108,7 +108,7 @@ class LocalRuntime:
                 owner = attempt.supervisor()
                 if owner is not None:
                     self._listener.await_end(*owner, job.uid)
-                elif (launch := attempt.read(layout.LAUNCH)) is not None:
+                elif (launch := attempt.launch()) is not None:
                     self._begin(attempt, launch)
 
     def close(self) -> None:

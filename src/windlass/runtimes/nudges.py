@@ -117,7 +117,8 @@ class NudgeListener:
             try:
                 nudge = json.loads(message)
                 uid, trial_id = str(nudge["uid"]), int(nudge["trial_id"])
-            except (ValueError, TypeError, KeyError):
+                uid.encode()  # half a surrogate pair is no uid, and no database can be asked for it
+            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
                 continue  # anyone who may write here may write anything
             grown.add(trial_id)
             if nudge.get("about") != LOG:

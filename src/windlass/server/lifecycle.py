@@ -23,6 +23,7 @@ from windlass.runtimes.local import LocalRuntime
 from windlass.runtimes.machine import read_capacity
 from windlass.server.app import create_app
 from windlass.server.blobs import BlobStore
+from windlass.server.connections import Connection
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
 from windlass.server.faults import to_fault
@@ -107,6 +108,7 @@ async def _serve(home: Home, ready: _Ready, lock: int) -> None:
     app = create_app(services, _token(home))
     config = uvicorn.Config(
         app,
+        http=Connection,
         lifespan="off",
         log_config=None,
         access_log=False,

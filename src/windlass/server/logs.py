@@ -156,6 +156,8 @@ def _read(segment: Segment, offset: int) -> tuple[list[LogPart], int, bool]:
     except FileNotFoundError:
         return [], offset, False
     whole = data.rfind(b"\n") + 1
+    if not whole and len(data) == _CHUNK:
+        whole = len(data)  # a hole that a crash of the machine left: no record is that long
     parts = [
         _part(segment.key, time, stream, text, ended)
         for time, stream, text, ended, _ in read_parts(data[:whole], offset)

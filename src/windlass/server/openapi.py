@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from windlass.model.wire import Fault
-from windlass.server.http import JSON, OCTETS, Answer
+from windlass.server.http import EVENTS, JSON, OCTETS, Answer
 from windlass.server.routing import Route
 
 _REF = "#/components/schemas/{name}"
+_TEXT = {"type": "string"}
 
 
 def document_of(
@@ -24,7 +25,7 @@ def document_of(
         types += [kind for kind in (route.body, _answer_type(route)) if kind is not None]
         types += [field.type for field in _fields(route)]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
-    known = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+    known = {repr(kind): _portable(schema) for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for route in listed:
         operation = _operation(route, known)
@@ -37,7 +38,7 @@ def document_of(
         "paths": paths,
         "security": [{"token": []}],
         "components": {
-            "schemas": components,
+            "schemas": _portable(components),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -45,28 +46,33 @@ def document_of(
 
 def _operation(route: Route, known: dict[str, Any]) -> dict[str, Any]:
     name = route.handler.__name__
-    fault = {"description": "Why not.", "content": {JSON: {"schema": known[repr(Fault)]}}}
+    done = {"description": "Done.", "content": _content(route, known)}
+    fault = {
+        "description": "What went wrong, and what to do about it.",
+        "content": {JSON: {"schema": known[repr(Fault)]}},
+    }
     operation: dict[str, Any] = {
         "operationId": name,
         "summary": (route.handler.__doc__ or "").strip(),
         "parameters": [*_path_parameters(route), *_query_parameters(route, known)],
-        "responses": {
-            str(route.status): {"description": "Done.", "content": _content(route, known)},
-            "4XX": fault,
-            "5XX": fault,
-        },
+        "responses": {str(route.status): done, "default": fault},
     }
+    if _is_either(route):
+        stream = {"description": "Done, and followed.", "content": {EVENTS: {"schema": _TEXT}}}
+        operation["responses"]["200"] = stream
     if route.body is not None:
         content = {JSON: {"schema": known[repr(route.body)]}}
         operation["requestBody"] = {"required": True, "content": content}
     elif route.method == "POST":
-        operation["requestBody"] = {"required": True, "content": {OCTETS: {}}}
+        content = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": content}
     return operation
 
 
 def _content(route: Route, known: dict[str, Any]) -> dict[str, Any]:
     kind = _answer_type(route)
-    return {route.media_type: {} if kind is None else {"schema": known[repr(kind)]}}
+    schema = _TEXT if kind is None else known[repr(kind)]
+    return {route.media_type: {"schema": schema}}
 
 
 def _answer_type(route: Route) -> Any:
@@ -74,9 +80,12 @@ def _answer_type(route: Route) -> Any:
     kind = route.hints["return"]
     if kind is Answer:
         return None
-    kinds = [each for each in getattr(kind, "__args__", ()) if each is not Answer]
-    is_either = Answer in getattr(kind, "__args__", ())
-    return kinds[0] if is_either else kind
+    return kind.__args__[0] if _is_either(route) else kind
+
+
+def _is_either(route: Route) -> bool:
+    """Whether JSON is answered, or, if events are accepted, a stream of them."""
+    return Answer in getattr(route.hints["return"], "__args__", ())
 
 
 def _fields(route: Route) -> tuple[msgspec.structs.FieldInfo, ...]:
@@ -105,3 +114,13 @@ def _query_parameters(route: Route, known: dict[str, Any]) -> list[dict[str, Any
         }
         for field in _fields(route)
     ]
+
+
+def _portable(schema: Any) -> Any:
+    r"""The schema with patterns that all can read: what is `\Z` here is `$` elsewhere."""
+    if isinstance(schema, dict):
+        return {
+            key: value.replace(r"\Z", "$") if key == "pattern" else _portable(value)
+            for key, value in schema.items()
+        }
+    return [_portable(each) for each in schema] if isinstance(schema, list) else schema

@@ -60,7 +60,7 @@ def read_json(path: str) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             value = json.loads(file.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -47,26 +47,48 @@ def join_lines(parts: Iterable[Part]) -> list[Line]:
     [('stdout', b'10%20%'), ('stderr', b'oh')]
     """
     done: list[Line] = []
-    begun: dict[str, Line] = {}
+    begun: dict[str, _Begun] = {}
     for part in parts:
-        line = begun.pop(part[1], None)
-        line = _begin(part) if line is None else _extend(line, part)
-        if line.ended:
+        line = _go_on(begun, part)
+        if line is not None:
             done.append(line)
-        else:
-            begun[line.stream] = line
-    return sorted([*done, *begun.values()], key=lambda line: line.start)
+    unended = [line.joined() for line in begun.values()]
+    return sorted([*done, *unended], key=lambda line: line.start)
 
 
-def _begin(part: Part) -> Line:
+def _go_on(begun: dict[str, _Begun], part: Part) -> Line | None:
+    """Add a record to the lines that have begun; the line that it ends, if it ends one."""
     time, stream, text, ended, end = part
-    return Line(time, stream, text, ended, end - len(text) - HEADER_WIDTH - 1, end)
+    line = begun.get(stream)
+    if line is None:
+        start = end - len(text) - HEADER_WIDTH - 1
+        if ended:
+            return Line(time, stream, text, ended, start, end)
+        line = begun[stream] = _Begun(time, stream, start)
+    line.add(text, end)
+    return begun.pop(stream).joined(ended=True) if ended else None
 
 
-def _extend(line: Line, part: Part) -> Line:
-    _, _, text, ended, end = part
-    room = max(0, _LINE_LIMIT - len(line.text))
-    return line._replace(text=line.text + text[:room], ended=ended, end=end)
+class _Begun:
+    """A line in pieces, joined once: a progress bar may come in a million of them."""
+
+    def __init__(self, time: float, stream: str, start: int) -> None:
+        self._time = time
+        self._stream = stream
+        self._start = start
+        self._end = start
+        self._pieces: list[bytes] = []
+        self._room = _LINE_LIMIT
+
+    def add(self, text: bytes, end: int) -> None:
+        self._end = end
+        if self._room:
+            self._pieces.append(text[: self._room])
+            self._room -= len(self._pieces[-1])
+
+    def joined(self, *, ended: bool = False) -> Line:
+        text = b"".join(self._pieces)
+        return Line(self._time, self._stream, text, ended, self._start, self._end)
 
 
 def tail(path: str, count: int, stream: str | None = None) -> tuple[list[Line], int]:
@@ -79,25 +101,25 @@ def tail(path: str, count: int, stream: str | None = None) -> tuple[list[Line], 
     except FileNotFoundError:
         return [], 0
     try:
-        size = os.fstat(fd).st_size
-        start, blocks, newlines = size, [], 0
-        lines: list[Line] = []
-        while start > 0:
+        start = os.fstat(fd).st_size
+        end = ended = 0
+        found: list[list[Part]] = []  # the last first
+        # One line more than asked for: the first may lack its beginning.
+        while start > 0 and (ended <= count if count else not end):
             begin = max(0, start - _TAIL_BLOCK)
-            blocks.append(os.pread(fd, start - begin, begin))
-            newlines += blocks[-1].count(b"\n")
-            start = begin
-            if start > 0 and newlines <= count:
-                continue
-            data = b"".join(reversed(blocks))
-            # One line more than asked for: the first may lack its beginning.
-            first = 0 if start == 0 else data.find(b"\n") + 1
-            lines = join_lines(read_parts(data[first:], start + first))
-            lines = [line for line in lines if stream in (None, line.stream)]
-            if len(lines) > count:
-                break
-        end = start + b"".join(reversed(blocks)).rfind(b"\n") + 1 if blocks else 0
-        return lines[len(lines) - count :] if len(lines) > count else lines, end
+            block = os.pread(fd, start - begin, begin)
+            whole = block.rfind(b"\n") + 1
+            end = end or (begin + whole if whole else 0)
+            # What stands before the first newline has its beginning in the block before. A
+            # block that is all one piece is no record: none is that long.
+            first = block.find(b"\n", 0, len(block) - 1) + 1 if begin else 0
+            start = begin + first
+            if first or not begin:
+                parts = read_parts(block[first:], start)
+                found.append([part for part in parts if stream in (None, part[1])])
+                ended += sum(part[3] for part in found[-1])
+        lines = join_lines(part for parts in reversed(found) for part in parts)
+        return lines[-count:] if count else [], end
     finally:
         os.close(fd)
 
@@ -122,7 +144,7 @@ def search(
     [b'loss nan']
     """
     found: list[Line] = []
-    begun: dict[str, Line] = {}  # lines whose end is in a block to come
+    begun: dict[str, _Begun] = {}  # lines whose end is in a block to come
     with open(path, "rb", buffering=0) as file:
         for offset, block in _blocks(file.fileno(), start):
             for line in _search_block(block, offset, pattern, begun):
@@ -131,25 +153,24 @@ def search(
                     if len(found) == limit:
                         return found, line.end
             start = offset + len(block)
-    found += [
-        line for name, line in begun.items()
-        if stream in (None, name) and _matches(line.text, pattern)
-    ]  # fmt: skip
+    unended = [line.joined() for name, line in begun.items() if stream in (None, name)]
+    found += [line for line in unended if _matches(line.text, pattern)]
     return found[:limit], start
 
 
 def _blocks(fd: int, offset: int) -> Iterator[tuple[int, bytes]]:
     """A segment in large pieces that end where records end."""
     while block := os.pread(fd, _BLOCK, offset):
-        block = block[: block.rfind(b"\n") + 1]
-        if not block:
+        whole = block.rfind(b"\n") + 1
+        if whole:
+            yield offset, block[:whole]
+        elif len(block) < _BLOCK:
             return
-        yield offset, block
-        offset += len(block)
+        offset += whole or len(block)  # no record is as long as a block: that is none
 
 
 def _search_block(
-    block: bytes, offset: int, pattern: bytes | re.Pattern[bytes], begun: dict[str, Line]
+    block: bytes, offset: int, pattern: bytes | re.Pattern[bytes], begun: dict[str, _Begun]
 ) -> list[Line]:
     """The lines that match and end in this block, in the order of their ends."""
     split: list[Line] = []
@@ -169,7 +190,7 @@ def _matches(text: bytes, pattern: bytes | re.Pattern[bytes]) -> bool:
 
 
 def _split_lines(
-    block: bytes, offset: int, stream: str, begun: dict[str, Line], records: set[int]
+    block: bytes, offset: int, stream: str, begun: dict[str, _Begun], records: set[int]
 ) -> Iterator[Line]:
     """The lines of one stream that are in several records and end in this block."""
     at = 0
@@ -184,12 +205,9 @@ def _split_lines(
         records.add(at)
         end = block.index(b"\n", at) + 1
         [part] = read_parts(block[at:end], offset + at)
-        line = begun.pop(stream, None)
-        line = _begin(part) if line is None else _extend(line, part)
-        if line.ended:
+        line = _go_on(begun, part)
+        if line is not None:
             yield line
-        else:
-            begun[stream] = line
         at = end
 
 

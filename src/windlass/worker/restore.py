@@ -62,13 +62,18 @@ def read_tree(manifest: bytes) -> Tree:
         listed = json.loads(manifest)["files"]
         folders: dict[bytes, list[Entry]] = {b"": []}
         for path, mode, content, size in listed:
+            if type(path) is not str or type(size) is not int:
+                raise RestoreError(f"{path!r} is listed with the size {size!r}")
             folder, name = _split(path)
-            if mode not in ("f", "x", "l") or (mode != "l" and not _is_digest(content)):
+            if mode == "l":
+                if type(content) is not str or not _stays_inside(path, content):
+                    raise RestoreError(f"the link {path!r} to {content!r} leaves the tree")
+            elif mode not in ("f", "x") or not _is_digest(content):
                 raise RestoreError(f"{path!r} is listed with {mode!r} and {content!r}")
             if folder not in folders:
                 _add_folder(folders, folder)
-            folders[folder].append(Entry(name, mode, content, int(size)))
-    except (ValueError, TypeError, KeyError) as error:
+            folders[folder].append(Entry(name, mode, content, size))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise RestoreError(f"the list of files cannot be read: {error}") from error
     _refuse_files_as_folders(folders)
     return Tree(dict(sorted(folders.items())))
@@ -263,6 +268,19 @@ def _split(path: str) -> tuple[bytes, bytes]:
         raise RestoreError(f"{path!r} is no path inside a tree")
     folder, _, name = raw.rpartition(b"/")
     return folder, name
+
+
+def _stays_inside(path: str, target: str) -> bool:
+    """Whether a link, read as text, points to something inside the tree."""
+    target.encode("utf-8", "surrogateescape")  # ValueError for what no file system can name
+    if not target or "\0" in target or target[0] == "/":
+        return False
+    depth = path.count("/")
+    for part in target.split("/"):
+        depth += -1 if part == ".." else part not in ("", ".")
+        if depth < 0:
+            return False
+    return True
 
 
 def _is_digest(text: object) -> bool:

@@ -66,13 +66,20 @@ def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
     """One record; none for what is no record, which a crash of the machine may leave."""
     tag = line[TIME_WIDTH + 1 : TIME_WIDTH + 2]
     stream = _STREAMS.get(tag)
-    if stream is None or line[TIME_WIDTH : TIME_WIDTH + 1] != b" ":
+    if stream is None or not _has_header(line):
         return None
-    try:
-        time = float(line[:TIME_WIDTH])
-    except ValueError:
-        return None
-    return time, stream, line[HEADER_WIDTH:], tag in (b"o", b"e")
+    return float(line[:TIME_WIDTH]), stream, line[HEADER_WIDTH:], tag in (b"o", b"e")
+
+
+def _has_header(line: bytes) -> bool:
+    """Whether it begins as records do: `float` alone would take "nan" for a time."""
+    return (
+        line[:10].isdigit()
+        and line[10:11] == b"."
+        and line[11:TIME_WIDTH].isdigit()
+        and line[TIME_WIDTH : TIME_WIDTH + 1] == b" "
+        and line[HEADER_WIDTH - 1 : HEADER_WIDTH] == b" "
+    )
 
 
 class SegmentWriter:

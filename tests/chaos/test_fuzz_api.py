@@ -1,0 +1,202 @@
+"""Every operation of the OpenAPI document of a real server, asked in all the ways it allows.
+
+Whatever is asked: an answer in time, never a fault of the server's own, as the document says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+import requests
+import schemathesis
+from chance import Chaos
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from schemathesis import Case
+from schemathesis.checks import (
+    content_type_conformance,
+    not_a_server_error,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from schemathesis.core.result import Ok
+from schemathesis.generation import GenerationMode
+
+import windlass as wl
+from asking import API, Server
+from harness import stop_trials
+from windlass.model.wire import StreamEnd
+
+_LIMIT = 30.0  # seconds that an answer may take; a log is followed for ten
+_GROWTH = 150 << 20
+_CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+class Asker:
+    """Asks a server what the document lets it ask, about things that exist as often as not."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.server = Server(home)
+        status, self.document = self.server.ask("GET", f"{API}/schema/openapi.json")
+        assert status == 200
+        self.schema = schemathesis.openapi.from_dict(self.document)
+        self._session = requests.Session()
+        pid = json.loads((home / "server.json").read_text())["pid"]
+        self._process = psutil.Process(pid)
+        self._size = self._process.memory_info().rss
+        self.asked = 0
+        self.answered: dict[tuple[str, str], set[int]] = {}
+
+    def ask(self, case: Case, *, streamed: bool = False) -> None:
+        headers = {"Authorization": f"Bearer {self.server.token}"}
+        if streamed:
+            headers["Accept"] = "text/event-stream"
+        arguments = case.as_transport_kwargs(base_url=self.server.url, headers=headers)
+        answer = self._session.request(**arguments, stream=True, timeout=_LIMIT)
+        with answer:
+            if answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                self._read_stream(answer)
+                assert answer.status_code == 200
+            else:
+                case.validate_response(answer, checks=_CHECKS)
+        self.asked += 1
+        place = (case.method.upper(), case.operation.path)
+        self.answered.setdefault(place, set()).add(answer.status_code)
+
+    def _read_stream(self, answer: requests.Response) -> None:
+        """One event is there at once; when the next comes is the trial's own affair."""
+        data = b""
+        for chunk in answer.iter_content(None):
+            data += chunk
+            if b"\n\n" in data:
+                break
+        first, *others = data.partition(b"\n\n")[0].split(b"\n")
+        assert first.startswith((b"event: ", b"id: ")), data[:200]
+        assert all(line.startswith((b"event: ", b"data: ")) for line in others), data[:200]
+
+    def assert_well(self) -> None:
+        assert self._process.is_running()
+        assert self.server.ask("GET", f"{API}/health")[0] == 200
+        assert self._process.memory_info().rss - self._size < _GROWTH
+        log = (self.home / "server.log").read_text()
+        assert "Traceback" not in log, log[-5000:]
+
+
+@pytest.fixture
+def asker(home: Path, tmp_path: Path) -> Iterator[Asker]:
+    """The server of these tests, in which something happened."""
+
+    @wl.run(cpus=0.1)
+    def work(fail: bool) -> list[int]:
+        print("a line\nand another, \N{SNOWMAN}")
+        if fail:
+            raise ValueError("as asked")
+        return [1, 2, 3]
+
+    if not home.exists():
+        work(False)
+        with pytest.raises(ValueError, match="as asked"):
+            work(True)
+    asker = Asker(home)
+    yield asker
+    stop_trials(home)
+    asker.assert_well()
+
+
+def operations() -> list[str]:
+    """What there is to ask; a new operation fails the test below until it is listed."""
+    return [
+        f"GET {API}/health", f"GET {API}/server", f"GET {API}/trials", f"POST {API}/trials",
+        f"GET {API}/trials/{{trial_id}}", f"GET {API}/trials/{{trial_id}}/stream",
+        f"GET {API}/trials/{{trial_id}}/logs", f"GET {API}/trials/{{trial_id}}/events",
+        f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",
+        f"POST {API}/trials/{{trial_id}}/stop", f"GET {API}/experiments",
+        f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
+        f"GET {API}/blobs/{{digest}}",
+    ]  # fmt: skip
+
+
+def test_every_operation_of_the_document_is_asked_below(asker: Asker) -> None:
+    found = {
+        f"{method.upper()} {path}"
+        for path, methods in asker.document["paths"].items()
+        for method in methods
+    }
+    assert found == set(operations())
+
+
+@pytest.mark.parametrize("operation", operations())
+def test_whatever_is_asked_the_answer_is_what_the_document_says(
+    chaos: Chaos, asker: Asker, operation: str
+) -> None:
+    method, path = operation.split(" ")
+    [found] = [
+        result.ok()
+        for result in asker.schema.get_all_operations()
+        if isinstance(result, Ok)
+        and (result.ok().method.upper(), result.ok().path) == (method, path)
+    ]
+    right = found.as_strategy(generation_mode=GenerationMode.POSITIVE)
+    cases = right
+    if found.query.items or found.body.items:  # there is something to get wrong
+        cases = right | found.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+    known = _known_names(asker)
+
+    def check(case: Case, choices: st.DataObject, streamed: bool) -> None:
+        _tame(case)
+        for name, values in known.items():
+            if case.path_parameters and name in case.path_parameters:
+                value = choices.draw(st.none() | st.sampled_from(values))
+                if value is not None:
+                    case.path_parameters[name] = value
+        asker.ask(case, streamed=streamed)
+
+    run = given(cases, st.data(), st.booleans())(check)
+    settings(
+        max_examples=chaos.pick(12, 600),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        # A server is no function: the same request has another answer the second time.
+        phases=[Phase.generate],
+    )(seed(chaos.seed)(run))()
+    assert asker.asked
+    asker.assert_well()
+
+
+def _known_names(asker: Asker) -> dict[str, list[Any]]:
+    """What is there to be asked about."""
+    trials = list(wl.list_trials())
+    blobs = [path.name for path in asker.home.glob("blobs/*/*")]
+    return {"trial_id": [trial.id for trial in trials], "digest": blobs, "name": ["work"]}
+
+
+def _tame(case: Case) -> None:
+    """A trial is let ask for anything but ten thousand processes of this machine."""
+    spec = case.body.get("spec") if isinstance(case.body, dict) else None
+    roles = spec.get("roles") if isinstance(spec, dict) else None
+    for role in roles if isinstance(roles, list) else []:
+        if isinstance(role, dict) and isinstance(role.get("replicas"), int):
+            role["replicas"] = min(role["replicas"], 2)
+
+
+def test_the_stream_of_a_trial_that_has_ended_ends(asker: Asker) -> None:
+    for trial in wl.list_trials():
+        status, told = asker.server.ask("GET", f"{API}/trials/{trial.id}/stream")
+        assert status == 200
+        last = told.rstrip().rpartition(b"\n\n")[2]
+        assert last.startswith(b"event: end\ndata: ")
+        end = msgspec.json.decode(last.partition(b"data: ")[2], type=StreamEnd)
+        assert end.trial.id == trial.id
