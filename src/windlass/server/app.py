@@ -24,15 +24,9 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._routes = Routes(
-            [
-                Route("GET", f"{API}/schema/openapi.json", self._describe_api),
-                *system.routes,
-                *trials.routes,
-                *experiments.routes,
-                *blobs.routes,
-            ]
-        )
+        self._described = [*system.routes, *trials.routes, *experiments.routes, *blobs.routes]
+        describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
+        self._routes = Routes([*self._described, describing])
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -49,5 +43,5 @@ class _App:
         from windlass.server.openapi import document_of
 
         return document_of(
-            self._routes.all, title="Windlass", version=__version__, is_open=f"{API}/health"
+            self._described, title="Windlass", version=__version__, is_open=f"{API}/health"
         )

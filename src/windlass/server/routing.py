@@ -88,12 +88,13 @@ class Routes:
     """All operations there are; paths without blanks are found at once."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self.all = tuple(routes)
         self._plain: dict[str, list[Route]] = {}
-        for route in self.all:
-            if not route.blanks:
+        self._others: list[Route] = []
+        for route in routes:
+            if route.blanks:
+                self._others.append(route)
+            else:
                 self._plain.setdefault(route.path, []).append(route)
-        self._others = [route for route in self.all if route.blanks]
 
     def find(self, method: str, path: str) -> Match:
         """The operation that is meant."""
