@@ -21,7 +21,7 @@ def chaos() -> Chaos:
 
 
 @pytest.fixture
-def world(fresh_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HomeWorld]:
+def world(fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HomeWorld]:
     """A home for one test, of which no process is left afterwards."""
     monkeypatch.setenv(TAG, str(fresh_home))
     world = HomeWorld(fresh_home)

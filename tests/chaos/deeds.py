@@ -1,27 +1,39 @@
-"""What the trials of these tests do. Each leaves a mark, so that a second run is seen."""
+"""What is done in these tests, how it must end, and whether it did."""
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
-import os
+import importlib
 import random
+import shutil
 import signal
 import sys
-import time
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import windlass as wl
+from harness import PATIENCE, eventually
 
-PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
 _SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1)
 
 
-def mark(folder: str, name: str) -> None:
-    """Write down that this ran, and as which process: one line a run."""
-    fd = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(fd, b"%d\n" % os.getpid())
-    os.close(fd)
+def _import_elsewhere(name: str) -> Any:
+    """Import a file that lies here from a project of its own.
+
+    In this repository `windlass` is a module of the project, and functions of such a project
+    are not run in forks of a launcher, as those of users are.
+    """
+    project = tempfile.mkdtemp(prefix="chaos-")
+    atexit.register(shutil.rmtree, project, ignore_errors=True)
+    shutil.copy(Path(__file__).with_name(f"{name}.py"), Path(project, f"chaos_{name}.py"))
+    sys.path.insert(0, project)
+    return importlib.import_module(f"chaos_{name}")
+
+
+_functions = _import_elsewhere("functions")
+deed, linger, is_forked = _functions.deed, _functions.linger, _functions.is_forked
 
 
 def marks(folder: Path, name: str) -> list[int]:
@@ -30,48 +42,9 @@ def marks(folder: Path, name: str) -> list[int]:
     return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-@wl.run(cpus=0.05)
-def deed(name: str, folder: str, pauses: list[float], way: str, what: Any) -> Any:
-    """Write lines to both streams, a pause after each, and end in one of many ways."""
-    mark(folder, name)
-    for number, pause in enumerate(pauses):
-        print(f"{name} says {number}")
-        print(f"{name} warns {number}", file=sys.stderr)
-        time.sleep(pause)
-    if way == "raise":
-        raise LookupError(name, what)
-    if way == "exit":
-        sys.exit(what)
-    if way == "signal":
-        os.kill(os.getpid(), what)
-    return [name, what]
-
-
-@wl.run(cpus=0.05)
-def linger(name: str, folder: str, daemons: int = 0) -> str:
-    """Run until a file says go, with daemons that nobody but us will ever end."""
-    for _ in range(daemons):
-        _daemonise(folder, f"{name}.daemons")
-    mark(folder, name)
-    print(f"{name} lingers", flush=True)
-    deadline = time.monotonic() + PATIENCE
-    while not os.path.exists(os.path.join(folder, f"{name}.go")):
-        assert time.monotonic() < deadline, "nobody said go"
-        time.sleep(0.01)
-    return name
-
-
-def _daemonise(folder: str, note: str) -> None:
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            os.closerange(0, 3)
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            mark(folder, note)
-            while True:
-                time.sleep(0.05)
-        os._exit(0)
-    os.wait()
+def warm_up() -> None:
+    """Have a launcher that is ready: from now on functions run in forks of it."""
+    eventually(lambda: bool(is_forked.submit().result(timeout=PATIENCE)), "a launcher is ready")
 
 
 @dataclasses.dataclass(frozen=True)
