@@ -20,7 +20,7 @@ import sys
 import time
 
 from windlass.worker import call, supervision
-from windlass.worker.family import DETACHED
+from windlass.worker.family import DETACHED, MARKER, MARKER_ROOM
 from windlass.worker.process import Fork, StartError
 from windlass.worker.signals import SignalPipe
 
@@ -28,10 +28,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# In the environment of the launcher, to be overwritten: the kernel shows the environment a
-# process was started with, and a fork is found by its marker like every other process.
-MARKER = "WINDLASS_REPLICA"
-MARKER_ROOM = 160
 _LULL = 0.02
 
 
