@@ -39,14 +39,17 @@ def warm(world: World, **spec: Any) -> None:
 
 
 def launcher_of(world: World) -> psutil.Process:
-    """The launcher that a warm trial is forked from."""
+    """The launcher that a warm trial is forked from; that trial's supervisor is gone again."""
 
-    def launcher() -> int:
+    def ancestors() -> tuple[int, int]:
         import psutil
 
-        return int(psutil.Process().parent().ppid())
+        supervisor = psutil.Process().parent()
+        return supervisor.pid, supervisor.ppid()
 
-    return psutil.Process(value_of(world, world.call(launcher)))
+    supervisor, launcher = value_of(world, world.call(ancestors))
+    world.eventually(lambda: not psutil.pid_exists(supervisor), "its supervisor has left")
+    return psutil.Process(launcher)
 
 
 def spare_of(world: World, launcher: psutil.Process) -> psutil.Process:

@@ -103,6 +103,7 @@ class _Launcher:
                 },
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
+                umask=0o077,  # of what a supervisor makes; the user's process has its author's
             )
 
     @property

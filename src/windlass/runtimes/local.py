@@ -126,8 +126,8 @@ class LocalRuntime:
         """Start the supervisor of an attempt: by a fork if a launcher is warm, else anew."""
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
         started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
+        self._reap()
         with self._lock:
-            self._reap()
             self._supervisors[attempt.path] = started
         self._listener.await_end(started.pid, started.identity, attempt.uid)
 
@@ -138,9 +138,10 @@ class LocalRuntime:
             return started is not None and started.is_alive
 
     def _reap(self) -> None:
-        for path, started in list(self._supervisors.items()):
-            if not started.is_alive:
-                del self._supervisors[path]
+        with self._lock:
+            for path, started in list(self._supervisors.items()):
+                if not started.is_alive:
+                    del self._supervisors[path]
 
     def _attempt(self, job: Job, replica: ReplicaId) -> Attempt:
         return Attempt(job.uid, replica, layout.attempt_dir(self._home, job.trial_id, replica))
