@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -23,7 +24,12 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a budget is missed")
     options = parser.parse_args()
     chosen = known if options.only is None else _choose(parser, known, options.only)
-    report = run_benchmarks(chosen, skip_peers=options.skip_peers)
+    # Told to end, it still stops the servers that it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        report = run_benchmarks(chosen, skip_peers=options.skip_peers)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     print(format_report(report))
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")

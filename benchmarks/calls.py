@@ -70,7 +70,7 @@ def measure_warm_call(bench: Bench) -> Iterator[Figure]:
     )
     yield figure(
         "warm-call.p95",
-        "warm call → value, 95th of 100",
+        "warm call → value, 95th percentile of 50",
         time_value(times, bare, times.quantile(0.95)),
         at_most_bare(4),
     )

@@ -28,7 +28,7 @@ def measure_log_delay(bench: Bench) -> Iterator[Figure]:
     )
     yield figure(
         "log-delay.p99",
-        "log line written → seen by a follower, 99th of 100",
+        "log line written → seen by a follower, 99th percentile",
         time_value(delays, bare, delays.quantile(0.99)),
         at_most(50, "ms"),
     )

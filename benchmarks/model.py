@@ -91,6 +91,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     started: float
     took: float
     machine: Machine
+    conditions: str  # how it was measured
     yardstick: str  # the command every ratio refers to
     bare: Value
     peers: dict[str, str]  # the version of each, or why it is missing

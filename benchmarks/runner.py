@@ -13,6 +13,11 @@ from benchmarks.registry import Bench, Benchmark
 from benchmarks.yardstick import DESCRIPTION, Yardstick
 from windlass.version import __version__
 
+CONDITIONS = (
+    "medians of samples taken in turn after one that does not count; scripts run in processes "
+    "of their own, with a temporary home, in a temporary project that is a small git repository"
+)
+
 
 def run_benchmarks(chosen: Mapping[str, Benchmark], *, skip_peers: bool) -> Report:
     """Measure; a benchmark that fails has a row that says so, and the others go on."""
@@ -30,6 +35,7 @@ def run_benchmarks(chosen: Mapping[str, Benchmark], *, skip_peers: bool) -> Repo
         started=started,
         took=time.time() - started,
         machine=machine.describe(before),
+        conditions=CONDITIONS,
         yardstick=DESCRIPTION,
         bare=time_value(bare, bare),
         peers=bench.peers.versions,

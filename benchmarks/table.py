@@ -31,6 +31,7 @@ def _heading(report: Report) -> Iterator[str]:
     yield f"versions   {machine.python}, git {machine.git}"
     for name, version in report.peers.items():
         yield f"           {name} {version}"
+    yield f"values     {report.conditions}"
     yield f"yardstick  {report.yardstick}"
     yield f"           {_amount(bare)}, quartiles {_quartiles(bare)}, of {bare.samples} starts"
 
