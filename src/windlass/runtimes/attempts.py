@@ -113,7 +113,7 @@ class Attempt:
             if self.has_ended:
                 return True
             state = self.read(layout.STATE) or {}
-            kill_strays(self.marker, self._process("process"))
+            kill_strays(self.marker, self._process("process"), self._last_beat())
             started = state.get("started")
             record = {
                 "exit_code": None,
