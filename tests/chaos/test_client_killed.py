@@ -33,7 +33,7 @@ def test_the_value_of_a_call_outlives_the_program_that_waited_for_it(
     world: HomeWorld, folder: Path, project: Project, chaos: Chaos
 ) -> None:
     program = project.write("train.py", PROGRAM)
-    names = [f"c{n}" for n in range(chaos.pick(4, 25))]
+    names = [f"c{n}" for n in range(chaos.pick(3, 25))]
     # One while it surely waits, the others anywhere from their first instruction on.
     for name in names:
         client = project.start(program, name, folder)
