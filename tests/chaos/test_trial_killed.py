@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import psutil
 from chance import Chaos
 from deeds import Plan, linger, marks, warm_up
 from home_world import HomeWorld, is_running, kill
+from sweeps import Killer, Sweep
 
 import windlass as wl
 from harness import PATIENCE, eventually
@@ -30,7 +30,7 @@ class Victim:
     retries: int
 
     @classmethod
-    def draw(cls, number: int, chance: random.Random) -> Victim:
+    def draw(cls, name: str, chance: random.Random) -> Victim:
         whom = chance.choice(
             [
                 ("supervisor",),
@@ -39,7 +39,7 @@ class Victim:
                 ("process", "supervisor"),
             ]
         )
-        return cls(f"v{number}", whom, chance.randrange(3), chance.randrange(2))
+        return cls(name, whom, chance.randrange(3), chance.randrange(2))
 
     def start(self, world: HomeWorld, folder: Path) -> wl.Trial[str]:
         function = linger.options(retries=self.retries) if self.retries else linger
@@ -78,9 +78,9 @@ def test_whoever_of_a_trial_is_killed_it_ends_in_truth_and_nothing_of_it_stays(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     for is_server_there in (True, False):
-        victims = [Victim.draw(n, chaos.random) for n in range(chaos.pick(6, 24))]
         prefix = "with" if is_server_there else "without"
-        victims = [dataclasses.replace(each, name=f"{prefix}-{each.name}") for each in victims]
+        count = chaos.pick(3, 24)
+        victims = [Victim.draw(f"{prefix}-{n}", chaos.random) for n in range(count)]
         trials = [victim.start(world, folder) for victim in victims]
         states = [world.state(trial.id) for trial in trials]
         if not is_server_there:  # then the next one finds out
@@ -93,7 +93,8 @@ def test_whoever_of_a_trial_is_killed_it_ends_in_truth_and_nothing_of_it_stays(
         for victim, trial in zip(victims, trials, strict=True):
             victim.check(trial.wait(timeout=PATIENCE), folder)
         world.check_idle()
-        warm_up()
+        if is_server_there:
+            warm_up()  # the first were started anew, the others are forks
 
 
 def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
@@ -112,9 +113,9 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
     plan.check(first.wait(timeout=PATIENCE), folder, list(first.logs()))
 
     warm_up()
-    count = chaos.pick(30, 300)
+    count = chaos.pick(12, 300)
     plans = [Plan.draw(f"d{n}.", chaos.random, lines=5, longest=0.01) for n in range(count)]
-    killer = LauncherKiller(world, random.Random(chaos.random.random()))
+    killer = Killer(lambda: _kill_all(world.launchers()), chaos.random, longest=0.3)
     killer.start()
     trials = [plan.submit(folder) for plan in plans]
     for trial in trials:
@@ -126,53 +127,45 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
     world.check_idle()
 
 
-class LauncherKiller(threading.Thread):
-    """Kills launchers, each a moment after it came, until told to stop."""
-
-    def __init__(self, world: HomeWorld, chance: random.Random) -> None:
-        super().__init__(daemon=True)
-        self.kills = 0
-        self._world = world
-        self._chance = chance
-        self._enough = threading.Event()
-
-    def run(self) -> None:
-        while not self._enough.wait(self._chance.uniform(0, 0.3)):
-            for launcher in self._world.launchers():
-                kill(launcher)
-                self.kills += 1
-
-    def stop(self) -> None:
-        self._enough.set()
-        self.join()
-
-
 def test_in_anarchy_every_trial_ends_once_and_nothing_stays(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     """Any process of ours may be killed at any moment, from the first of its life."""
-    count, kills = chaos.pick(12, 60), chaos.pick(12, 120)
-    plans = [Plan.draw(f"n{n}.", chaos.random, lines=20, longest=0.1) for n in range(count)]
-    moments = [chaos.random.uniform(0, 0.15) for _ in range(kills)]
-    trials = [plan.submit(folder) for plan in plans]
-    killed: list[str] = []
-    for moment in moments:
-        time.sleep(moment)
-        if living := world.processes():
-            victim = living[chaos.random.randrange(len(living))]
-            killed.append(f"{victim.pid} {victim.name()}")
+    count, kills = chaos.pick(8, 60), chaos.pick(8, 150)
+    chance = chaos.random
+    plans = [Plan.draw(f"n{n}.", chance, lines=20, longest=0.1) for n in range(count)]
+
+    def strike() -> int:
+        living = world.processes()
+        for victim in living and [chance.choice(living)]:
             kill(victim)
-    for plan, trial in zip(plans, trials, strict=True):
-        trial.wait(timeout=PATIENCE)
-        _check_survivor(plan, trial, folder)
+        return len(living) > 0
+
+    sweep = Sweep(folder)
+    killer = Killer(strike, chance, longest=0.15, most=kills)
+    killer.start()
+    for plan in plans:
+        sweep.submit(plan)
+    while killer.is_alive():  # who asks starts a server for the next kill
+        with contextlib.suppress(wl.ServerUnreachable):
+            wl.Client().server_info()
+        killer.join(0.05)
+    assert len(sweep.trials) == count
+    sweep.check(lambda plan, trial, told: _check_survivor(plan, trial, folder, told))
     world.check_idle()
 
 
-def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path) -> None:
+def _kill_all(processes: list[psutil.Process]) -> int:
+    for process in processes:
+        kill(process)
+    return len(processes)
+
+
+def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
     """It ended as planned, or as one that was killed, and what it wrote before that is there."""
     was_killed = trial.exit_code is None or (trial.exit_code == 137 != plan.exit_code)
     if not was_killed:
-        plan.check(trial, folder, list(trial.logs()))
+        plan.check(trial, folder, told)
         return
     runs = len(marks(folder, plan.name))
     about = f"{plan} became trial {trial.id}: {trial.exit_code}, {trial.message!r}"
@@ -183,3 +176,4 @@ def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path) -> None:
     for verb, stream in (("says", "stdout"), ("warns", "stderr")):
         kept = [line for line in trial.logs(stream=stream) if line.startswith(plan.name)]
         assert kept == plan.lines(verb)[: len(kept)], about
+        assert [line for line in told if f"{plan.name} {verb} " in line] == kept, about

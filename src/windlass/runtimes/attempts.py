@@ -170,7 +170,8 @@ class Attempt:
                 return True
             state = self._state()
             first = state.process
-            kill_strays(self.marker, (first.pid, first.identity) if first else None)
+            known = (first.pid, first.identity) if first else None
+            kill_strays(self.marker, known, self._last_beat())
             started = state.started
             record = {
                 "exit_code": None,

@@ -12,6 +12,7 @@ from windlass.worker.family import DETACHED
 from windlass.worker.identity import is_alive, process_identity
 
 _PATIENCE = 10.0
+_LATE = 30.0  # that a supervisor's heartbeat, due every 5 s, may come late on a busy machine
 
 
 def send_signal(pid: int, identity: str, number: int) -> bool:
@@ -37,15 +38,17 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
     return True
 
 
-def kill_strays(marker: str, process: tuple[int, str] | None) -> bool:
+def kill_strays(marker: str, process: tuple[int, str] | None, last_beat: float) -> bool:
     """Kill all processes of an attempt; whether all are gone.
 
     They are found by the marker in their environment, and by the session that the first of
-    them led. What left both (`env -i setsid ...`) without a supervisor to see it is not found.
+    them led, if they are of the time of its supervisor's last heartbeat: later the number may
+    be another's. What left both (`env -i setsid ...`) without a supervisor to see it is not
+    found.
     """
     until = time.monotonic() + _PATIENCE
     while True:
-        left = find_strays(marker, process)
+        left = find_strays(marker, process, last_beat)
         if not left:
             return True
         for stray in left:
@@ -55,17 +58,21 @@ def kill_strays(marker: str, process: tuple[int, str] | None) -> bool:
             return False
 
 
-def find_strays(marker: str, process: tuple[int, str] | None) -> list[psutil.Process]:
+def find_strays(
+    marker: str, process: tuple[int, str] | None, last_beat: float
+) -> list[psutil.Process]:
     """The processes of an attempt that run on this machine."""
     session = _session_of(process)
-    return [each for each in psutil.process_iter() if _belongs(each, marker, session)]
+    born_by = last_beat + _LATE
+    return [each for each in psutil.process_iter() if _belongs(each, marker, session, born_by)]
 
 
 def _session_of(process: tuple[int, str] | None) -> int | None:
     """The session that a process led, if its number can mean no other by now.
 
-    The kernel gives no process the number of a session that still has members: either the
-    leader lives, or nobody has its pid. After a restart of the machine all is void.
+    The kernel gives no process the number of a session that still has members: while they
+    are there either the leader lives, or nobody has its pid. Once they are gone somebody else
+    may come to lead a session of that number. After a restart of the machine all is void.
     """
     if process is None:
         return None
@@ -84,11 +91,12 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-def _belongs(process: psutil.Process, marker: str, session: int | None) -> bool:
+def _belongs(process: psutil.Process, marker: str, session: int | None, born_by: float) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        if session is not None and session in (os.getsid(process.pid), os.getpgid(process.pid)):
+        groups = (os.getsid(process.pid), os.getpgid(process.pid))
+        if session in groups and process.create_time() <= born_by:
             return True
         environ = process.environ()
         return bool(environ.get("WINDLASS_REPLICA") == marker and environ.get(DETACHED) != "1")
