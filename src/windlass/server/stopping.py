@@ -58,6 +58,7 @@ async def _record_when_there_is_space(services: Services, trial_id: int, order: 
     while not services.hub.is_closing:
         await asyncio.sleep(_TRY_AGAIN)  # nothing tells of space on a disk
         try:
-            return await _record(services, trial_id, order)
+            await _record(services, trial_id, order)
         except sa.exc.OperationalError:
-            pass
+            continue
+        return
