@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from runtime_world import World
+from runtime_world import World, is_running
 
 from windlass.model.job import Job
 
@@ -108,6 +108,30 @@ def test_a_fork_is_found_by_its_marker(world: World) -> None:
     warm(world)
     job = world.call(marker)
     assert value_of(world, job) == f"{job.uid}/main/0/1"
+
+
+def test_what_a_fork_leaves_behind_dies_with_it(world: World) -> None:
+    """The kernel shows a fork with the environment of its launcher, which is no trial's own."""
+
+    def leave() -> list[int]:
+        import os
+        import subprocess
+        import time
+
+        pids = [subprocess.Popen(["sleep", "600"]).pid]
+        pids.append(subprocess.Popen(["sleep", "600"], start_new_session=True, env={}).pid)
+        for leaves_session in (False, True):
+            if (pid := os.fork()) == 0:
+                if leaves_session:
+                    os.setsid()
+                time.sleep(600)
+            pids.append(pid)
+        return pids
+
+    warm(world)
+    left = value_of(world, world.call(leave))
+    assert len(left) == 4
+    assert not [pid for pid in left if is_running(pid)]
 
 
 def test_a_fork_ends_as_programs_end(world: World) -> None:

@@ -18,6 +18,7 @@ import sys
 import time
 
 from windlass.worker import call, supervision
+from windlass.worker.family import DETACHED
 from windlass.worker.process import import_paths
 
 TYPE_CHECKING = False
@@ -118,16 +119,23 @@ def _answer(asked: socket.socket, message: object) -> None:
 
 
 def _mark(marker: str) -> None:
-    """Write the marker over its place in the environment this process was started with."""
-    room = os.environ.get(MARKER, "")
-    text = marker.encode()
-    if sys.platform != "linux" or len(room) != MARKER_ROOM or len(text) > MARKER_ROOM:
+    """Write the marker over its place in the environment this process was started with.
+
+    That of the launcher also says that it is no trial's own, which this process is.
+    """
+    if sys.platform == "linux" and len(marker) <= MARKER_ROOM:
+        _overwrite(MARKER, marker.encode().ljust(MARKER_ROOM, b"\0"))
+        _overwrite(DETACHED, b"0")
+
+
+def _overwrite(name: str, text: bytes) -> None:
+    if len(os.environ.get(name, "")) != len(text):
         return
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
-    place = libc.getenv(MARKER.encode())
+    place = libc.getenv(name.encode())
     if place:
-        ctypes.memmove(place, text.ljust(MARKER_ROOM, b"\0"), MARKER_ROOM)
+        ctypes.memmove(place, text, len(text))
 
 
 def _close_all_but_standard() -> None:
