@@ -54,6 +54,20 @@ def test_output_comes_as_it_is_written_with_a_line_that_says_what_happens(
     assert "succeeded in" in terminal.lines[-1]
 
 
+def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None:
+    """No title, no cleared screen, no question that the terminal would answer as if typed."""
+    wild = "\x1b[31mred\x1b[0m 10%\r20%\x1b[K \x1b[1A\x1b[1B "
+    tamed = "\x1b]0;title\x07\x1b[2J\x1b[6n\x1b[?1049h\x9b5n\x1bc\x00"
+    shell.write("wild.py", f"print({wild + tamed!r})")
+    trial_id = str(shell.submit("wild.py"))
+    terminal = shell.terminal("logs", "-f", trial_id)
+    assert terminal.end() == 0
+    escaped = tamed.encode("unicode_escape").decode()
+    assert terminal.raw == f"{wild}{escaped}\r\n"
+    # Piped, it is what it was; `subprocess` reads all ends of lines as one.
+    assert shell.good("logs", trial_id) == (wild + tamed + "\n").replace("\r", "\n")
+
+
 def test_without_colours_there_are_none(shell: Shell) -> None:
     terminal = shell.terminal("run", "--", "echo", "plain", NO_COLOR="1")
     assert terminal.end() == 0

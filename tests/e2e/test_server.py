@@ -113,41 +113,6 @@ def test_the_first_use_starts_a_server_that_only_its_owner_can_read_and_reach(
     assert {connection.laddr.ip for connection in listening} == {"127.0.0.1"}
 
 
-def test_ten_clients_starting_at_once_get_one_server_and_all_get_their_value(
-    project: Project, fresh_home: Path
-) -> None:
-    project.write(
-        "train.py",
-        """
-        import sys, windlass as wl
-
-        @wl.run(cpus=0.1)
-        def square(x):
-            return x * x
-
-        print(square(int(sys.argv[1])), wl.Client().server_info().pid)
-        """,
-    )
-    clients = [project.start("train.py", str(number)) for number in range(10)]
-    said = [client.communicate(timeout=PATIENCE) for client in clients]
-    pid = described(fresh_home)["pid"]
-    assert said == [(f"{number * number} {pid}\n", "") for number in range(10)]
-    serving = [
-        process.pid
-        for process in psutil.process_iter()
-        if str(fresh_home) in (words := _command_line(process))
-        and any(word.endswith("windlass/server/__main__.py") for word in words)
-    ]
-    assert serving == [pid]
-
-
-def _command_line(process: psutil.Process) -> list[str]:
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
-
-
 def test_a_stopped_server_leaves_trials_running_and_the_next_adopts_them(
     project: Project, home: Path, tmp_path: Path
 ) -> None:

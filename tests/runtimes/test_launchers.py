@@ -165,6 +165,30 @@ def test_what_a_fork_daemonised_goes_with_it(world: World, tmp_path: Path, end: 
     assert not is_running(int(note.read_text()))
 
 
+def test_what_a_fork_leaves_behind_dies_with_it(world: World) -> None:
+    """The kernel shows a fork with the environment of its launcher, which is no trial's own."""
+
+    def leave() -> list[int]:
+        import os
+        import subprocess
+        import time
+
+        pids = [subprocess.Popen(["sleep", "600"]).pid]
+        pids.append(subprocess.Popen(["sleep", "600"], start_new_session=True, env={}).pid)
+        for leaves_session in (False, True):
+            if (pid := os.fork()) == 0:
+                if leaves_session:
+                    os.setsid()
+                time.sleep(600)
+            pids.append(pid)
+        return pids
+
+    warm(world)
+    left = value_of(world, world.call(leave))
+    assert len(left) == 4
+    assert not [pid for pid in left if is_running(pid)]
+
+
 def test_a_fork_ends_as_programs_end(world: World) -> None:
     def leave(how: str) -> None:
         import atexit

@@ -57,6 +57,15 @@ def test_what_ended_meanwhile_is_found(world: World) -> None:
     assert world.end_of(job).exit_code == 5
 
 
+def test_an_attempt_whose_making_was_cut_short_is_made_after_all(world: World) -> None:
+    """Killed, or out of space, between its folder and its launch file: nobody was asked."""
+    job = world.script("raise SystemExit(7)")
+    world.path(job).mkdir(parents=True)
+    world.restart().adopt([job])
+    assert world.runtime.list(job) == []
+    assert world.run(job).exit_code == 7
+
+
 def test_a_supervisor_killed_after_adoption_is_noticed(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")

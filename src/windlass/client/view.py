@@ -1,12 +1,14 @@
 """What a person sees while a trial runs: its output as it comes, and one line of status.
 
 In a terminal the status line is drawn below the output and wiped before each piece of
-it. Anywhere else there is only the output: what is piped stays plain.
+it; of what the output would do to the terminal, only colours and progress bars are let
+through. Anywhere else there is only the output: what is piped stays as it was written.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -20,6 +22,8 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _DELAY = 0.15  # what is over sooner is not worth a line
 _TICK = 0.1
+# Colours, and the movements of progress bars; then all else that is not to be printed.
+_STEERING = re.compile(r"\x1b\[[0-9;]*[A-GKm]|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class View:
@@ -70,7 +74,8 @@ class View:
             self._wipe()
             if self._open_line is not None and self._open_line is not target:
                 self._end_open_line()
-            _write(target, part.text + ("\n" if part.end else ""))
+            text = _tame(part.text) if _is_terminal(target) else part.text
+            _write(target, text + ("\n" if part.end else ""))
             self._open_line = None if part.end else target
 
     def flush(self) -> None:
@@ -158,6 +163,21 @@ def _can_encode(stream: TextIO, text: str) -> bool:
     except (UnicodeEncodeError, LookupError, AttributeError):
         return False
     return True
+
+
+def _tame(text: str) -> str:
+    r"""A text that may colour a terminal and draw over a line, but not clear it or talk to it.
+
+    >>> _tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
+    '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return _STEERING.sub(lambda found: _shown(found[0]), text)
+
+
+def _shown(steering: str) -> str:
+    return steering if len(steering) > 1 else steering.encode("unicode_escape").decode()
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -6,6 +6,9 @@ import threading
 import time
 from typing import Protocol
 
+# Of those that never jump, the one that goes on while the machine sleeps.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """A clock that can be read and waited by."""
@@ -15,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow, for delays."""
+        """Seconds that only ever grow, and never jump, for delays."""
         ...
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
@@ -34,7 +37,7 @@ class SystemClock:
         return time.time()
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(_STEADY)
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
         condition.wait(timeout)

@@ -74,6 +74,7 @@ class Controller:
         self._saved: dict[str, tuple[Replica, ...]] = {}
         self._failures: dict[str, dict[ReplicaId, tuple[int, str]]] = {}
         self._graces: dict[str, float] = {}  # that those told to end have heard of
+        self._epochs: dict[str, float] = {}  # when `monotonic` was 0, by the clock of back then
 
     def start(self) -> None:
         """Take up all jobs that are not settled, and begin to work."""
@@ -133,7 +134,7 @@ class Controller:
             job, stored = loaded
             status = self._admitted(job, stored)
             replicas = tuple(self._runtime.list(job))
-            now = self._clock.now()
+            now = self._now(uid, status)
             wait = self._expectations.outstanding(uid, replicas, now)
             if wait > 0:
                 self.queue.add_after(uid, wait)
@@ -146,7 +147,7 @@ class Controller:
             raise StatusKeepsChanging(
                 f"job {uid}: its status changed {_SAVE_TRIES} times meanwhile"
             )
-        all_done = self._act(job, saved, decision, replicas)
+        all_done = self._act(job, saved, decision, replicas, now)
         if all_done and decision.delete:
             saved = self._settle(job, saved, replicas, now)
         self._free_room(uid, saved, replicas)
@@ -156,6 +157,16 @@ class Controller:
     def _work_for_ever(self) -> None:
         while self.work():
             pass
+
+    def _now(self, uid: str, status: JobStatus) -> float:
+        """The time for a look. For a job that has begun it passes evenly, though the clock be set:
+
+        else its deadline, and the pause before its next attempt, would be off by as much.
+        """
+        if status.start_time is None:
+            return self._clock.now()
+        passed = self._clock.monotonic()
+        return self._epochs.setdefault(uid, self._clock.now() - passed) + passed
 
     def _restore_place(self, uid: str, admission: AdmissionQueue) -> None:
         """Before the first look at any job: else the first to be looked at would be let in."""
@@ -214,11 +225,16 @@ class Controller:
         return new
 
     def _act(
-        self, job: Job, status: JobStatus, decision: Decision, replicas: Sequence[Replica]
+        self,
+        job: Job,
+        status: JobStatus,
+        decision: Decision,
+        replicas: Sequence[Replica],
+        now: float,
     ) -> bool:
         """Have the runtime do it; whether it took everything on."""
         self._expectations.expect(
-            job.uid, creates=decision.create, deletes=decision.delete, now=self._clock.now()
+            job.uid, creates=decision.create, deletes=decision.delete, now=now
         )
         events: list[Event] = []
         all_done = True
@@ -321,6 +337,7 @@ class Controller:
         self._saved.pop(uid, None)
         self._failures.pop(uid, None)
         self._graces.pop(uid, None)
+        self._epochs.pop(uid, None)
         self.queue.cancel(uid)
         if self.admission is not None:
             self.admission.release(uid)

@@ -94,6 +94,11 @@ class Attempt:
         return is_locked(self._file(layout.LOCK))
 
     @property
+    def was_asked_for(self) -> bool:
+        """Whether there is anything a supervisor could begin with, or ever was."""
+        return (self.path / layout.LAUNCH).exists() or self.has_ended
+
+    @property
     def was_begun(self) -> bool:
         """Whether a supervisor ever had it; before that, no process was started."""
         return (self.path / layout.STATE).exists()

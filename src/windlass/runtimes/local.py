@@ -149,7 +149,9 @@ class LocalRuntime:
     def _attempts(self, job: Job) -> Iterable[Attempt]:
         for replica, path in layout.attempts(self._home, job.trial_id):
             attempt = Attempt(job.uid, replica, path)
-            if attempt.is_of(job.uid):
+            # One without a launch file was to be made when we were killed, or the disk was full:
+            # it is asked for again, as if it had never been.
+            if attempt.was_asked_for and attempt.is_of(job.uid):
                 yield attempt
 
     def _trial_id(self, uid: str) -> int | None:

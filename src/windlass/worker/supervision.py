@@ -31,6 +31,9 @@ _LARGE_TREE = 1000
 _LAST_NUDGE = 2.0
 _HEAD_START = 2.0  # in which the server, if there is one, sees to a deadline itself
 
+# Of the clocks that never jump, the one that goes on while the machine sleeps.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 OUT_OF_TIME = "DeadlineExceeded"  # the reason of one that its supervisor ended at its deadline
 
 
@@ -107,6 +110,7 @@ class Supervision:
         self._watch = Watch(attempt_dir, signals, self._nudger, values)
         self._sees_orphans = False
         self._tree: Tree | None = None
+        self._began = 0.0
         me = os.getpid()
         self._state: dict[str, Any] = {
             "stage": "starting",
@@ -232,6 +236,7 @@ class Supervision:
         child = fork.become(argv, environ, cwd, author=self._private, call=call)
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
         self._state["started"] = time.time()
+        self._began = time.clock_gettime(_STEADY)
         self._enter("running", "")
         if self._launch.get("deadline"):
             self._watch.set_deadline(self._launch["deadline"] + _HEAD_START)
@@ -311,11 +316,17 @@ class Supervision:
             "reason": "",
             "message": "",
             "started": self._state["started"],
-            "ended": time.time(),
+            "ended": self._end_time(),
             **ending,
         }
         self._insist(lambda: write_json(self._path("exit.json"), record, durable=True))
         self._nudger.nudge(STATE)
+
+    def _end_time(self) -> float:
+        """Now; but what ran took as long as it took, though the clock was set meanwhile."""
+        if self._state["started"] is None:
+            return time.time()
+        return float(self._state["started"] + time.clock_gettime(_STEADY) - self._began)
 
     def _insist(self, write: Callable[[], None]) -> None:
         """Write a file; while the disk is full, wait and try again."""
