@@ -20,7 +20,7 @@ from windlass.packaging.cachefiles import write_cache
 from windlass.packaging.listing import Listing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
 
-_MAGIC = b"windlass tree 1\n"
+_MAGIC = b"windlass tree 2\n"
 _HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of what follows
 
 # Never a time that a file has: such an entry is read again.
