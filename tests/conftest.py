@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from harness import BIN, PATIENCE, Project, eventually, stop_server, stop_trials
 
 __all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_trials"]
+
+# How long an example takes says nothing on a machine that does other things.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,9 @@ accuracy = train(0.1)
 Every public name is loaded when it is first used: importing this package costs next to nothing.
 """
 
-from typing import TYPE_CHECKING
-
 from windlass.version import __version__
 
+TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from chance import Chaos
+from home_world import TAG, HomeWorld
 
 
 @pytest.fixture
@@ -15,3 +18,19 @@ def chaos() -> Chaos:
     seed = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.SystemRandom().randrange(2**32))
     print(f"WINDLASS_CHAOS_SEED={seed}")
     return Chaos(seed, random.Random(seed), long=os.environ.get("WINDLASS_CHAOS") == "long")
+
+
+@pytest.fixture
+def world(fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HomeWorld]:
+    """A home for one test, of which no process is left afterwards."""
+    monkeypatch.setenv(TAG, str(fresh_home))
+    world = HomeWorld(fresh_home)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where trials leave their marks."""
+    (tmp_path / "marks").mkdir()
+    return tmp_path / "marks"

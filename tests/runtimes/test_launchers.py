@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from runtime_world import World
+from runtime_world import World, is_running
 
 from windlass.model.job import Job
 
@@ -36,6 +36,29 @@ def warm(world: World, **spec: Any) -> None:
         return bool(world.value(job))
 
     world.eventually(is_warm, "a launcher is ready")
+
+
+def launcher_of(world: World) -> psutil.Process:
+    """The launcher that a warm trial is forked from."""
+
+    def launcher() -> int:
+        import psutil
+
+        return int(psutil.Process().parent().ppid())
+
+    return psutil.Process(value_of(world, world.call(launcher)))
+
+
+def spare_of(world: World, launcher: psutil.Process) -> psutil.Process:
+    """The supervisor that the launcher has made ahead, with a process of its own."""
+    found: list[psutil.Process] = []
+
+    def is_there() -> bool:
+        found[:] = [each for each in launcher.children() if each.children()]
+        return len(found) == 1
+
+    world.eventually(is_there, "a supervisor waits")
+    return found[0]
 
 
 def value_of(world: World, job: Job) -> Any:
@@ -108,6 +131,35 @@ def test_a_fork_is_found_by_its_marker(world: World) -> None:
     warm(world)
     job = world.call(marker)
     assert value_of(world, job) == f"{job.uid}/main/0/1"
+
+
+@pytest.mark.parametrize("end", ["it returns", "its supervisor is killed"])
+def test_what_a_fork_daemonised_goes_with_it(world: World, tmp_path: Path, end: str) -> None:
+    def daemonise(note: str, linger: bool) -> None:
+        import os
+        import time
+
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.closerange(0, 3)  # what it wrote to is not held open
+                with open(note + ".new", "w") as file:
+                    file.write(str(os.getpid()))
+                os.rename(note + ".new", note)
+                while True:
+                    time.sleep(0.05)
+            os._exit(0)
+        while not os.path.exists(note) or linger:
+            time.sleep(0.01)
+
+    warm(world)
+    note, is_killed = tmp_path / "daemon", end == "its supervisor is killed"
+    job = world.start(world.call(daemonise, str(note), is_killed))
+    world.eventually(note.exists, "there is a daemon")
+    if is_killed:
+        os.kill(world.json(job, "state.json")["supervisor"]["pid"], signal.SIGKILL)
+    assert world.end_of(job).exit_code == (None if is_killed else 0)
+    assert not is_running(int(note.read_text()))
 
 
 def test_a_fork_ends_as_programs_end(world: World) -> None:
@@ -204,3 +256,47 @@ def test_launchers_end_with_their_runtime(world: World) -> None:
     process = psutil.Process(value_of(world, world.call(launcher)))
     world.runtime.close()
     process.wait(timeout=60)
+
+
+def test_a_supervisor_that_waits_is_the_next_trials(world: World) -> None:
+    def family() -> tuple[int, int]:
+        import os
+
+        return os.getppid(), os.getpid()
+
+    warm(world)
+    spare = spare_of(world, launcher_of(world))
+    (process,) = spare.children()
+    assert value_of(world, world.call(family)) == (spare.pid, process.pid)
+
+
+def test_a_command_is_run_by_the_supervisor_that_waits_too(world: World) -> None:
+    warm(world)
+    spare = spare_of(world, launcher_of(world))
+    job = world.script("import os; print(os.getppid())")
+    assert world.run(job).exit_code == 0
+    assert ("stdout", str(spare.pid)) in world.lines(job)
+
+
+@pytest.mark.parametrize("victim", ["supervisor", "process"])
+def test_one_that_was_killed_while_it_waited_costs_no_trial(world: World, victim: str) -> None:
+    warm(world)
+    launcher = launcher_of(world)
+    spare = spare_of(world, launcher)
+    (process,) = spare.children()
+    dead = spare if victim == "supervisor" else process
+    dead.kill()
+    world.eventually(lambda: not psutil.pid_exists(dead.pid) or dead.status() == "zombie", "dead")
+    for _ in range(2):
+        assert value_of(world, world.call(lambda: 5)) == 5
+    assert launcher.is_running()
+
+
+def test_one_that_waits_ends_with_its_launcher(world: World) -> None:
+    warm(world)
+    launcher = launcher_of(world)
+    spare = spare_of(world, launcher)
+    (process,) = spare.children()
+    launcher.kill()
+    for each in (spare, process):
+        each.wait(timeout=60)

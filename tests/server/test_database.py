@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -12,27 +13,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from windlass.server.database import Database
-from windlass.server.schema import experiments
+from windlass.server.database import Connection, Database
+from windlass.server.migrations import HEAD
+from windlass.server.migrations.migrate import migrate
 
-ADD = experiments.insert()
+ADD = "INSERT INTO experiments (project, name, created) VALUES ('p', :name, 1.0)"
 
 
-def add(connection: sa.Connection, name: str) -> str:
-    connection.execute(ADD.values(project="p", name=name, created=1.0))
+def add(connection: Connection, name: str) -> str:
+    connection.run(ADD, {"name": name})
     return name
 
 
 def names(database: Database) -> list[str]:
-    query = sa.select(experiments.c.name).order_by(experiments.c.id)
-    return database.read(lambda connection: list(connection.execute(query).scalars()))
+    query = "SELECT name FROM experiments ORDER BY id"
+    return database.read(lambda connection: [row["name"] for row in connection.rows(query)])
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database.sqlite(tmp_path / "windlass.db")
+    database = Database(tmp_path / "windlass.db")
     yield database
     database.close()
 
@@ -45,7 +46,7 @@ class Held:
         self.future = database.submit(self._change)
         assert self._reached.wait(60)
 
-    def _change(self, connection: sa.Connection) -> None:
+    def _change(self, connection: Connection) -> None:
         self._reached.set()
         assert self._go.wait(60)
 
@@ -56,13 +57,13 @@ class Held:
 def test_a_change_that_fails_takes_no_other_of_its_group_with_it(database: Database) -> None:
     held = Held(database)
 
-    def half(connection: sa.Connection) -> None:
+    def half(connection: Connection) -> None:
         add(connection, "undone")
         raise ValueError("no more")
 
-    def broken(connection: sa.Connection) -> None:
+    def broken(connection: Connection) -> None:
         add(connection, "undone too")
-        connection.execute(ADD.values(project="p", name=None, created=1.0))
+        connection.run(ADD, {"name": None})
 
     futures = [
         database.submit(lambda connection: add(connection, "first")),
@@ -76,7 +77,7 @@ def test_a_change_that_fails_takes_no_other_of_its_group_with_it(database: Datab
     assert [futures[n].result(60) for n in (0, 2, 4)] == ["first", "second", "third"]
     with pytest.raises(ValueError, match="no more"):
         futures[1].result(60)
-    with pytest.raises(sa.exc.IntegrityError):
+    with pytest.raises(sqlite3.IntegrityError):
         futures[3].result(60)
     assert names(database) == ["first", "second", "third"]
 
@@ -127,11 +128,10 @@ def test_what_was_confirmed_outlives_a_kill(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 from windlass.server.database import Database
-from windlass.server.schema import experiments
-database = Database.sqlite(Path(sys.argv[1]))
+database = Database(Path(sys.argv[1]))
+add = "INSERT INTO experiments (project, name, created) VALUES ('p', :name, 1.0)"
 for number in range(20):
-    row = experiments.insert().values(project="p", name=str(number), created=1.0)
-    database.write(lambda connection: connection.execute(row))
+    database.write(lambda connection: connection.run(add, {"name": str(number)}))
     print(number, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -140,19 +140,61 @@ os.kill(os.getpid(), signal.SIGKILL)
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=False
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    database = Database.sqlite(path)
+    database = Database(path)
     assert names(database) == done.stdout.split() == [str(number) for number in range(20)]
     database.close()
     assert oct(os.stat(path).st_mode)[-3:] == "600"
 
 
 def test_closing_finishes_what_was_begun(tmp_path: Path) -> None:
-    database = Database.sqlite(tmp_path / "windlass.db")
+    database = Database(tmp_path / "windlass.db")
     futures = [
         database.submit(lambda connection, name=str(n): add(connection, name)) for n in range(50)
     ]
     database.close()
     assert [future.result(60) for future in futures] == [str(n) for n in range(50)]
-    again = Database.sqlite(tmp_path / "windlass.db")  # the schema is there: nothing is lost
+    again = Database(tmp_path / "windlass.db")  # the schema is there: nothing is lost
     assert len(names(again)) == 50
     again.close()
+
+
+def test_what_follows_a_change_is_told_after_its_commit_and_in_order(database: Database) -> None:
+    held = Held(database)
+    told: list[tuple[str, list[str]]] = []
+    futures = [
+        database.submit(
+            lambda connection, name=name: add(connection, name),
+            lambda name: told.append((name, names(database))),
+        )
+        for name in ("first", "second")
+    ]
+    held.let_go()
+    for future in futures:
+        future.result(60)
+    assert told == [("first", ["first", "second"]), ("second", ["first", "second"])]
+
+
+def schema_of(path: Path) -> dict[str, str]:
+    """Every table and index there is, white space aside, and the version that is noted."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        found = {name: " ".join(sql.split()).replace(" ,", ",") for name, sql in rows}
+        (found["version"],) = connection.execute(
+            "SELECT version_num FROM alembic_version"
+        ).fetchone()
+    return found
+
+
+def test_a_new_database_is_what_the_migrations_come_to(tmp_path: Path) -> None:
+    Database(tmp_path / "new.db").close()
+    migrate(tmp_path / "migrated.db")
+    assert schema_of(tmp_path / "new.db") == schema_of(tmp_path / "migrated.db")
+    assert schema_of(tmp_path / "new.db")["version"] == HEAD
+
+
+def test_a_database_that_was_never_stamped_is_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE notes (text TEXT)")
+    Database(path).close()
+    assert schema_of(path)["version"] == HEAD

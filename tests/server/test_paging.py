@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import base64
+import sqlite3
 from typing import Any
 
 import msgspec
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from windlass.model.errors import InvalidArgument
-from windlass.server.paging import Order, cut
+from windlass.server.paging import Conditions, Order, cut
 
 unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-ROWS = sa.Table(
-    "rows",
-    sa.MetaData(),
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("name", sa.Text),
-    sa.Column("created", sa.Float),
-)
-ENGINE = sa.create_engine("sqlite://")  # in memory, one connection a thread
-SORTS: dict[str, sa.ColumnElement[Any]] = {
-    "id": ROWS.c.id,
-    "name": ROWS.c.name,
-    "created": ROWS.c.created,
-}
+SORTS = {name: name for name in ("id", "name", "created")}
 
 Row = tuple[str, float]
 rows = st.lists(
@@ -42,27 +30,29 @@ class Table:
     """A table of rows, read in pages."""
 
     def __init__(self, filled: list[Row]) -> None:
-        self._connection = ENGINE.connect()
-        ROWS.metadata.drop_all(self._connection)
-        ROWS.metadata.create_all(self._connection)
+        self._connection = sqlite3.connect(":memory:")
+        self._connection.row_factory = sqlite3.Row
+        self._connection.execute(
+            "CREATE TABLE lines (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, created FLOAT)"
+        )
         self.add(filled)
 
     def add(self, new: list[Row]) -> None:
-        if new:
-            values = [{"name": name, "created": created} for name, created in new]
-            self._connection.execute(ROWS.insert(), values)
+        self._connection.executemany("INSERT INTO lines (name, created) VALUES (?, ?)", new)
 
     def page(self, sort: str, cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
-        query = Order(sort, SORTS).apply(sa.select(ROWS), cursor, limit)
-        found, following = cut(self._connection.execute(query).all(), limit)
-        return [(row.id, row.name, row.created) for row in found], following
+        asked, order = Conditions(), Order(sort, SORTS)
+        order.begin_after(cursor, asked)
+        query = f"SELECT *, {order.columns} FROM lines{asked.text}{order.tail(limit)}"
+        found, following = cut(self._connection.execute(query, asked.parameters).fetchall(), limit)
+        return [(row["id"], row["name"], row["created"]) for row in found], following
 
     def ordered(self, sort: str) -> list[Any]:
         """All rows as a list that was sorted as a whole has them."""
         position = {"id": 0, "name": 1, "created": 2}[sort.removeprefix("-")]
-        all_rows = self._connection.execute(sa.select(ROWS)).all()
+        all_rows = self._connection.execute("SELECT * FROM lines").fetchall()
         return sorted(
-            ((row.id, row.name, row.created) for row in all_rows),
+            (tuple(row) for row in all_rows),
             key=lambda row: (row[position], row[0]),
             reverse=sort.startswith("-"),
         )

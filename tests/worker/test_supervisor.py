@@ -58,6 +58,20 @@ def test_many_supervisors_at_once_run_it_once(tmp_path: Path) -> None:
     assert (attempt.work / "ran").read_text() == "x"
 
 
+def test_what_a_killed_supervisor_had_begun_is_not_begun_again(tmp_path: Path) -> None:
+    attempt = Attempt(
+        tmp_path, "open('ran', 'a').write('x'); print('ready'); import time; time.sleep(600)"
+    )
+    first = attempt.supervise()
+    attempt.says("ready")
+    first.kill()
+    first.wait(PATIENCE)
+    # One that was started as well, by a server that came after another, and is late.
+    assert attempt.supervise().wait(PATIENCE) == 0
+    assert (attempt.work / "ran").read_text() == "x"
+    assert not (attempt.dir / "exit.json").exists()  # the server buries it, and says why
+
+
 def test_its_state_names_processes_that_cannot_be_mistaken(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     supervisor = attempt.supervise()

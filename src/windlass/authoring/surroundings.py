@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -47,13 +48,19 @@ def look_around(
     function: Callable[..., Any] | None = None, script: str | None = None
 ) -> Surroundings:
     """What surrounds a call of a function, or of a script."""
-    _check_here()
+    here = _here()
     root = find_root(script=Path(script) if script else _source_of(function))
+    return _look_around(root, here, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=8)
+def _look_around(root: Root, here: str, paths: tuple[str, ...]) -> Surroundings:
+    """The same again for the next call: where the paths lead does not change while we run."""
     base = os.path.realpath(root.path)
     inside: list[str] = []
     outside: list[str] = []
-    for entry in sys.path:
-        path = os.path.realpath(entry or os.getcwd())
+    for entry in paths:
+        path = os.path.realpath(os.path.join(here, entry))
         if not os.path.exists(path) or is_installed(os.path.join(path, "")):
             continue
         if _is_within(path, base):
@@ -62,15 +69,15 @@ def look_around(
             outside.append(path)
     return Surroundings(
         root=root,
-        workdir=_workdir(base),
+        workdir=_workdir(base, here),
         import_paths=tuple(dict.fromkeys(inside)),
         extra_paths=tuple(dict.fromkeys(outside)),
     )
 
 
-def _check_here() -> None:
+def _here() -> str:
     try:
-        os.getcwd()
+        return os.getcwd()
     except FileNotFoundError as error:
         raise SnapshotError(
             "The working directory does not exist any more.", hint="Change to one that does."
@@ -89,8 +96,8 @@ def _source_of(function: Callable[..., Any] | None) -> Path | None:
     return None
 
 
-def _workdir(base: str) -> str:
-    here = os.path.realpath(os.getcwd())
+def _workdir(base: str, here: str) -> str:
+    here = os.path.realpath(here)
     return os.path.relpath(here, base) if _is_within(here, base) else "."
 
 

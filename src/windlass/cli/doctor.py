@@ -122,6 +122,10 @@ def _space(home: Home) -> Finding:
     place = next(each for each in (home.path, *home.path.parents) if each.exists())
     free = shutil.disk_usage(place).free
     text = f"{format_size(free)} free where the home is"
+    files = os.statvfs(place)
+    if files.f_files and not files.f_favail:  # where their number has a limit at all
+        text += ", but it has as many files as it can have"
+        free = 0
     if free < _LITTLE_SPACE:
         mend = (
             "Free some space, or set WINDLASS_HOME to a directory on a larger disk.\n"

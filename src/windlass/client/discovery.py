@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from windlass.home import Home
-from windlass.model.errors import InvalidArgument, ServerError, VersionMismatch
+from windlass.model.errors import InvalidArgument, ServerError, ServerUnreachable, VersionMismatch
 from windlass.version import __version__
 from windlass.worker.files import is_locked
 
@@ -145,7 +145,7 @@ def start_server(home: Home) -> Endpoint:
     finally:
         os.close(lock)
     if started is None:
-        raise ServerError("The server stopped right after its start.", hint=_look_at(home))
+        raise ServerUnreachable("The server stopped right after its start.", hint=_look_at(home))
     return started
 
 
@@ -159,7 +159,7 @@ def _launch(home: Home) -> None:
     paths = [os.path.abspath(path) for path in sys.path if path]
     try:
         with open(home.server_log, "ab", opener=_owner_only) as log:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, _SERVER, str(home.path), str(writer), *paths],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -178,7 +178,9 @@ def _launch(home: Home) -> None:
         said = pipe.read()
     if said != b"ready":
         why = said.decode("utf-8", "replace").strip() or "It ended before it was ready."
-        raise ServerError(f"The server could not be started. {why}", hint=_look_at(home))
+        # One that was killed may well start when it is tried again; others told us why not.
+        kind = ServerUnreachable if not said and process.wait() < 0 else ServerError
+        raise kind(f"The server could not be started. {why}", hint=_look_at(home))
 
 
 def check_version(server: str, who: str) -> None:

@@ -24,6 +24,7 @@ LARGEST_PAYLOAD = 512 * 1024 * 1024
 _VERSION = 1
 _PROTOCOL = 5  # what every Python since 3.8 reads
 _registry = threading.RLock()
+_at_home: dict[str, ModuleType] = {}  # installed, whatever the tree: not looked at again
 
 
 def pack_call(
@@ -143,7 +144,9 @@ def _modules_by_value(root: str) -> Iterator[None]:
         astray = [
             module
             for name, module in list(sys.modules.items())
-            if name not in already and _is_astray(name, module, root)
+            if _at_home.get(name) is not module
+            and name not in already
+            and _is_astray(name, module, root)
         ]
         for module in astray:
             cloudpickle.register_pickle_by_value(module)
@@ -162,8 +165,11 @@ def _is_astray(name: str, module: object, root: str) -> bool:
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(".py") or _is_ours(module):
         return False
+    if is_installed(file):
+        _at_home[name] = module
+        return False
     return not _is_known_file(file, root) or (
-        not is_installed(file) and (_is_being_imported(module) or not _is_found_by_name(module))
+        _is_being_imported(module) or not _is_found_by_name(module)
     )
 
 

@@ -12,13 +12,16 @@ import hashlib
 import os
 import stat
 import time
+from array import array
 from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import ne
 from pathlib import Path
 
 from windlass.model.errors import SnapshotError
 from windlass.packaging import statcache
 from windlass.packaging.contents import Reader
-from windlass.packaging.freshness import compare_listing, distrust_recent
+from windlass.packaging.freshness import compare_listing, distrust_recent, forget_folders
 from windlass.packaging.limits import check_limits
 from windlass.packaging.listing import Listing, list_tree
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
@@ -162,12 +165,15 @@ class _Taking:
 
         self._check_limits(table, stale)
         old_entries: dict[int, Entry] = {}
+        left_out: list[str] = []
         for path, found in stale.items():
             row = table.row(path)
             if len(old_entries) <= _PATCH_LIMIT:
                 old_entries[row] = table.entry(row)
             if not self._reader.read(table, row, found):
-                gone.append(path)
+                left_out.append(path)
+        gone += left_out
+        listing = forget_folders(listing, self._prefix, left_out)
         self._reader.check()
         is_same_list = is_same_list and not gone
         manifest = None
@@ -194,15 +200,20 @@ class _Taking:
         )
         if still is None:
             return None
-        stale, gone = self._find_stale(table)  # git answers meanwhile
-        added = still.added()
-        if added is None:
+        # Git answers meanwhile. Where no folder changed, no file took the place of another.
+        if still.listing.folders is before.listing.folders:
+            stale, gone = self._find_written(table)
+        else:
+            stale, gone = self._find_stale(table)
+        settled = still.settle()
+        if settled is None:
             return None
+        listing, added = settled
         if added:
             table = table.changed_by(added, ())
             for path in added:
                 self._look(path, stale, gone)
-        return table, still.listing, stale, gone, not added
+        return table, listing, stale, gone, not added
 
     def _from_walk(self, before: Remembered | None) -> _Listed:
         listing = self._walk()
@@ -226,12 +237,31 @@ class _Taking:
         )
         return distrust_recent(listing, self._looked)
 
+    def _find_written(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
+        """As `_find_stale`, for files that are the same ones as when they were last looked at.
+
+        Whatever is done to a file, its content or its mode, the kernel notes the time of it, and
+        nobody can set that time: one number says all. It is not noted everywhere when a file is
+        renamed, and files that were made together may share it: hence the same ones.
+        """
+        stale: dict[str, os.stat_result] = {}
+        gone: list[str] = []
+        lstat = os.lstat
+        try:
+            # The one loop that runs over all files each time: nothing in it but what must be.
+            changed = array("q", [lstat(path).st_ctime_ns for path in table.paths])
+        except OSError:
+            return self._find_stale(table)
+        if changed != table.changed:
+            for path in compress(table.paths, map(ne, changed, table.changed)):
+                self._look(path, stale, gone)
+        return stale, gone
+
     def _find_stale(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
         """The files of which what is known is not true any more, and those that are gone."""
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
         lstat = os.lstat
-        # The one loop that runs over all files each time: nothing in it but what must be.
         for path, modified, changed, size, inode, mode in zip(
             table.paths,
             table.modified,
@@ -282,15 +312,17 @@ def _patched(before: Remembered, table: Table, old_entries: dict[int, Entry]) ->
     manifest = before.manifest()
     if manifest is None:
         return None
+    patched = bytearray(manifest)
     for row, old in old_entries.items():
         new = table.entry(row)
         if new == old:
             continue
         old_bytes = encode_entry(old)
-        if manifest.count(old_bytes) != 1:
+        at = patched.find(old_bytes)
+        if at < 0:
             return None
-        manifest = manifest.replace(old_bytes, encode_entry(new))
-    return manifest
+        patched[at : at + len(old_bytes)] = encode_entry(new)
+    return bytes(patched)
 
 
 def _windlass_home() -> str:

@@ -42,7 +42,7 @@ class Table:
         self.prefix = prefix  # the root, with a slash
         self.paths = paths
         self.modified = array("q", [UNTRUSTED]) * count
-        self.changed = array("q", bytes(8 * count))
+        self.changed = array("q", [UNTRUSTED]) * count
         self.sizes = array("q", bytes(8 * count))
         self.inodes = array("Q", bytes(8 * count))
         self.modes = array("q", bytes(8 * count))
@@ -135,7 +135,8 @@ class Table:
             self.paths.insert(row, path)
             self.digests[32 * row : 32 * row] = bytes(32)
             for column in columns:
-                column.insert(row, UNTRUSTED if column is self.modified else 0)
+                column.insert(row, 0)
+            self.modified[row] = self.changed[row] = UNTRUSTED
         return self
 
 
@@ -178,6 +179,7 @@ class _Stored(msgspec.Struct, array_like=True):
     rules: list[tuple[bytes, tuple[int, int, int, int] | None]]
     index: tuple[int, int, int, int] | None
     tracked_ignored: bytes
+    ignored: list[bytes] | None
 
 
 def cache_file(cache_dir: str, root: str) -> str:
@@ -239,6 +241,7 @@ def save(
         rules=[(os.fsencode(rule), found) for rule, found in listing.rules],
         index=listing.git_index,
         tracked_ignored=listing.tracked_ignored,
+        ignored=None if listing.ignored is None else list(map(os.fsencode, listing.ignored)),
     )
     body = msgspec.msgpack.encode(stored)
     checksum = zlib.crc32(body).to_bytes(4, "big")
@@ -282,6 +285,7 @@ def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:
         [(os.fsdecode(rule), found) for rule, found in stored.rules],
         stored.index,
         stored.tracked_ignored,
+        None if stored.ignored is None else tuple(map(os.fsdecode, stored.ignored)),
     )
     return Remembered(table, listing, stored.tree, stored.total, file)
 

@@ -136,15 +136,26 @@ class Attempt:
         """Have it end; before it began, see to it that it never does."""
         if self.has_ended or not self.path.exists():
             return
-        # Before the look at the lock: a supervisor that takes it after that sees this.
-        write_json(self._file(layout.STOP), {"grace": grace, "reason": reason})
+        try:
+            # Before the look at the lock: a supervisor that takes it after that sees this.
+            write_json(self._file(layout.STOP), {"grace": grace, "reason": reason})
+        except OSError:
+            # A full disk. Without it, one that runs ends as well, in a grace of its own.
+            if not self._tell_supervisor():
+                raise
+            return
         if self.is_alive:
-            owner = self.supervisor()
-            if owner is not None:
-                send_signal(*owner, signal.SIGTERM)
-                send_signal(*owner, signal.SIGCONT)  # in case somebody has stopped it
+            self._tell_supervisor()
         elif not self.has_ended:
             self.bury("Stopped", "stopped before it was started" if not self.was_begun else "")
+
+    def _tell_supervisor(self) -> bool:
+        """Whether there is one that could be told to end."""
+        owner = self.supervisor()
+        if owner is None or not send_signal(*owner, signal.SIGTERM):
+            return False
+        send_signal(*owner, signal.SIGCONT)  # in case somebody has stopped it
+        return True
 
     def bury(self, reason: str, message: str) -> bool:
         """Kill what is left of an attempt without a supervisor, and write its exit record.

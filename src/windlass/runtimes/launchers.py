@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import windlass.worker
-from windlass.worker.forking import MARKER, MARKER_ROOM
+from windlass.worker.family import DETACHED, MARKER, MARKER_ROOM
 
 _LAUNCHER = os.path.join(os.path.dirname(windlass.worker.__file__), "launcher.py")
 _MOST = 4
@@ -38,17 +38,8 @@ class Launchers:
 
     def start(self, python: str, environ: Mapping[str, str], attempt: Path) -> int | None:
         """The pid of a supervisor forked for an attempt, or none if no launcher is ready."""
-        kept = {name: value for name, value in environ.items() if _is_read_at_start(name)}
-        key = json.dumps([python, sorted(kept.items())])
         with self._lock:
-            launcher = self._by_key.pop(key, None)
-            if launcher is not None and not launcher.is_good:
-                launcher.close()
-                launcher = None
-            if launcher is None:
-                self._make_room()
-                launcher = _Launcher(python, kept)
-            self._by_key[key] = launcher  # the newest last
+            key, launcher = self._get(python, environ)
             try:
                 return launcher.fork(attempt)
             except (OSError, ValueError) as error:
@@ -56,12 +47,30 @@ class Launchers:
                 self._by_key.pop(key).close()
                 return None
 
+    def prepare(self, python: str, environ: Mapping[str, str]) -> None:
+        """Have a launcher get ready, for attempts that will come."""
+        with self._lock:
+            self._get(python, environ)
+
     def close(self) -> None:
         """Let them end. What they started goes on."""
         with self._lock:
             for launcher in self._by_key.values():
                 launcher.close()
             self._by_key.clear()
+
+    def _get(self, python: str, environ: Mapping[str, str]) -> tuple[str, _Launcher]:
+        kept = {name: value for name, value in environ.items() if _is_read_at_start(name)}
+        key = json.dumps([python, sorted(kept.items())])
+        launcher = self._by_key.pop(key, None)
+        if launcher is not None and not launcher.is_good:
+            launcher.close()
+            launcher = None
+        if launcher is None:
+            self._make_room()
+            launcher = _Launcher(python, kept)
+        self._by_key[key] = launcher  # the newest last
+        return key, launcher
 
     def _make_room(self) -> None:
         while len(self._by_key) >= _MOST:
@@ -89,7 +98,7 @@ class _Launcher:
                     **own,
                     "PYTHONUNBUFFERED": "1",
                     **environ,
-                    "WINDLASS_DETACHED": "1",
+                    DETACHED: "1",
                     MARKER: "x" * MARKER_ROOM,
                 },
                 pass_fds=(theirs.fileno(),),

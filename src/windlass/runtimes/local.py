@@ -33,14 +33,16 @@ class LocalRuntime:
     finds the same replicas once `adopt` has been called.
     """
 
-    def __init__(self, home: Path, *, has_devices: bool = False) -> None:
+    def __init__(
+        self, home: Path, *, has_devices: bool = False, launchers: Launchers | None = None
+    ) -> None:
         self._home = home.absolute()
         self._has_devices = has_devices
         self._listener = NudgeListener(self._home)
         self._lock = threading.Lock()
         self._trials: dict[str, int] = {}  # trial ids by the uid of their job
         self._supervisors: dict[Path, _Started] = {}  # those we started
-        self._launchers = Launchers()
+        self._launchers = launchers or Launchers()
         self._listener.on_change(lambda _uid: self._reap())
 
     @property

@@ -91,7 +91,7 @@ def _belongs(process: psutil.Process, marker: str, session: int | None) -> bool:
         if session is not None and session in (os.getsid(process.pid), os.getpgid(process.pid)):
             return True
         environ = process.environ()
-        return environ.get("WINDLASS_REPLICA") == marker and DETACHED not in environ
+        return bool(environ.get("WINDLASS_REPLICA") == marker and environ.get(DETACHED) != "1")
     except (psutil.Error, OSError):
         return False
 

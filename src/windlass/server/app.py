@@ -4,39 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Litestar, Router
-from litestar.datastructures import State
-from litestar.openapi import OpenAPIConfig
-from litestar.openapi.spec import Components, SecurityScheme
-
 from windlass.model.wire import API
 from windlass.server.api import blobs, experiments, system, trials
-from windlass.server.document import Document
-from windlass.server.faults import answer
+from windlass.server.faults import answer_to
 from windlass.server.guard import Guard
+from windlass.server.http import Request, send_answer
+from windlass.server.routing import Route, Routes
 from windlass.server.services import Services
 from windlass.version import __version__
 
 
 def create_app(services: Services, token: str) -> Any:
     """The ASGI application of a server."""
-    api = Router(
-        API, route_handlers=[system.router, trials.router, experiments.router, blobs.router]
-    )
-    app = Litestar(
-        route_handlers=[api],
-        state=State({"services": services}),
-        exception_handlers={Exception: answer},
-        openapi_config=OpenAPIConfig(
-            title="Windlass",
-            version=__version__,
-            path=f"{API}/schema",
-            render_plugins=[Document()],
-            security=[{"token": []}],
-            components=Components(
-                security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}
-            ),
-        ),
-        logging_config=None,
-    )
-    return Guard(app, token)
+    return Guard(_App(services), token)
+
+
+class _App:
+    """Finds the route of a request and sends its answer, or why there is none."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._described = [*system.routes, *trials.routes, *experiments.routes, *blobs.routes]
+        describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
+        self._routes = Routes([*self._described, describing])
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            route, blanks = self._routes.find(scope["method"], scope["path"])
+            request = Request(scope, receive, route.largest_body)
+            query = scope["query_string"].decode("latin-1")
+            answer = await route.answer(request, self._services, blanks, query)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the client is told
+            answer = answer_to(error, self._services.home.path)
+        await send_answer(answer, receive, send)
+
+    async def _describe_api(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        from windlass.server.openapi import document_of
+
+        return document_of(
+            self._described, title="Windlass", version=__version__, is_open=f"{API}/health"
+        )

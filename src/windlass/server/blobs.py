@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from windlass.worker.files import remove_if_there
+
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _CHUNK = 1 << 20
 
@@ -27,22 +29,26 @@ class BlobStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._root = path
+        self._root = str(path)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
     def root(self) -> Path:
-        return self._root
+        return Path(self._root)
 
     def path(self, digest: str) -> Path:
         """Where that blob lies, whether or not it is there."""
+        return Path(self.place(digest))
+
+    def place(self, digest: str) -> str:
+        """The same, as text."""
         if not _DIGEST.fullmatch(digest):
             raise ValueError(f"{digest!r} is no sha256 digest")
-        return self._root / digest[:2] / digest
+        return f"{self._root}/{digest[:2]}/{digest}"
 
     def has(self, digest: str) -> bool:
         """Whether the blob is here."""
-        return os.path.exists(self.path(digest))
+        return os.path.exists(self.place(digest))
 
     def missing(self, digests: Iterable[str]) -> list[str]:
         """Those of the digests that are not here, once each."""
@@ -50,11 +56,12 @@ class BlobStore:
 
     def get(self, digest: str) -> bytes:
         """The bytes of a blob."""
-        return self.path(digest).read_bytes()
+        with open(self.place(digest), "rb") as file:
+            return file.read()
 
     def size(self, digest: str) -> int:
         """How long a blob is."""
-        return self.path(digest).stat().st_size
+        return os.stat(self.place(digest)).st_size
 
     def put(self, data: bytes, *, digest: str | None = None) -> str:
         """Keep some bytes. With a digest given, they must have it."""
@@ -80,14 +87,13 @@ class BlobStore:
                 hasher.update(chunk)
                 size += len(chunk)
         digest = hasher.hexdigest()
-        target = self.path(digest)
-        if not target.exists():
-            target.parent.mkdir(mode=0o700, exist_ok=True)
+        target = self.place(digest)
+        if not os.path.exists(target):
             # A link, not a move: whoever is killed in between finds the source again.
-            temporary = target.with_name(f".{digest}.{os.getpid()}")
-            temporary.unlink(missing_ok=True)
+            temporary = f"{self._root}/.take-{digest}.{os.getpid()}"
+            remove_if_there(temporary)
             os.link(source, temporary)
-            os.replace(temporary, target)
+            put_in_place(temporary, target)
         return digest, size
 
 
@@ -120,7 +126,14 @@ class IncomingBlob:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
         self._file.flush()
         os.fsync(self._file.fileno())
-        target = self._store.path(digest)
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        os.replace(self._name, target)
+        put_in_place(self._name, self._store.place(digest))
         self._name = ""
+
+
+def put_in_place(temporary: str, target: str) -> None:
+    """Give a file its name, in a folder that is made with its first file."""
+    try:
+        os.replace(temporary, target)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        os.replace(temporary, target)

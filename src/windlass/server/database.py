@@ -3,25 +3,96 @@
 Everything that waits to be written when the writer comes round goes into one
 transaction, each piece in a savepoint of its own: a thousand submissions cost a
 handful of disk syncs, and one that fails takes no other with it.
+
+Statements are text with named parameters, run by the driver itself: building and
+compiling them anew would cost more than running them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
+import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-
-import sqlalchemy as sa
 
 from windlass.server.migrations import HEAD
 
 T = TypeVar("T")
+Row = sqlite3.Row
 
 _GROUP = 500
+_NEWEST = Path(__file__).parent / "migrations" / "newest.sql"
+
+
+class Connection:
+    """One connection: statements with named parameters, rows whose columns have names."""
+
+    def __init__(self, path: Path) -> None:
+        # No transactions but those we begin; used by one thread at a time, not always the same.
+        self._raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._raw.row_factory = sqlite3.Row
+        for pragma in (
+            "busy_timeout = 10000",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+        ):
+            self._raw.execute(f"PRAGMA {pragma}")
+
+    def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
+        """Run a statement; how many rows it changed."""
+        return self._raw.execute(statement, parameters or {}).rowcount
+
+    def run_many(self, statement: str, parameters: Iterable[Mapping[str, Any]]) -> None:
+        """Run a statement once for each set of parameters."""
+        self._raw.executemany(statement, parameters)
+
+    def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """All rows of an answer."""
+        return self._raw.execute(statement, parameters or {}).fetchall()
+
+    def row(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
+        """The first row of an answer, if it has one."""
+        found: Row | None = self._raw.execute(statement, parameters or {}).fetchone()
+        return found
+
+    def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The first value of the first row of an answer, or none."""
+        found = self.row(statement, parameters)
+        return None if found is None else found[0]
+
+    def close(self) -> None:
+        self._raw.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing."""
+        self.run("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.run("COMMIT")
+        except BaseException:
+            if self._raw.in_transaction:  # some errors end it by themselves
+                self.run("ROLLBACK")
+            raise
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Inside a transaction: all of it or nothing."""
+        self.run("SAVEPOINT change")
+        try:
+            yield
+        except BaseException:
+            if self._raw.in_transaction:
+                self.run("ROLLBACK TO change")
+                self.run("RELEASE change")
+            raise
+        self.run("RELEASE change")
 
 
 class Database:
@@ -31,45 +102,54 @@ class Database:
     thread, `awrite` and `aread` from the event loop.
     """
 
-    def __init__(self, url: str) -> None:
-        self._engine = sa.create_engine(url, pool_size=8, max_overflow=8)
-        if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _prepare_sqlite)
-            sa.event.listen(self._engine, "begin", _begin_sqlite)
+    def __init__(self, path: Path) -> None:
+        path.touch(mode=0o600)
+        self._path = path
+        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._writes: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="windlass-read")
-        _upgrade(self._engine)
+        self._connection = Connection(path)  # the writer's
+        _upgrade(self._connection, path)
         self._writer = threading.Thread(target=self._write_all, name="windlass-write", daemon=True)
         self._writer.start()
 
-    @classmethod
-    def sqlite(cls, path: Path) -> Database:
-        """The embedded database in that file."""
-        path.touch(mode=0o600)
-        return cls(sa.URL.create("sqlite", database=str(path)).render_as_string())
+    def submit(
+        self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
+    ) -> Future[T]:
+        """Make a change; the future is done once it is durable.
 
-    def submit(self, change: Callable[[sa.Connection], T]) -> Future[T]:
-        """Make a change; the future is done once it is durable."""
+        `then` is told the value right after the commit, in the order of the changes.
+        """
         future: Future[T] = Future()
         # What was asked for is done, whether or not the one who asked still waits.
         future.set_running_or_notify_cancel()
-        self._writes.put(_Write(change, future))
+        self._writes.put(_Write(change, future, then))
         return future
 
-    def write(self, change: Callable[[sa.Connection], T]) -> T:
+    def write(
+        self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
+    ) -> T:
         """Make a change and wait until it is durable."""
-        return self.submit(change).result()
+        return self.submit(change, then).result()
 
-    async def awrite(self, change: Callable[[sa.Connection], T]) -> T:
+    async def awrite(
+        self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
+    ) -> T:
         """`write` for the event loop."""
-        return await asyncio.wrap_future(self.submit(change))
+        return await asyncio.wrap_future(self.submit(change, then))
 
-    def read(self, query: Callable[[sa.Connection], T]) -> T:
+    def read(self, query: Callable[[Connection], T]) -> T:
         """Look something up."""
-        with self._engine.connect() as connection:
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = Connection(self._path)
+        try:
             return query(connection)
+        finally:
+            self._idle.put(connection)
 
-    async def aread(self, query: Callable[[sa.Connection], T]) -> T:
+    async def aread(self, query: Callable[[Connection], T]) -> T:
         """`read` for the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, self.read, query)
@@ -79,7 +159,9 @@ class Database:
         self._writes.put(None)
         self._writer.join()
         self._readers.shutdown()
-        self._engine.dispose()
+        self._connection.close()
+        while not self._idle.empty():
+            self._idle.get_nowait().close()
 
     def _write_all(self) -> None:
         while True:
@@ -100,9 +182,9 @@ class Database:
 
     def _write_group(self, group: list[_Write]) -> None:
         try:
-            with self._engine.begin() as connection:
+            with self._connection.transaction():
                 for write in group:
-                    write.run(connection)
+                    write.run(self._connection)
         except Exception as error:  # noqa: BLE001 -- each waiting caller is told
             for write in group:
                 write.refuse(error)
@@ -114,23 +196,31 @@ class Database:
 class _Write:
     """One change with whoever waits for it; it settles only after the commit."""
 
-    def __init__(self, change: Callable[[sa.Connection], Any], future: Future[Any]) -> None:
+    def __init__(
+        self,
+        change: Callable[[Connection], Any],
+        future: Future[Any],
+        then: Callable[[Any], None] | None,
+    ) -> None:
         self._change = change
         self._future = future
+        self._then = then
         self._value: Any = None
         self._error: Exception | None = None
 
-    def run(self, connection: sa.Connection) -> None:
+    def run(self, connection: Connection) -> None:
         try:
-            with connection.begin_nested():
+            with connection.savepoint():
                 self._value = self._change(connection)
-        except sa.exc.OperationalError:
+        except sqlite3.OperationalError:
             raise  # a full disk or a lost database concerns the whole group
         except Exception as error:  # noqa: BLE001 -- handed to the caller by settle
             self._error = error
 
     def settle(self) -> None:
         if self._error is None:
+            if self._then is not None:
+                self._then(self._value)
             self._future.set_result(self._value)
         else:
             self._future.set_exception(self._error)
@@ -139,40 +229,28 @@ class _Write:
         self._future.set_exception(self._error or error)
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves, so that savepoints work
-    cursor = connection.cursor()
-    for pragma in (
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "foreign_keys = ON",
-        "busy_timeout = 10000",
-    ):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+def _upgrade(connection: Connection, path: Path) -> None:
+    """Bring the schema to `HEAD`: at once if nothing is there, else by the migrations.
 
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
-
-
-def _upgrade(engine: sa.Engine) -> None:
-    """Bring the schema to `HEAD`; Alembic is only loaded when there is something to do."""
-    if _revision(engine) == HEAD:
+    Alembic, and SQLAlchemy with it, is only loaded for a database of an older version.
+    """
+    revision = _revision(connection)
+    if revision == HEAD:
         return
-    from alembic import command
-    from alembic.config import Config
+    if connection.value("SELECT count(*) FROM sqlite_master") == 0:
+        with connection.transaction():
+            for statement in _NEWEST.read_text().split(";\n"):
+                if statement.strip():
+                    connection.run(statement)
+        return
+    from windlass.server.migrations.migrate import migrate
 
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    migrate(path)
 
 
-def _revision(engine: sa.Engine) -> str | None:
-    with engine.connect() as connection:
-        if not sa.inspect(connection).has_table("alembic_version"):
-            return None
-        found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-        return str(found) if found is not None else None
+def _revision(connection: Connection) -> str | None:
+    known = "SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"
+    if not connection.value(known):
+        return None
+    found = connection.value("SELECT version_num FROM alembic_version")
+    return None if found is None else str(found)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any
-
-import sqlalchemy as sa
 
 from windlass.model.errors import NotFound
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import ExperimentPage
-from windlass.server.database import Database
-from windlass.server.paging import Order, cut
-from windlass.server.schema import experiments, trials
+from windlass.server.database import Connection, Database, Row
+from windlass.server.paging import Conditions, Order, cut
 
 
 class ExperimentStore:
@@ -24,15 +20,15 @@ class ExperimentStore:
 
     async def record(self, name: str) -> ExperimentRecord:
         """The newest experiment of that name; a number is taken as an id first."""
+        is_number = name.isascii() and name.isdigit() and len(name) < 19
+        asked = {"name": name, "id": int(name) if is_number else -1}
 
-        def query(connection: sa.Connection) -> ExperimentRecord:
-            chosen, order = experiments.c.name == name, [experiments.c.id.desc()]
-            if name.isascii() and name.isdigit() and len(name) < 19:
-                is_id = experiments.c.id == int(name)
-                chosen, order = sa.or_(chosen, is_id), [is_id.desc(), *order]
-            row = connection.execute(
-                sa.select(experiments).where(chosen).order_by(*order).limit(1)
-            ).first()
+        def query(connection: Connection) -> ExperimentRecord:
+            row = connection.row(
+                "SELECT * FROM experiments WHERE name = :name OR id = :id"
+                " ORDER BY id = :id DESC, id DESC LIMIT 1",
+                asked,
+            )
             if row is None:
                 raise _missing_experiment(connection, name)
             return _experiment_records(connection, [row])[0]
@@ -43,15 +39,14 @@ class ExperimentStore:
         self, *, project: str | None, name: str | None, sort: str, cursor: str | None, limit: int
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
-        query = sa.select(experiments)
-        if project is not None:
-            query = query.where(experiments.c.project == project)
-        if name is not None:
-            query = query.where(experiments.c.name == name)
-        query = Order(sort, _EXPERIMENT_SORTS).apply(query, cursor, limit)
+        asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
+        asked.equal("project", project)
+        asked.equal("name", name)
+        order.begin_after(cursor, asked)
+        query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
 
-        def run(connection: sa.Connection) -> ExperimentPage:
-            rows, following = cut(connection.execute(query).all(), limit)
+        def run(connection: Connection) -> ExperimentPage:
+            rows, following = cut(connection.rows(query, asked.parameters), limit)
             return ExperimentPage(
                 items=tuple(_experiment_records(connection, rows)), next=following
             )
@@ -59,57 +54,51 @@ class ExperimentStore:
         return await self._db.aread(run)
 
 
-def find_or_make(connection: sa.Connection, project: str, name: str, now: float) -> int:
+def find_or_make(connection: Connection, project: str, name: str, now: float) -> int:
     """The id of the newest experiment of that name, which is made if there is none."""
-    found = connection.execute(
-        sa.select(sa.func.max(experiments.c.id)).where(
-            experiments.c.project == project, experiments.c.name == name
-        )
-    ).scalar()
-    if found is not None:
-        return int(found)
-    made = connection.execute(
-        experiments.insert()
-        .values(project=project, name=name, created=now)
-        .returning(experiments.c.id)
+    asked = {"project": project, "name": name, "created": now}
+    found = connection.value(
+        "SELECT max(id) FROM experiments WHERE project = :project AND name = :name", asked
     )
-    return int(made.scalar_one())
+    if found is None:
+        found = connection.value(
+            "INSERT INTO experiments (project, name, created)"
+            " VALUES (:project, :name, :created) RETURNING id",
+            asked,
+        )
+    return int(found)
 
 
-_EXPERIMENT_SORTS: dict[str, sa.ColumnElement[Any]] = {
-    "id": experiments.c.id,
-    "name": experiments.c.name,
-    "created": experiments.c.created,
-}
+_EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
 
 
-def _missing_experiment(connection: sa.Connection, name: str) -> NotFound:
-    names = connection.execute(sa.select(experiments.c.name).distinct().limit(1000)).scalars().all()
+def _missing_experiment(connection: Connection, name: str) -> NotFound:
+    names = [
+        row["name"] for row in connection.rows("SELECT DISTINCT name FROM experiments LIMIT 1000")
+    ]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls"
     return NotFound(f"There is no experiment {name!r}.", hint=hint)
 
 
-def _experiment_records(
-    connection: sa.Connection, rows: Sequence[sa.Row[Any]]
-) -> list[ExperimentRecord]:
-    ids = [row.id for row in rows]
-    counts: dict[int, dict[str, int]] = {each: {} for each in ids}
-    counted = connection.execute(
-        sa.select(trials.c.experiment_id, trials.c.state, sa.func.count().label("number"))
-        .where(trials.c.experiment_id.in_(ids))
-        .group_by(trials.c.experiment_id, trials.c.state)
-    )
-    for each in counted:
-        counts[each.experiment_id][each.state] = each.number
+def _experiment_records(connection: Connection, rows: Sequence[Row]) -> list[ExperimentRecord]:
+    counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
+    asked = Conditions()
+    asked.one_of("experiment_id", list(counts) or [-1])
+    for each in connection.rows(
+        f"SELECT experiment_id, state, count(*) AS number FROM trials{asked.text}"
+        " GROUP BY experiment_id, state",
+        asked.parameters,
+    ):
+        counts[each["experiment_id"]][each["state"]] = each["number"]
     return [
         ExperimentRecord(
-            id=row.id,
-            name=row.name,
-            project=row.project,
-            created=row.created,
-            trials=sum(counts[row.id].values()),
-            states=counts[row.id],
+            id=row["id"],
+            name=row["name"],
+            project=row["project"],
+            created=row["created"],
+            trials=sum(counts[row["id"]].values()),
+            states=counts[row["id"]],
         )
         for row in rows
     ]

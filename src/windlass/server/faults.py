@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
+import sqlite3
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import msgspec
-import sqlalchemy as sa
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
 
 from windlass.model.errors import WindlassError
 from windlass.model.wire import Fault
+from windlass.server.http import Answer, Refused
 
 _log = logging.getLogger("windlass")
+HOW_TO_MAKE_ROOM = (
+    "Free some space (df -h and df -i tell how much is left), then try again; what ran is not lost."
+)
 _STATUS = {
     "unauthorized": 401,
     "not_found": 404,
@@ -42,39 +45,37 @@ class NoSpace(WindlassError):
     code = "no_space"
 
 
-def answer(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """The answer for any exception a route can raise."""
-    fault = to_fault(error)
-    status = error.status_code if isinstance(error, HTTPException) else None
-    return Response(
-        msgspec.json.encode(fault),
-        status_code=status or _STATUS.get(fault.code, 400),
-        media_type="application/json",
-    )
+def answer_to(error: Exception, home: Path) -> Answer:
+    """The answer to a request that raised this."""
+    if isinstance(error, Refused):
+        return Answer(msgspec.json.encode(error.fault), error.status, headers=error.headers)
+    fault = to_fault(error, home)
+    return Answer(msgspec.json.encode(fault), _STATUS.get(fault.code, 400))
 
 
-def to_fault(error: Exception) -> Fault:
+def to_fault(error: Exception, home: Path) -> Fault:
     """What a client is told of an exception."""
     if isinstance(error, MissingBlobs):
         return Fault(code=error.code, message=error.message, missing=error.missing)
     if isinstance(error, WindlassError):
         return Fault(code=error.code, message=error.message, hint=error.hint)
-    if isinstance(error, ValidationException):
+    if isinstance(error, msgspec.ValidationError):
         return Fault(code="invalid_argument", message=_validation_text(error))
-    if isinstance(error, HTTPException):
-        code = {404: "not_found", 405: "not_found", 409: "conflict"}.get(
-            error.status_code, "invalid_argument" if error.status_code < 500 else "server"
-        )
-        return Fault(code=code, message=error.detail or "The request makes no sense.")
     if isinstance(error, RecursionError):
         return Fault(code="invalid_argument", message="The request is nested too deeply.")
     if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
         return Fault(code="invalid_argument", message="The request is no JSON, or no UTF-8.")
-    if _is_no_space(error):
+    if is_no_space(error, home):
         return Fault(
-            code="no_space",
-            message="The disk with the state directory is full.",
-            hint="Free some space, then try again; what ran is not lost.",
+            code=NoSpace.code,
+            message=f"The disk is full: nothing can be written to {home}.",
+            hint=HOW_TO_MAKE_ROOM,
+        )
+    if _is_read_only(error):
+        return Fault(
+            code="server",
+            message=f"Nothing can be written to {home}: it is read-only.",
+            hint="Make it writable again, then try again; what runs goes on.",
         )
     _log.error("a request failed", exc_info=error)
     return Fault(
@@ -84,24 +85,34 @@ def to_fault(error: Exception) -> Fault:
     )
 
 
-def _is_no_space(error: BaseException | None) -> bool:
+def is_no_space(error: BaseException, home: Path) -> bool:
+    """Whether an exception comes of a full disk."""
+    # SQLite says "disk I/O error" where it cannot even begin.
+    if _comes_of(error, (errno.ENOSPC, errno.EDQUOT), ("disk is full", "disk I/O error")):
+        return True
+    # It does not say why it could not make a file.
+    room = os.statvfs(home)
+    has_inodes = not room.f_files or room.f_favail > 0  # not every file system counts them
+    return not has_inodes and _comes_of(error, (), ("unable to open database file",))
+
+
+def _is_read_only(error: BaseException) -> bool:
+    return _comes_of(error, (errno.EROFS,), ("readonly database",))
+
+
+def _comes_of(error: BaseException | None, numbers: tuple[int, ...], said: Sequence[str]) -> bool:
+    """Whether an exception is, or was caused by, such an error of the system or of SQLite."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in numbers:
             return True
-        # SQLite says "disk I/O error" where it cannot even begin.
-        if isinstance(error, sa.exc.OperationalError) and any(
-            text in str(error.orig) for text in ("disk is full", "disk I/O error")
-        ):
+        if isinstance(error, sqlite3.OperationalError) and any(text in str(error) for text in said):
             return True
         error = error.__cause__
     return False
 
 
-def _validation_text(error: ValidationException) -> str:
-    extra = error.extra if isinstance(error.extra, list) else []
-    details = [
-        f"{each.get('key', '')}: {each.get('message', '')}".strip(": ")
-        for each in extra
-        if isinstance(each, dict)
-    ]
-    return "; ".join(details) or error.detail or "The request makes no sense."
+def _validation_text(error: msgspec.ValidationError) -> str:
+    """`limit: Expected `int` >= 1`, of what msgspec says of `$.limit`."""
+    what, _, where = str(error).partition(" - at `$")
+    place = where.rstrip("`").lstrip(".")
+    return f"{place}: {what}" if place else what

@@ -19,6 +19,7 @@ import uvicorn
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
 from windlass.home import Home
+from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
 from windlass.runtimes.machine import read_capacity
 from windlass.server.app import create_app
@@ -44,7 +45,7 @@ _OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
 
 
-def serve_home(path: str, ready_fd: int) -> int:
+def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     """Serve a home until told to stop; `ready_fd` hears "ready", or why not."""
     os.umask(0o077)
     home = Home(Path(path)).make()
@@ -57,12 +58,13 @@ def serve_home(path: str, ready_fd: int) -> int:
         if lock is None:
             ready.say("Another server holds this home and does not let go of it.")
             return 1
-        asyncio.run(_serve(home, ready, lock))
+        asyncio.run(_serve(home, ready, lock, launchers))
     except Exception as error:  # noqa: BLE001 -- whoever waits for the server is told
         _log.exception("the server ends")
-        fault = to_fault(error)
+        fault = to_fault(error, home.path)
         known = fault.code != "server"
-        ready.say(fault.message if known else f"{type(error).__name__}: {error}")
+        told = f"{fault.message} {fault.hint}"
+        ready.say(told if known else f"{type(error).__name__}: {error}")
         return 1
     return 0
 
@@ -98,11 +100,11 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-async def _serve(home: Home, ready: _Ready, lock: int) -> None:
+async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> None:
     listener = _listen()
-    database = Database.sqlite(home.database)
+    database = Database(home.database)
     hub = Hub(asyncio.get_running_loop())
-    services = _assemble(home, database, hub)
+    services = _assemble(home, database, hub, launchers)
     services.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     app = create_app(services, _token(home))
     config = uvicorn.Config(
@@ -111,6 +113,7 @@ async def _serve(home: Home, ready: _Ready, lock: int) -> None:
         lifespan="off",
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # nobody stands between
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,
@@ -158,13 +161,13 @@ def _listen() -> socket.socket:
     return listener
 
 
-def _assemble(home: Home, database: Database, hub: Hub) -> Services:
+def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) -> Services:
     trials = TrialStore(database)
     blobs = BlobStore(home.blobs)
     private = PrivateFiles(home.private)
     private.sweep(set(trials.unfinished()))
     capacity = read_capacity()
-    runtime = LocalRuntime(home.path, has_devices=bool(capacity.devices))
+    runtime = LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers)
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)

@@ -1,4 +1,4 @@
-"""Keyset pages: a cursor is the place in the order, never a count of rows."""
+"""Lists: conditions on rows, and keyset pages, whose cursor is the place in the order."""
 
 from __future__ import annotations
 
@@ -8,57 +8,97 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 
 from windlass.model.errors import InvalidArgument
+from windlass.server.database import Row
 
 PAGE_LIMIT = 500
+
+
+class Conditions:
+    """What the rows of a list fulfil; what is none is not asked for.
+
+    >>> asked = Conditions()
+    >>> asked.equal("name", None)
+    >>> asked.equal("project", "vision")
+    >>> asked.one_of("state", ["FAILED", "STOPPED"])
+    >>> asked.text
+    ' WHERE project = :p0 AND state IN (:p1, :p2)'
+    >>> asked.parameters
+    {'p0': 'vision', 'p1': 'FAILED', 'p2': 'STOPPED'}
+    """
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Any] = {}
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return " WHERE " + " AND ".join(self._parts) if self._parts else ""
+
+    def equal(self, column: str, value: object) -> None:
+        if value is not None:
+            self.require(f"{column} = {self.name_for(value)}")
+
+    def one_of(self, column: str, values: Sequence[object]) -> None:
+        if values:
+            self.require(f"{column} IN ({', '.join(map(self.name_for, values))})")
+
+    def require(self, part: str) -> None:
+        self._parts.append(part)
+
+    def name_for(self, value: object) -> str:
+        """The name of a new parameter that has this value."""
+        name = f"p{len(self.parameters)}"
+        self.parameters[name] = value
+        return f":{name}"
 
 
 class Order:
     """How a list is sorted: by one column, ties broken by id, in one direction."""
 
-    def __init__(self, sort: str, columns: Mapping[str, sa.ColumnElement[Any]]) -> None:
+    def __init__(self, sort: str, columns: Mapping[str, str]) -> None:
         name = sort.removeprefix("-")
         if name not in columns:
             raise InvalidArgument(
                 f"Cannot sort by {name!r}.", hint=f"Sort by one of: {', '.join(sorted(columns))}."
             )
-        self._column = columns[name]
-        self._id = columns["id"]
+        self._keys = list(dict.fromkeys([columns[name], columns["id"]]))
         self._descending = sort.startswith("-")
 
-    def apply(self, query: sa.Select[Any], cursor: str | None, limit: int) -> sa.Select[Any]:
-        """The query for one page, with one row more to see whether there is a next."""
-        keys = [self._column] if self._column is self._id else [self._column, self._id]
-        if cursor is not None:
-            query = query.where(self._after(keys, _decode(cursor, len(keys))))
-        ordered = [key.desc() if self._descending else key.asc() for key in keys]
-        return (
-            query.add_columns(*[key.label(f"key_{i}") for i, key in enumerate(keys)])
-            .order_by(*ordered)
-            .limit(limit + 1)
-        )
+    @property
+    def columns(self) -> str:
+        """To be selected besides the rest: what a cursor is made of."""
+        return ", ".join(f"{key} AS key_{number}" for number, key in enumerate(self._keys))
 
-    def _after(
-        self, keys: list[sa.ColumnElement[Any]], values: list[Any]
-    ) -> sa.ColumnElement[bool]:
-        def beyond(key: sa.ColumnElement[Any], value: object) -> sa.ColumnElement[bool]:
-            return key < value if self._descending else key > value
+    def begin_after(self, cursor: str | None, conditions: Conditions) -> None:
+        """Ask for rows beyond a cursor only."""
+        if cursor is None:
+            return
+        values = _decode(cursor, len(self._keys))
+        sign = "<" if self._descending else ">"
+        first, *rest = [
+            (key, conditions.name_for(value)) for key, value in zip(self._keys, values, strict=True)
+        ]
+        beyond = f"{first[0]} {sign} {first[1]}"
+        for key, value in rest:
+            beyond = f"({beyond} OR ({first[0]} = {first[1]} AND {key} {sign} {value}))"
+        conditions.require(beyond)
 
-        if len(keys) == 1:
-            return beyond(keys[0], values[0])
-        return sa.or_(
-            beyond(keys[0], values[0]), sa.and_(keys[0] == values[0], beyond(keys[1], values[1]))
-        )
+    def tail(self, limit: int) -> str:
+        """The end of the query: one row more than the page, to see whether there is a next."""
+        direction = "DESC" if self._descending else "ASC"
+        keys = ", ".join(f"{key} {direction}" for key in self._keys)
+        return f" ORDER BY {keys} LIMIT {limit + 1}"
 
 
-def cut(rows: Sequence[sa.Row[Any]], limit: int) -> tuple[Sequence[sa.Row[Any]], str | None]:
+def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
     """The rows of a page, and the cursor of the next one if there is more."""
     if len(rows) <= limit:
         return rows, None
     page = rows[:limit]
-    keys = [value for name, value in page[-1]._mapping.items() if str(name).startswith("key_")]
+    last = page[-1]
+    keys = [last[name] for name in last.keys() if name.startswith("key_")]  # noqa: SIM118
     return page, base64.urlsafe_b64encode(msgspec.json.encode(keys)).decode().rstrip("=")
 
 

@@ -32,11 +32,15 @@ class PrivateFiles:
     def keep(self, uid: str, private: Private) -> None:
         """Write the file; durable before the trial is."""
         handle, name = tempfile.mkstemp(dir=self._root, prefix=".")
-        with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.encode(private))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, self.path(uid))
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(msgspec.json.encode(private))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path(uid))
+        except OSError:
+            os.unlink(name)  # half of it is of no use, and nobody's business
+            raise
 
     def erase(self, uid: str) -> None:
         """Forget what the trial knew."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
@@ -34,3 +35,4 @@ class Services:
     capacity: Capacity
     started: float
     url: str = ""
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # that outlive their requests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
@@ -19,7 +19,7 @@ _PING = 10.0
 
 async def follow(
     services: Services, trial_id: int, *, logs: bool, cursor: str | None
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Server-sent events, until the trial has ended and all it wrote was told."""
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)

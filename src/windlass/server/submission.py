@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from windlass.engine.explanations import impossible
 from windlass.model.errors import InvalidArgument, ResourceError, Unsupported
 from windlass.model.job import FunctionCall
+from windlass.model.records import TrialRecord
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
 from windlass.server.services import Services
 
 
-async def submit(services: Services, request: CreateTrial) -> int:
-    """The id of the trial, new or, for a key that was seen before, the old one."""
-    known = await services.trials.find(request.key)
-    if known is not None:
-        return known
-    _check(services, request)
-    await asyncio.to_thread(_take_blobs, services, request)
-    trial_id, is_new = await services.trials.create(request)
+async def submit(services: Services, request: CreateTrial) -> TrialRecord:
+    """The trial, new or, for a key that was seen before, the old one."""
+
+    def take_in() -> None:
+        _check(services, request)
+        _take_blobs(services, request)
+
+    record, is_new = await services.trials.create(request, take_in)
     if is_new:
         services.controller.wake(request.key)
-    return trial_id
+    return record
 
 
 def _check(services: Services, request: CreateTrial) -> None:

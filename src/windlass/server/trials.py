@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
-from windlass.model.errors import NotFound
+from windlass.model.errors import Conflict, NotFound
 from windlass.model.job import Job, JobSpec
 from windlass.model.records import (
     Attempt,
@@ -21,14 +19,15 @@ from windlass.model.records import (
     TrialState,
     state_of,
 )
-from windlass.model.status import Event, JobStatus, Replica
+from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import CreateTrial, TrialPage
-from windlass.server.database import Database
+from windlass.server.database import Connection, Database, Row
 from windlass.server.experiments import find_or_make
-from windlass.server.paging import Order, cut
-from windlass.server.schema import attempts, events, experiments, trials
+from windlass.server.paging import Conditions, Order, cut
+from windlass.server.recent import Recent, StoredTrial
 
 _encode = msgspec.json.encode
+_SWAP_TRIES = 10
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,69 +44,56 @@ class TrialStore:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._recent = Recent()
 
     # -- made by the API --------------------------------------------------------------
 
-    async def create(self, request: CreateTrial) -> tuple[int, bool]:
-        """The trial's id, and whether it is new: one key makes one trial."""
-        return await self._db.awrite(lambda connection: _insert(connection, request))
+    async def create(
+        self, request: CreateTrial, before: Callable[[], None] = lambda: None
+    ) -> tuple[TrialRecord, bool]:
+        """The trial, and whether it is new: one key makes one trial.
 
-    async def find(self, key: str) -> int | None:
-        """The trial that a key made before, if it did."""
-        query = sa.select(trials.c.id).where(trials.c.uid == key)
-        return await self._db.aread(lambda connection: connection.execute(query).scalar())
+        `before` is called before a new one is stored, in the writer's thread, and may refuse.
+        """
+
+        def change(connection: Connection) -> tuple[StoredTrial, bool]:
+            existing = _find(connection, "uid", request.key)
+            if existing is not None:
+                return existing, False
+            before()
+            return _insert(connection, request), True
+
+        stored, is_new = await self._db.awrite(
+            change, lambda made: self._recent.put_written(made[0])
+        )
+        return stored.record, is_new
 
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
         """Note that a trial is to stop; its uid, or none if it has ended already.
 
         Asked again, the shorter grace counts.
         """
-
-        def change(connection: sa.Connection) -> str | None:
-            if not 0 < trial_id < 2**63:
-                raise missing_trial(connection, trial_id)
-            row = connection.execute(
-                sa.select(trials.c.uid, trials.c.state, trials.c.status).where(
-                    trials.c.id == trial_id
-                )
-            ).first()
-            if row is None:
-                raise missing_trial(connection, trial_id)
-            if TrialState(row.state).is_final:
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            status = stored.status
+            if stored.record.state.is_final:
                 return None
-            status = msgspec.json.decode(row.status, type=JobStatus)
             asked = msgspec.structs.replace(
                 status, stop_requested=True, stop_reason=reason, stop_grace=grace
             )
             if status.stop_requested:
                 shorter = min(grace, status.stop_grace)
                 asked = msgspec.structs.replace(status, stop_grace=shorter)
-            if asked != status:
-                status = asked
-                connection.execute(
-                    trials.update()
-                    .where(trials.c.id == trial_id)
-                    .values(status=_encode(status), state=state_of(status).value)
-                )
-            return str(row.uid)
-
-        return await self._db.awrite(change)
+            if asked == status or await self._db.awrite(*self._swap(stored, asked)):
+                return stored.record.uid
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     # -- the controller's half --------------------------------------------------------
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
         """A job as the controller needs it."""
-
-        def query(connection: sa.Connection) -> tuple[Job, JobStatus] | None:
-            row = connection.execute(
-                sa.select(trials.c.id, trials.c.spec, trials.c.status).where(trials.c.uid == uid)
-            ).first()
-            if row is None:
-                return None
-            job = Job(uid=uid, trial_id=row.id, spec=msgspec.json.decode(row.spec, type=JobSpec))
-            return job, msgspec.json.decode(row.status, type=JobStatus)
-
-        return self._db.read(query)
+        stored = self._find(uid)
+        return None if stored is None else (stored.job, stored.status)
 
     def save(
         self,
@@ -119,82 +105,30 @@ class TrialStore:
         outcome: Outcome | None = None,
     ) -> bool:
         """Record what was concluded, unless the status is no longer `old`."""
-
-        def change(connection: sa.Connection) -> bool:
-            row = connection.execute(
-                sa.select(trials.c.id, trials.c.status, trials.c.started).where(trials.c.uid == uid)
-            ).first()
-            if row is None or row.status != _encode(old):
-                return False
-            values = _columns_of(new)
-            if row.started is None:
-                values["started"] = min((r.started for r in replicas if r.started), default=None)
-            if outcome is not None:
-                values |= {
-                    "exit_code": outcome.exit_code,
-                    "signal": outcome.signal,
-                    "error": _encode(outcome.error) if outcome.error else None,
-                    "result": _encode(outcome.result) if outcome.result else None,
-                }
-            connection.execute(trials.update().where(trials.c.id == row.id).values(values))
-            _save_attempts(connection, row.id, replicas)
-            if happened:
-                connection.execute(
-                    events.insert(),
-                    [
-                        {
-                            "trial_id": row.id,
-                            "time": event.time,
-                            "kind": event.kind.value,
-                            "reason": event.reason,
-                            "message": event.message,
-                        }
-                        for event in happened
-                    ],
-                )
-            return True
-
-        return self._db.write(change)
+        stored = self._find(uid)
+        if stored is None:
+            return False
+        if stored.status != old:
+            self._recent.drop(stored.record.id)  # the next look reads what there is
+            return False
+        return self._db.write(*self._swap(stored, new, happened, replicas, outcome))
 
     def unfinished(self) -> Iterable[str]:
         """The uids of all jobs of which something may still run, oldest first."""
-        query = sa.select(trials.c.uid).where(~trials.c.settled).order_by(trials.c.id)
-        return self._db.read(lambda connection: list(connection.execute(query).scalars()))
+        query = "SELECT uid FROM trials WHERE NOT settled ORDER BY id"
+        return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
     def unfinished_jobs(self) -> list[Job]:
         """All jobs of which something may still run, oldest first."""
-        query = (
-            sa.select(trials.c.id, trials.c.uid, trials.c.spec)
-            .where(~trials.c.settled)
-            .order_by(trials.c.id)
-        )
-
-        def run(connection: sa.Connection) -> list[Job]:
-            return [
-                Job(
-                    uid=row.uid,
-                    trial_id=row.id,
-                    spec=msgspec.json.decode(row.spec, type=JobSpec),
-                )
-                for row in connection.execute(query)
-            ]
-
-        return self._db.read(run)
+        query = "SELECT id, uid, spec FROM trials WHERE NOT settled ORDER BY id"
+        rows = self._db.read(lambda connection: connection.rows(query))
+        return [Job(uid=r["uid"], trial_id=r["id"], spec=_decode_spec(r["spec"])) for r in rows]
 
     # -- asked by the API -------------------------------------------------------------
 
     async def record(self, trial_id: int) -> TrialRecord:
         """One trial."""
-
-        def query(connection: sa.Connection) -> TrialRecord:
-            if not 0 < trial_id < 2**63:
-                raise missing_trial(connection, trial_id)
-            row = connection.execute(_TRIAL_QUERY.where(trials.c.id == trial_id)).first()
-            if row is None:
-                raise missing_trial(connection, trial_id)
-            return _records(connection, [row])[0]
-
-        return await self._db.aread(query)
+        return (await self._stored(trial_id)).record
 
     async def page(
         self,
@@ -210,181 +144,324 @@ class TrialStore:
         limit: int,
     ) -> TrialPage:
         """Trials that match, a page of them."""
-        query = _TRIAL_QUERY
-        if uid is not None:
-            query = query.where(trials.c.uid == uid)
-        if experiment is not None:
-            query = query.where(experiments.c.name == experiment)
-        if experiment_id is not None:
-            query = query.where(trials.c.experiment_id == experiment_id)
-        if project is not None:
-            query = query.where(experiments.c.project == project)
-        if states:
-            query = query.where(trials.c.state.in_([state.value for state in states]))
-        if name is not None:
-            query = query.where(trials.c.name == name)
-        query = Order(sort, _TRIAL_SORTS).apply(query, cursor, limit)
+        asked, order = Conditions(), Order(sort, _TRIAL_SORTS)
+        asked.equal("trials.uid", uid)
+        asked.equal("experiments.name", experiment)
+        asked.equal("trials.experiment_id", experiment_id)
+        asked.equal("experiments.project", project)
+        asked.one_of("trials.state", [state.value for state in states])
+        asked.equal("trials.name", name)
+        order.begin_after(cursor, asked)
+        query = f"SELECT {_COLUMNS}, {order.columns} {_FROM}{asked.text}{order.tail(limit)}"
 
-        def run(connection: sa.Connection) -> TrialPage:
-            rows, following = cut(connection.execute(query).all(), limit)
-            return TrialPage(items=tuple(_records(connection, rows)), next=following)
+        def run(connection: Connection) -> TrialPage:
+            rows, following = cut(connection.rows(query, asked.parameters), limit)
+            stored = _stored_trials(connection, rows)
+            return TrialPage(items=tuple(each.record for each in stored), next=following)
 
         return await self._db.aread(run)
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""
-        query = sa.select(events).where(events.c.trial_id == trial_id).order_by(events.c.id)
-
-        def run(connection: sa.Connection) -> list[Event]:
-            if not 0 < trial_id < 2**63:
-                raise missing_trial(connection, trial_id)
-            return [
-                msgspec.convert(
-                    {"time": r.time, "kind": r.kind, "reason": r.reason, "message": r.message},
-                    Event,
-                )
-                for r in connection.execute(query)
-            ]
-
-        return await self._db.aread(run)
+        query = (
+            "SELECT time, kind, reason, message FROM events WHERE trial_id = :trial_id ORDER BY id"
+        )
+        await self._stored(trial_id)
+        rows = await self._db.aread(
+            lambda connection: connection.rows(query, {"trial_id": trial_id})
+        )
+        return [msgspec.convert(dict(row), Event) for row in rows]
 
     async def count(self, *states: TrialState) -> int:
         """How many trials are in one of the states."""
-        query = sa.select(sa.func.count()).where(
-            trials.c.state.in_([state.value for state in states])
+        asked = Conditions()
+        asked.one_of("state", [state.value for state in states])
+        query = f"SELECT count(*) FROM trials{asked.text}"
+        return int(
+            await self._db.aread(lambda connection: connection.value(query, asked.parameters))
         )
-        return await self._db.aread(lambda connection: connection.execute(query).scalar_one())
+
+    # -- beneath ----------------------------------------------------------------------
+
+    async def _stored(self, trial_id: int) -> StoredTrial:
+        stored = self._recent.get(trial_id)
+        if stored is None:
+            stored = await self._db.aread(lambda connection: self._read(connection, "id", trial_id))
+        if stored is None:
+            newest = await self._db.aread(
+                lambda connection: connection.value("SELECT max(id) FROM trials")
+            )
+            there = f"The newest trial is {newest}." if newest else "Nothing has run here yet."
+            raise NotFound(
+                f"There is no trial {trial_id}.", hint=f"{there} See them all: windlass ls"
+            )
+        return stored
+
+    def _find(self, uid: str) -> StoredTrial | None:
+        stored = self._recent.find(uid)
+        if stored is None:
+            stored = self._db.read(lambda connection: self._read(connection, "uid", uid))
+        return stored
+
+    def _read(self, connection: Connection, column: str, value: int | str) -> StoredTrial | None:
+        mark = self._recent.mark()
+        stored = _find(connection, column, value)
+        if stored is not None:
+            self._recent.put_read(stored, mark)
+        return stored
+
+    def _swap(
+        self,
+        stored: StoredTrial,
+        status: JobStatus,
+        happened: Sequence[Event] = (),
+        replicas: Sequence[Replica] = (),
+        outcome: Outcome | None = None,
+    ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
+        """A change to a new status if the old one still stands, and what follows it."""
+        old = stored.record
+        new = _advanced(old, status, replicas, outcome)
+        trial_id = old.id
+        values = {
+            "id": trial_id,
+            "old": _encode(stored.status),
+            "status": _encode(status),
+            "settled": status.settled,
+            **_columns_of(new),
+        }
+        changed = [
+            _attempt_row(trial_id, each) for each in new.attempts if each not in old.attempts
+        ]
+        events = [
+            {**msgspec.to_builtins(event), "trial_id": trial_id, "kind": event.kind.value}
+            for event in happened
+        ]
+
+        def change(connection: Connection) -> bool:
+            if not connection.run(_SWAP, values):
+                return False
+            if changed:
+                connection.run_many(_PUT_ATTEMPT, changed)
+            if events:
+                connection.run_many(_ADD_EVENT, events)
+            return True
+
+        def then(is_done: bool) -> None:
+            if is_done:
+                self._recent.put_written(StoredTrial(record=new, status=status))
+            else:
+                self._recent.drop(trial_id)
+
+        return change, then
 
 
-_TRIAL_QUERY: sa.Select[Any] = sa.select(
-    trials, experiments.c.name.label("experiment"), experiments.c.project
-).join(experiments, experiments.c.id == trials.c.experiment_id)
+_COLUMNS = "trials.*, experiments.name AS experiment, experiments.project AS project"
+_FROM = "FROM trials JOIN experiments ON experiments.id = trials.experiment_id"
 
-_TRIAL_SORTS: dict[str, sa.ColumnElement[Any]] = {
-    "id": trials.c.id,
-    "created": trials.c.created,
-    "name": trials.c.name,
-    "state": trials.c.state,
-    "started": sa.func.coalesce(trials.c.started, 0.0),
-    "ended": sa.func.coalesce(trials.c.ended, 0.0),
+_TRIAL_SORTS = {
+    "id": "trials.id",
+    "created": "trials.created",
+    "name": "trials.name",
+    "state": "trials.state",
+    "started": "coalesce(trials.started, 0.0)",
+    "ended": "coalesce(trials.ended, 0.0)",
 }
 
+_INSERT = """
+INSERT INTO trials (
+    uid, experiment_id, name, state, settled, created, restarts, signal, reason, message,
+    priority, "user", params, spec, status, provenance
+) VALUES (
+    :uid, :experiment_id, :name, :state, :settled, :created, 0, '', '', '',
+    :priority, :user, :params, :spec, :status, :provenance
+) RETURNING id
+"""
 
-def missing_trial(connection: sa.Connection, trial_id: int) -> NotFound:
-    """The error for an id that no trial has, with what there is."""
-    newest = connection.execute(sa.select(sa.func.max(trials.c.id))).scalar()
-    there = f"The newest trial is {newest}." if newest else "Nothing has run here yet."
-    return NotFound(f"There is no trial {trial_id}.", hint=f"{there} See them all: windlass ls")
+_SWAP = """
+UPDATE trials SET
+    status = :status, state = :state, settled = :settled, restarts = :restarts,
+    started = :started, ended = :ended, reason = :reason, message = :message,
+    exit_code = :exit_code, signal = :signal, error = :error, result = :result
+WHERE id = :id AND status = :old
+"""
+
+_ATTEMPT_FIELDS = Attempt.__struct_fields__
+_PUT_ATTEMPT = """
+INSERT INTO attempts (
+    trial_id, role, "index", attempt, phase, exit_code, reason, message, started, ended,
+    node, address
+) VALUES (
+    :trial_id, :role, :index, :attempt, :phase, :exit_code, :reason, :message, :started, :ended,
+    :node, :address
+) ON CONFLICT (trial_id, role, "index", attempt) DO UPDATE SET
+    phase = excluded.phase, exit_code = excluded.exit_code, reason = excluded.reason,
+    message = excluded.message, started = excluded.started, ended = excluded.ended,
+    node = excluded.node, address = excluded.address
+"""
+
+_ADD_EVENT = """
+INSERT INTO events (trial_id, time, kind, reason, message)
+VALUES (:trial_id, :time, :kind, :reason, :message)
+"""
 
 
-def _insert(connection: sa.Connection, request: CreateTrial) -> tuple[int, bool]:
-    existing = connection.execute(
-        sa.select(trials.c.id).where(trials.c.uid == request.key)
-    ).scalar()
-    if existing is not None:
-        return existing, False
+def _insert(connection: Connection, request: CreateTrial) -> StoredTrial:
     now = time.time()
-    experiment_id = find_or_make(connection, request.project, request.experiment, now)
     status = JobStatus()
-    trial_id = connection.execute(
-        trials.insert()
-        .values(
-            uid=request.key,
-            experiment_id=experiment_id,
-            name=request.name or request.experiment,
-            created=now,
-            user=request.provenance.user,
-            priority=request.spec.priority,
-            params=_encode(request.params),
-            spec=_encode(request.spec),
-            provenance=_encode(request.provenance),
-            **_columns_of(status),
-        )
-        .returning(trials.c.id)
-    ).scalar_one()
-    return trial_id, True
-
-
-def _columns_of(status: JobStatus) -> dict[str, Any]:
-    """What of a status can be asked for in SQL."""
-    ending = next(
-        (c for c in status.conditions if c.status and c.type.value in ("Succeeded", "Failed")), None
+    record = TrialRecord(
+        id=0,
+        uid=request.key,
+        name=request.name or request.experiment,
+        experiment=request.experiment,
+        experiment_id=find_or_make(connection, request.project, request.experiment, now),
+        project=request.project,
+        state=state_of(status),
+        created=now,
+        params=request.params,
+        spec=request.spec,
+        provenance=request.provenance,
     )
+    trial_id = connection.value(
+        _INSERT,
+        {
+            "uid": record.uid,
+            "experiment_id": record.experiment_id,
+            "name": record.name,
+            "state": record.state.value,
+            "settled": status.settled,
+            "created": now,
+            "user": request.provenance.user,
+            "priority": request.spec.priority,
+            "params": _encode(request.params),
+            "spec": _encode(request.spec),
+            "status": _encode(status),
+            "provenance": _encode(request.provenance),
+        },
+    )
+    return StoredTrial(record=msgspec.structs.replace(record, id=trial_id), status=status)
+
+
+def _advanced(
+    record: TrialRecord, status: JobStatus, replicas: Sequence[Replica], outcome: Outcome | None
+) -> TrialRecord:
+    """The record that goes with a new status."""
+    ending = next(
+        (
+            each
+            for each in status.conditions
+            if each.status and each.type in (ConditionType.SUCCEEDED, ConditionType.FAILED)
+        ),
+        None,
+    )
+    started = record.started
+    if started is None:
+        started = min((each.started for each in replicas if each.started), default=None)
+    known = {(each.role, each.index, each.attempt): each for each in record.attempts}
+    known |= {(r.id.role, r.id.index, r.id.attempt): _attempt_of(r) for r in replicas}
+    left = outcome or Outcome(
+        exit_code=record.exit_code, signal=record.signal, error=record.error, result=record.result
+    )
+    return msgspec.structs.replace(
+        record,
+        state=state_of(status),
+        reason=ending.reason if ending else "",
+        message=ending.message if ending else "",
+        started=started,
+        ended=status.completion_time,
+        restarts=status.restarts,
+        exit_code=left.exit_code,
+        signal=left.signal,
+        error=left.error,
+        result=left.result,
+        attempts=tuple(known[key] for key in sorted(known)),
+        conditions=status.conditions,
+    )
+
+
+def _columns_of(record: TrialRecord) -> dict[str, Any]:
+    """What of a record changes, as its row has it."""
     return {
-        "status": _encode(status),
-        "state": state_of(status).value,
-        "settled": status.settled,
-        "restarts": status.restarts,
-        "ended": status.completion_time,
-        "reason": ending.reason if ending else "",
-        "message": ending.message if ending else "",
+        "state": record.state.value,
+        "restarts": record.restarts,
+        "started": record.started,
+        "ended": record.ended,
+        "reason": record.reason,
+        "message": record.message,
+        "exit_code": record.exit_code,
+        "signal": record.signal,
+        "error": _encode(record.error) if record.error else None,
+        "result": _encode(record.result) if record.result else None,
     }
 
 
-def _save_attempts(connection: sa.Connection, trial_id: int, replicas: Sequence[Replica]) -> None:
-    if not replicas:
-        return
-    rows = [
-        {
-            "trial_id": trial_id,
-            "role": replica.id.role,
-            "index": replica.id.index,
-            "attempt": replica.id.attempt,
-            "phase": replica.phase.value,
-            "exit_code": replica.exit_code,
-            "reason": replica.reason,
-            "message": replica.message,
-            "started": replica.started,
-            "ended": replica.ended,
-            "node": replica.node,
-            "address": replica.address,
-        }
-        for replica in replicas
-    ]
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    insert = dialect.insert(attempts)
-    keys = ("trial_id", "role", "index", "attempt")
-    updated = {c.name: insert.excluded[c.name] for c in attempts.c if c.name not in keys}
-    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=updated), rows)
-
-
-def _records(connection: sa.Connection, rows: Sequence[sa.Row[Any]]) -> list[TrialRecord]:
-    ids = [row.id for row in rows]
-    by_trial: dict[int, list[Attempt]] = {trial_id: [] for trial_id in ids}
-    found = connection.execute(
-        sa.select(attempts)
-        .where(attempts.c.trial_id.in_(ids))
-        .order_by(attempts.c.role, attempts.c["index"], attempts.c.attempt)
+def _attempt_of(replica: Replica) -> Attempt:
+    return Attempt(
+        role=replica.id.role,
+        index=replica.id.index,
+        attempt=replica.id.attempt,
+        phase=replica.phase.value,
+        exit_code=replica.exit_code,
+        reason=replica.reason,
+        message=replica.message,
+        started=replica.started,
+        ended=replica.ended,
+        node=replica.node,
+        address=replica.address,
     )
-    for each in found.mappings():
-        fields = {name: each[name] for name in Attempt.__struct_fields__}
+
+
+def _attempt_row(trial_id: int, attempt: Attempt) -> dict[str, Any]:
+    return {"trial_id": trial_id, **{name: getattr(attempt, name) for name in _ATTEMPT_FIELDS}}
+
+
+def _find(connection: Connection, column: str, value: int | str) -> StoredTrial | None:
+    if isinstance(value, int) and not 0 < value < 2**63:
+        return None  # more than a database can hold
+    query = f"SELECT {_COLUMNS} {_FROM} WHERE trials.{column} = :value"
+    row = connection.row(query, {"value": value})
+    return None if row is None else _stored_trials(connection, [row])[0]
+
+
+def _stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTrial]:
+    by_trial: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
+    asked = Conditions()
+    asked.one_of("trial_id", list(by_trial) or [-1])
+    for each in connection.rows(
+        f'SELECT * FROM attempts{asked.text} ORDER BY role, "index", attempt', asked.parameters
+    ):
+        fields = {name: each[name] for name in _ATTEMPT_FIELDS}
         by_trial[each["trial_id"]].append(Attempt(**fields))
-    return [_record(row, tuple(by_trial[row.id])) for row in rows]
+    return [_stored_trial(row, tuple(by_trial[row["id"]])) for row in rows]
 
 
-def _record(row: sa.Row[Any], made: tuple[Attempt, ...]) -> TrialRecord:
-    status = msgspec.json.decode(row.status, type=JobStatus)
-    return TrialRecord(
-        id=row.id,
-        uid=row.uid,
-        name=row.name,
-        experiment=row.experiment,
-        experiment_id=row.experiment_id,
-        project=row.project,
-        state=TrialState(row.state),
-        message=row.message,
-        created=row.created,
-        started=row.started,
-        ended=row.ended,
-        params=msgspec.json.decode(row.params),
-        spec=msgspec.json.decode(row.spec, type=JobSpec),
-        restarts=row.restarts,
-        exit_code=row.exit_code,
-        signal=row.signal,
-        reason=row.reason,
-        error=msgspec.json.decode(row.error, type=ErrorInfo) if row.error else None,
-        result=msgspec.json.decode(row.result, type=ResultInfo) if row.result else None,
+def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
+    status = msgspec.json.decode(row["status"], type=JobStatus)
+    record = TrialRecord(
+        id=row["id"],
+        uid=row["uid"],
+        name=row["name"],
+        experiment=row["experiment"],
+        experiment_id=row["experiment_id"],
+        project=row["project"],
+        state=TrialState(row["state"]),
+        message=row["message"],
+        created=row["created"],
+        started=row["started"],
+        ended=row["ended"],
+        params=msgspec.json.decode(row["params"]),
+        spec=_decode_spec(row["spec"]),
+        restarts=row["restarts"],
+        exit_code=row["exit_code"],
+        signal=row["signal"],
+        reason=row["reason"],
+        error=msgspec.json.decode(row["error"], type=ErrorInfo) if row["error"] else None,
+        result=msgspec.json.decode(row["result"], type=ResultInfo) if row["result"] else None,
         attempts=made,
         conditions=status.conditions,
-        provenance=msgspec.json.decode(row.provenance, type=Provenance),
+        provenance=msgspec.json.decode(row["provenance"], type=Provenance),
     )
+    return StoredTrial(record=record, status=status)
+
+
+def _decode_spec(text: bytes) -> JobSpec:
+    return msgspec.json.decode(text, type=JobSpec)

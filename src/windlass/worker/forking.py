@@ -3,6 +3,7 @@
 The launcher runs no user code and keeps nothing of one request for the next. Each attempt is
 a fork of it, the supervisor; the function's process is a fork of that, with an environment,
 a working directory, import paths and descriptors of its own, as if it had been started anew.
+One such pair is made ahead and waits.
 """
 
 from __future__ import annotations
@@ -12,23 +13,22 @@ import ctypes
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import time
 
 from windlass.worker import call, supervision
-from windlass.worker.process import import_paths
+from windlass.worker.family import DETACHED, MARKER, MARKER_ROOM
+from windlass.worker.process import Fork, StartError
+from windlass.worker.signals import SignalPipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
-# In the environment of the launcher, to be overwritten: the kernel shows the environment a
-# process was started with, and a fork is found by its marker like every other process.
-MARKER = "WINDLASS_REPLICA"
-MARKER_ROOM = 160
+_LULL = 0.02
 
 
 def serve(fd: int) -> None:
@@ -37,13 +37,50 @@ def serve(fd: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for a supervisor
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    spare: _Spare | None = None
     with socket.socket(fileno=fd) as asked, asked.makefile("rb") as lines:
         _answer(asked, {"folders": [sys.executable, *sys.path]})
-        for line in lines:
-            pid = os.fork()
-            if pid == 0:
-                _supervise(json.loads(line)["attempt"], asked)
+        while True:
+            # One request is answered before the next is sent: nothing waits in the buffer.
+            if spare is None and not select.select([asked], [], [], _LULL)[0]:
+                spare = _Spare(fd)
+            line = lines.readline()
+            if not line:
+                return
+            attempt_dir = json.loads(line)["attempt"]
+            pid = spare.take(attempt_dir) if spare is not None else None
+            spare = None
+            if pid is None:
+                pid = os.fork()
+                if pid == 0:
+                    os.close(fd)
+                    _supervise(attempt_dir)
             _answer(asked, {"pid": pid})
+
+
+class _Spare:
+    """A supervisor that is forked, and has forked, before anyone asks for it.
+
+    Made in a lull: when many are asked for at once, nothing is gained by making them ahead.
+    """
+
+    def __init__(self, asked: int) -> None:
+        end, self._pipe = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(asked)
+            os.close(self._pipe)
+            _wait_to_supervise(end)
+        os.close(end)
+
+    def take(self, attempt_dir: str) -> int | None:
+        """Give it an attempt; its pid, or none if it is not there any more."""
+        try:
+            with open(self._pipe, "wb") as pipe:
+                pipe.write(os.fsencode(attempt_dir))
+        except BrokenPipeError:
+            return None
+        return self._pid
 
 
 def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
@@ -68,17 +105,6 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         os._exit(_finish(code))
 
 
-def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
-    """Whether a fork of this process would be just like a new one for that function.
-
-    Not if it is of another interpreter, or has modules loaded that would be the project's own.
-    """
-    if launch["executable"]["type"] != "function" or python != sys.executable:
-        return False
-    loaded = {name for name in sys.modules if "." not in name}
-    return not any(loaded & _module_names(path) for path in import_paths(launch))
-
-
 def _warm_up() -> None:
     try:
         import cloudpickle  # noqa: F401  # what nearly every payload needs
@@ -92,12 +118,31 @@ def _warm_up() -> None:
     gc.freeze()  # what is here stays, and shared pages stay shared
 
 
-def _supervise(attempt_dir: str, asked: socket.socket) -> None:
+def _wait_to_supervise(end: int) -> None:
+    """In a fork: have all ready to supervise an attempt, and wait for one. Never returns."""
+    fork: Fork | None = None
+    try:
+        supervision.leave_session()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signals = SignalPipe()
+        fork = Fork()
+        with open(end, "rb") as pipe:
+            attempt_dir = os.fsdecode(pipe.read())
+    except (StartError, OSError):
+        os._exit(1)
+    if not attempt_dir:
+        os._exit(0)  # nobody asks any more
+    _supervise(attempt_dir, signals, fork)
+
+
+def _supervise(
+    attempt_dir: str, signals: SignalPipe | None = None, fork: Fork | None = None
+) -> None:
     """In a fork: be the supervisor of an attempt. Never returns."""
     code = 1
     try:
-        asked.close()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if signals is None:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         errors = os.open(
             os.path.join(attempt_dir, "supervisor.err"),
             os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
@@ -105,7 +150,7 @@ def _supervise(attempt_dir: str, asked: socket.socket) -> None:
         )
         os.dup2(errors, 2)
         os.close(errors)
-        supervision.supervise(attempt_dir, is_warm=True)
+        supervision.supervise(attempt_dir, is_warm=True, signals=signals, fork=fork)
         code = 0
     except BaseException:  # noqa: BLE001  # told in supervisor.err, as a new process would
         sys.excepthook(*sys.exc_info())
@@ -118,16 +163,20 @@ def _answer(asked: socket.socket, message: object) -> None:
 
 
 def _mark(marker: str) -> None:
-    """Write the marker over its place in the environment this process was started with."""
-    room = os.environ.get(MARKER, "")
-    text = marker.encode()
-    if sys.platform != "linux" or len(room) != MARKER_ROOM or len(text) > MARKER_ROOM:
-        return
+    """Show the marker in the environment this process was started with, and be attached."""
+    if sys.platform == "linux" and len(os.environ.get(MARKER, "")) == MARKER_ROOM:
+        _write_over(MARKER, marker)
+        _write_over(DETACHED, "0")
+
+
+def _write_over(name: str, text: str) -> None:
+    """Put a text in the very place of a variable's value, if there is room for it."""
+    room, value = len(os.environ.get(name, "")), text.encode()
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
-    place = libc.getenv(MARKER.encode())
-    if place:
-        ctypes.memmove(place, text.ljust(MARKER_ROOM, b"\0"), MARKER_ROOM)
+    place = libc.getenv(name.encode())
+    if place and len(value) <= room:
+        ctypes.memmove(place, value.ljust(room, b"\0"), room)
 
 
 def _close_all_but_standard() -> None:
@@ -143,13 +192,6 @@ def _close_all_but_standard() -> None:
                 os.close(fd)
             except OSError:
                 pass  # the one that listed them
-
-
-def _module_names(folder: str) -> set[str]:
-    try:
-        return {name.partition(".")[0] for name in os.listdir(folder)}
-    except OSError:
-        return set()
 
 
 def _exit_code(leaving: SystemExit) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 
@@ -11,7 +12,7 @@ from windlass.worker.family import DETACHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 # What a process is given of the supervisor's environment when its author's is not known.
@@ -97,44 +98,104 @@ def build_argv(
     return [_program(name, environ, cwd), *arguments]
 
 
-def start(
-    argv: list[str],
-    environ: Mapping[str, str],
-    cwd: str,
-    *,
-    merged: bool = False,
-    author: Mapping[str, Any] | None = None,
-    instead: Callable[[], None] | None = None,
-) -> Child:
-    """Start a program in a session of its own, its output in two pipes, or one if `merged`.
+class Fork:
+    """A process of ours, in a session of its own, that waits to be told what to become.
 
-    `author` may hold the umask and the limit of open files of whoever asked for it. With
-    `instead`, the new process does that, and never returns, in place of the program.
+    It can be made before anyone knows: what takes time, the fork, is then done. One that is
+    never told ends with us.
     """
-    stdout, stdout_end = os.pipe()
-    stderr, stderr_end = (None, stdout_end) if merged else os.pipe()
-    fault, fault_end = os.pipe()
-    parent = os.getpid()
+
+    def __init__(self) -> None:
+        stdout, stdout_end = os.pipe()
+        stderr, stderr_end = os.pipe()
+        orders, self._orders = os.pipe()
+        self._fault, fault_end = os.pipe()
+        ours = (stdout, stderr, self._orders, self._fault)
+        theirs = (stdout_end, stderr_end, orders, fault_end)
+        parent = os.getpid()
+        try:
+            self._pid = os.fork()
+        except OSError as error:
+            _close(*ours, *theirs)
+            raise StartError(f"no process could be started: {error.strerror}", 126) from error
+        if self._pid == 0:
+            _close(*ours)
+            _become_what_is_told(parent, *theirs)
+        _close(*theirs)
+        self._stdout, self._stderr = stdout, stderr
+
+    def has_ended(self) -> bool:
+        """Whether somebody killed it while it waited; it is then let go of."""
+        ended, _ = os.waitpid(self._pid, os.WNOHANG)
+        if ended:
+            _close(self._stdout, self._stderr, self._orders, self._fault)
+        return bool(ended)
+
+    def become(
+        self,
+        argv: list[str],
+        environ: Mapping[str, str],
+        cwd: str,
+        *,
+        merged: bool = False,
+        author: Mapping[str, Any] | None = None,
+        call: str | None = None,
+    ) -> Child:
+        """Let it be a program, its output in two pipes, or one if `merged`.
+
+        `author` may hold the umask and the limit of open files of whoever asked for it. With
+        `call`, an attempt's directory, it calls the function of that in place of the program.
+        """
+        author = {name: (author or {}).get(name) for name in ("umask", "open_files")}
+        order = {"argv": argv, "environ": dict(environ), "cwd": cwd, "merged": merged}
+        try:
+            with open(self._orders, "wb") as pipe:
+                pipe.write(json.dumps({**order, "author": author, "call": call}).encode())
+        except BrokenPipeError:
+            pass  # it was killed: whoever waits for it will see
+        with open(self._fault, "rb") as pipe:
+            failure = pipe.read()
+        if merged:
+            _close(self._stderr)
+        if failure:
+            os.waitpid(self._pid, 0)
+            _close(self._stdout, *(() if merged else (self._stderr,)))
+            raise _start_error(argv[0], cwd, int(failure))
+        return Child(self._pid, self._stdout, None if merged else self._stderr)
+
+
+def _become_what_is_told(
+    parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
+) -> None:
+    """In the forked child: wait for an order and follow it. Never returns."""
     try:
-        pid = os.fork()
+        os.setsid()
+        kernel.die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+        signals.reset_for_exec()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        with open(orders, "rb") as pipe:
+            text = pipe.read()
+        if not text:
+            os._exit(0)
+        order = json.loads(text)
+        _take_on(order["author"])
+        os.chdir(order["cwd"])
+        os.dup2(stdout_end, 1)
+        os.dup2(stdout_end if order["merged"] else stderr_end, 2)
+        if order["call"] is not None:
+            from windlass.worker.forking import call_here
+
+            os.close(fault_end)
+            call_here(order["call"], order["environ"])
+        os.execve(order["argv"][0], order["argv"], order["environ"])  # noqa: S606  # as asked for
     except OSError as error:
-        for fd in {stdout, stdout_end, stderr, stderr_end, fault, fault_end} - {None}:
-            os.close(fd)  # type: ignore[arg-type]  # None was just taken out
-        raise StartError(f"no process could be started: {error.strerror}", 126) from error
-    if pid == 0:
-        _take_on(author or {})
-        _become(argv, environ, cwd, (stdout_end, stderr_end), fault_end, parent, instead)
-    for fd in {stdout_end, stderr_end, fault_end}:
-        os.close(fd)
-    with open(fault, "rb") as pipe:
-        failure = pipe.read()
-    if failure:
-        os.waitpid(pid, 0)
-        for fd in (stdout, stderr):
-            if fd is not None:
-                os.close(fd)
-        raise _start_error(argv[0], cwd, int(failure))
-    return Child(pid, stdout, stderr)
+        os.write(fault_end, str(error.errno).encode())
+    except ValueError:
+        os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in a word, a = in a name
+    finally:
+        os._exit(127)
 
 
 def _take_on(author: Mapping[str, Any]) -> None:
@@ -151,38 +212,6 @@ def _take_on(author: Mapping[str, Any]) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         except (OSError, ValueError):
             pass  # the kernel's own bounds are lower: it keeps what it has
-
-
-def _become(
-    argv: list[str],
-    environ: Mapping[str, str],
-    cwd: str,
-    outputs: tuple[int, int],
-    fault_end: int,
-    parent: int,
-    instead: Callable[[], None] | None,
-) -> None:
-    """In the forked child: turn into the program. Never returns."""
-    try:
-        os.setsid()
-        kernel.die_with_parent(signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(127)
-        signals.reset_for_exec()
-        os.chdir(cwd)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(outputs[0], 1)
-        os.dup2(outputs[1], 2)
-        if instead is not None:
-            os.close(fault_end)
-            instead()
-        os.execve(argv[0], argv, environ)  # noqa: S606  # what was asked for
-    except OSError as error:
-        os.write(fault_end, str(error.errno).encode())
-    except ValueError:
-        os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in a word, a = in a name
-    finally:
-        os._exit(127)
 
 
 def _start_error(program: str, cwd: str, number: int) -> StartError:
@@ -203,6 +232,11 @@ def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise StartError(f"there is no program {name!r} on the PATH", 127)
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _joined(*paths: str) -> str:

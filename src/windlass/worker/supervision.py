@@ -10,9 +10,9 @@ import time
 from windlass.worker import kernel, memory, process
 from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
-from windlass.worker.identity import is_alive, process_identity
+from windlass.worker.identity import process_identity
 from windlass.worker.nudge import STATE, Nudger
-from windlass.worker.process import Child, StartError
+from windlass.worker.process import Child, Fork, StartError, import_paths
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
 from windlass.worker.segment import STDERR, STDOUT
 from windlass.worker.signals import SignalPipe
@@ -20,7 +20,7 @@ from windlass.worker.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from windlass.worker.environment import Environment
@@ -34,38 +34,49 @@ _HEAD_START = 2.0  # in which the server, if there is one, sees to a deadline it
 OUT_OF_TIME = "DeadlineExceeded"  # the reason of one that its supervisor ended at its deadline
 
 
-def supervise(attempt_dir: str, *, is_warm: bool = False) -> None:
+def supervise(
+    attempt_dir: str,
+    *,
+    is_warm: bool = False,
+    signals: SignalPipe | None = None,
+    fork: Fork | None = None,
+) -> None:
     """Run an attempt to its end. Does nothing if it is supervised already, or has ended.
 
-    A warm supervisor is a fork of a launcher, and can fork on where others must exec.
+    A warm supervisor is a fork of a launcher, and can fork on where others must exec. It may
+    have been made ahead, with its signals and a fork for the process.
     """
-    try:
-        os.setsid()
-    except PermissionError:
-        pass  # the session is our own already
+    leave_session()
     # Before the lock: who sees it held may send signals.
-    signals = SignalPipe()
+    signals = signals or SignalPipe()
     if _take_attempt_lock(attempt_dir) is None:
         return  # else it is ours until this process ends
     launch = read_json(os.path.join(attempt_dir, "launch.json"))
     if launch is not None:
-        Supervision(attempt_dir, launch, signals, is_warm=is_warm).run()
+        Supervision(attempt_dir, launch, signals, is_warm=is_warm, fork=fork).run()
+
+
+def leave_session() -> None:
+    """Be out of reach of the terminal of whoever started us."""
+    try:
+        os.setsid()
+    except PermissionError:
+        pass  # the session is our own already
 
 
 def _take_attempt_lock(attempt_dir: str) -> int | None:
-    """The lock on the attempt; none if a supervisor has it, or the attempt has ended."""
+    """The lock on the attempt; none if a supervisor has it or had it, or the attempt has ended."""
     give_up = time.monotonic() + 2.0
     while True:
         lock = take_lock(os.path.join(attempt_dir, "lock"))
         if os.path.exists(os.path.join(attempt_dir, "exit.json")):
             return None
-        if lock is not None:
-            return lock
-        # Held by a supervisor, or for an instant by someone who only looks.
-        state = read_json(os.path.join(attempt_dir, "state.json")) or {}
-        owner = state.get("supervisor") or {"pid": 0, "identity": ""}
-        if is_alive(owner["pid"], owner["identity"]) or time.monotonic() > give_up:
+        # What another had begun, even one that was killed, is never begun again.
+        if os.path.exists(os.path.join(attempt_dir, "state.json")):
             return None
+        # Else it is held by one that is just beginning, or for an instant by one who only looks.
+        if lock is not None or time.monotonic() > give_up:
+            return lock
         time.sleep(0.005)  # flock has no wait with an end
 
 
@@ -83,9 +94,11 @@ class Supervision:
         signals: SignalPipe,
         *,
         is_warm: bool = False,
+        fork: Fork | None = None,
     ) -> None:
         self._dir = attempt_dir
         self._is_warm = is_warm
+        self._fork = fork
         self._launch = launch
         self._private = (read_json(launch["private"]) if launch.get("private") else None) or {}
         self._nudger = Nudger(launch["server_file"], launch["key"])
@@ -167,7 +180,7 @@ class Supervision:
         environ = environment.environ(self._private.get("environ") or os.environ)
         folder = os.path.dirname(environment.target)
         for argv in environment.commands():
-            status = self._attend(process.start(argv, environ, folder, merged=True))
+            status = self._attend(Fork().become(argv, environ, folder, merged=True))
             self._check_stop()
             if status != 0:
                 raise StartError("its packages could not be installed; its log says why", 1)
@@ -214,13 +227,9 @@ class Supervision:
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
         """Run the user's process to its end; how it ended."""
         kills_before = memory.oom_kills()
-        child = process.start(
-            argv,
-            environ,
-            cwd,
-            author=self._private,
-            instead=self._warm_call(argv[0], environ),
-        )
+        fork = self._fork if self._fork and not self._fork.has_ended() else Fork()
+        call = self._dir if self._is_warm and _can_call_here(self._launch, argv[0]) else None
+        child = fork.become(argv, environ, cwd, author=self._private, call=call)
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
         self._state["started"] = time.time()
         self._enter("running", "")
@@ -241,16 +250,6 @@ class Supervision:
         if self._watch.log.has_lost:
             ending.setdefault("message", "the disk is full: some of its log was lost")
         return ending
-
-    def _warm_call(self, python: str, environ: dict[str, str]) -> Callable[[], None] | None:
-        """What the process does in place of an exec, where a fork will do."""
-        if not self._is_warm:
-            return None
-        from windlass.worker.forking import call_here, can_call_here
-
-        if not can_call_here(self._launch, python):
-            return None
-        return lambda: call_here(self._dir, environ)
 
     def _attend(
         self, child: Child, family: Family | None = None, departure: Departure | None = None
@@ -302,7 +301,7 @@ class Supervision:
             write_json(self._path("state.json"), self._state)
         except OSError as error:
             # A full disk: the state is for others to look at, and we go on without.
-            sys.stderr.write(f"state.json: {error}\n")
+            _complain(f"state.json: {error}")
 
     def _write_exit(self, ending: dict[str, Any]) -> None:
         """Write the exit record, however long the disk makes us wait for it."""
@@ -336,8 +335,34 @@ class Supervision:
             self._watch.wait(until)
 
 
+def _complain(text: str) -> None:
+    """Say something where somebody may look for it: in a file that has no room either, perhaps."""
+    try:
+        sys.stderr.write(text + "\n")
+    except OSError:
+        pass
+
+
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _can_call_here(launch: Mapping[str, Any], python: str) -> bool:
+    """Whether a fork of this process would be just like a new one for that function.
+
+    Not if it is of another interpreter, or has modules loaded that would be the project's own.
+    """
+    if launch["executable"]["type"] != "function" or python != sys.executable:
+        return False
+    loaded = {name for name in sys.modules if "." not in name}
+    return not any(loaded & _module_names(path) for path in import_paths(launch))
+
+
+def _module_names(folder: str) -> set[str]:
+    try:
+        return {name.partition(".")[0] for name in os.listdir(folder)}
+    except OSError:
+        return set()

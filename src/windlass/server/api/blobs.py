@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
-from litestar import Response, Router, get, post
-
 from windlass.model.errors import InvalidArgument, NotFound
-from windlass.model.wire import SnapshotAnswer
+from windlass.model.wire import API, SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
-from windlass.server.api.access import ApiRequest, services_of
 from windlass.server.blobs import BlobStore, IncomingBlob
+from windlass.server.http import OCTETS, Answer, Request
+from windlass.server.routing import Route
+from windlass.server.services import Services
 
 _HEADER = 40
 _LARGEST_BLOB = 8 << 30
 _LARGEST_MANIFEST = 64 << 20
 
 
-@post("/snapshots", status_code=200, request_max_body_size=_LARGEST_MANIFEST)
-async def check_snapshot(request: ApiRequest) -> SnapshotAnswer:
+async def check_snapshot(request: Request, services: Services) -> SnapshotAnswer:
     """What is missing of a tree; a tree of which nothing is missing is known from now on."""
-    blobs = services_of(request).blobs
+    blobs = services.blobs
     manifest = await request.body()
     return await asyncio.to_thread(_check, blobs, manifest)
 
@@ -44,10 +43,9 @@ def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
     return blobs.missing(entry.ref for entry in entries if entry.mode != "l")
 
 
-@post("/blobs", status_code=200, request_max_body_size=None)
-async def upload_blobs(request: ApiRequest) -> dict[str, int]:
+async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
     """A pack of blobs: digest (32 bytes), length (8 bytes), bytes; repeated."""
-    intake = _Intake(services_of(request).blobs)
+    intake = _Intake(services.blobs)
     try:
         async for chunk in request.stream():
             intake.feed(chunk)
@@ -112,15 +110,18 @@ class _Intake:
         self.stored += 1
 
 
-@get("/blobs/{digest:str}", media_type="application/octet-stream")
-async def get_blob(request: ApiRequest, digest: str) -> Response[bytes]:
+async def get_blob(services: Services, digest: str) -> Answer:
     """The bytes of a blob."""
-    blobs = services_of(request).blobs
+    blobs = services.blobs
     try:
         data = await asyncio.to_thread(blobs.get, digest)
     except (ValueError, FileNotFoundError) as error:
         raise NotFound(f"There is no blob {digest[:80]}.") from error
-    return Response(data, media_type="application/octet-stream")
+    return Answer(data, media_type=OCTETS)
 
 
-router = Router("/", route_handlers=[check_snapshot, upload_blobs, get_blob], tags=["blobs"])
+routes = [
+    Route("POST", f"{API}/snapshots", check_snapshot, largest_body=_LARGEST_MANIFEST),
+    Route("POST", f"{API}/blobs", upload_blobs, largest_body=None),
+    Route("GET", f"{API}/blobs/{{digest}}", get_blob, media_type=OCTETS),
+]

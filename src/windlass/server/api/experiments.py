@@ -4,39 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Router, get
-from litestar.params import Parameter
+from msgspec import Meta
 
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import ExperimentPage
-from windlass.server.api.access import ApiRequest, services_of
+from windlass.model.wire import API, ExperimentPage
 from windlass.server.paging import PAGE_LIMIT
+from windlass.server.routing import Route
+from windlass.server.services import Services
 
-Text = Annotated[str, Parameter(max_length=1000)]
-MaybeText = Annotated[str | None, Parameter(max_length=1000)]
+Text = Annotated[str, Meta(max_length=1000)]
+MaybeText = Text | None
 
 
-@get("/")
 async def list_experiments(
-    request: ApiRequest,
+    services: Services,
     project: MaybeText = None,
     name: MaybeText = None,
     sort: Text = "id",
     cursor: MaybeText = None,
-    limit: Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)] = 100,
+    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""
-    return await services_of(request).experiments.page(
+    return await services.experiments.page(
         project=project, name=name, sort=sort, cursor=cursor, limit=limit
     )
 
 
-@get("/{name:path}")  # a name may hold slashes
-async def get_experiment(request: ApiRequest, name: str) -> ExperimentRecord:
+async def get_experiment(services: Services, name: str) -> ExperimentRecord:
     """One experiment, by name or id."""
-    return await services_of(request).experiments.record(name.removeprefix("/"))
+    return await services.experiments.record(name)
 
 
-router = Router(
-    "/experiments", route_handlers=[list_experiments, get_experiment], tags=["experiments"]
-)
+routes = [
+    Route("GET", f"{API}/experiments", list_experiments),
+    Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes
+]

@@ -6,24 +6,20 @@ import os
 import platform
 import socket
 
-from litestar import Router, get
-
 from windlass.model.records import TrialState
-from windlass.model.wire import ServerInfo
-from windlass.server.api.access import ApiRequest, services_of
+from windlass.model.wire import API, ServerInfo
+from windlass.server.routing import Route
+from windlass.server.services import Services
 from windlass.version import __version__
 
 
-@get("/health")
 async def health() -> dict[str, str]:
     """Whether the server is up; open to all."""
     return {"status": "ok", "version": __version__}
 
 
-@get("/server")
-async def server_info(request: ApiRequest) -> ServerInfo:
+async def server_info(services: Services) -> ServerInfo:
     """The server: version, home, what the machine has and what of it is free."""
-    services = services_of(request)
     active = [s for s in TrialState if not s.is_final and s is not TrialState.QUEUED]
     free = services.admission.free()
     return ServerInfo(
@@ -43,4 +39,4 @@ async def server_info(request: ApiRequest) -> ServerInfo:
     )
 
 
-router = Router("/", route_handlers=[health, server_info], tags=["server"])
+routes = [Route("GET", f"{API}/health", health), Route("GET", f"{API}/server", server_info)]

@@ -5,67 +5,66 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from litestar import Response, Router, get, post
-from litestar.params import Parameter
-from litestar.response import Stream
+from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import CreateTrial, LogPage, StopTrial, TrialPage
-from windlass.server.api.access import ApiRequest, services_of
+from windlass.model.wire import API, CreateTrial, LogPage, StopTrial, TrialPage
+from windlass.server.http import EVENTS, OCTETS, Answer, Request
 from windlass.server.logs import Page, parse_cursor
 from windlass.server.paging import PAGE_LIMIT
-from windlass.server.records import describe, enrich_page
+from windlass.server.records import describe, enrich, enrich_page
+from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.stopping import stop
 from windlass.server.streams import follow
 from windlass.server.submission import submit
 
-_EVENTS = "text/event-stream"
-_OCTETS = "application/octet-stream"
 _LONG_POLL = 10.0
+_LARGEST_TRIAL = 64 << 20
 
 TrialId = int  # one that no trial could have is not found, like any other
-ExperimentId = Annotated[int | None, Parameter(ge=1, le=2**63 - 1)]
-Limit = Annotated[int, Parameter(ge=1, le=PAGE_LIMIT)]
-Text = Annotated[str, Parameter(max_length=1000)]
-MaybeText = Annotated[str | None, Parameter(max_length=1000)]
+ExperimentId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
+Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
+Text = Annotated[str, Meta(max_length=1000)]
+MaybeText = Text | None
 
 
-@post("/", status_code=201, request_max_body_size=64 * 1024 * 1024)
 async def create_trial(
-    request: ApiRequest, data: CreateTrial, logs: bool = True, cursor: MaybeText = None
-) -> Response[TrialRecord] | Stream:
+    request: Request,
+    services: Services,
+    data: CreateTrial,
+    logs: bool = True,
+    cursor: MaybeText = None,
+) -> TrialRecord | Answer:
     """Make a trial; answered with the trial, or, if events are accepted, with its stream."""
-    services = services_of(request)
-    trial_id = await submit(services, data)
-    if _EVENTS in request.headers.get("accept", ""):
-        return _stream(services, trial_id, logs=logs, cursor=cursor)
-    return Response(await describe(services, trial_id), status_code=201)
+    record = await submit(services, data)
+    if EVENTS in request.header(b"accept"):
+        return _stream(services, record.id, logs=logs, cursor=cursor)
+    return enrich(services, record)
 
 
-@get("/")
 async def list_trials(
-    request: ApiRequest,
+    services: Services,
     uid: MaybeText = None,
     experiment: MaybeText = None,
     experiment_id: ExperimentId = None,
     project: MaybeText = None,
-    trial_state: Annotated[str | None, Parameter(query="state", max_length=200)] = None,
+    state: Annotated[str, Meta(max_length=200)] | None = None,
     name: MaybeText = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Limit = 100,
 ) -> TrialPage:
     """Trials that match, sorted, a page at a time."""
-    services = services_of(request)
     page = await services.trials.page(
         uid=uid,
         experiment=experiment,
         experiment_id=experiment_id,
         project=project,
-        states=_states(trial_state),
+        states=_states(state),
         name=name,
         sort=sort,
         cursor=cursor,
@@ -74,34 +73,29 @@ async def list_trials(
     return enrich_page(services, page)
 
 
-@get("/{trial_id:int}")
-async def get_trial(request: ApiRequest, trial_id: TrialId) -> TrialRecord:
+async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """One trial."""
-    return await describe(services_of(request), trial_id)
+    return await describe(services, trial_id)
 
 
-@get("/{trial_id:int}/stream")
 async def stream_trial(
-    request: ApiRequest, trial_id: TrialId, logs: bool = True, cursor: MaybeText = None
-) -> Stream:
+    services: Services, trial_id: TrialId, logs: bool = True, cursor: MaybeText = None
+) -> Answer:
     """What happens to a trial, as it happens, until its end."""
-    services = services_of(request)
     await services.trials.record(trial_id)
     return _stream(services, trial_id, logs=logs, cursor=cursor)
 
 
-@get("/{trial_id:int}/logs")
 async def read_logs(
-    request: ApiRequest,
+    services: Services,
     trial_id: TrialId,
     cursor: MaybeText = None,
-    tail: Annotated[int | None, Parameter(ge=0, le=1_000_000)] = None,
+    tail: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None,
     search: MaybeText = None,
     stream: MaybeText = None,
     follow: bool = False,
 ) -> LogPage:
     """What a trial wrote. With `follow`, an answer waits until there is something to tell."""
-    services = services_of(request)
     if stream not in (None, "stdout", "stderr"):
         raise InvalidArgument(f"There is no stream {stream!r}.", hint="It is stdout or stderr.")
     if tail is not None and cursor is not None:
@@ -146,18 +140,14 @@ def _log_page(
     return page
 
 
-@get("/{trial_id:int}/events")
-async def list_events(request: ApiRequest, trial_id: TrialId) -> list[Event]:
+async def list_events(services: Services, trial_id: TrialId) -> list[Event]:
     """What happened to a trial, oldest first."""
-    services = services_of(request)
     await services.trials.record(trial_id)
     return await services.trials.events(trial_id)
 
 
-@get("/{trial_id:int}/result", media_type=_OCTETS)
-async def get_result(request: ApiRequest, trial_id: TrialId) -> Response[bytes]:
+async def get_result(services: Services, trial_id: TrialId) -> Answer:
     """The pickled value of a trial, as its process left it."""
-    services = services_of(request)
     record = await services.trials.record(trial_id)
     if not record.state.is_final:
         raise Conflict(
@@ -171,39 +161,31 @@ async def get_result(request: ApiRequest, trial_id: TrialId) -> Response[bytes]:
             f"Trial {trial_id} has no value: {why}.", hint=f"See: windlass show {trial_id}"
         )
     data = await asyncio.to_thread(services.blobs.get, record.result.digest)
-    return Response(data, media_type=_OCTETS)
+    return Answer(data, media_type=OCTETS)
 
 
-@get("/{trial_id:int}/error", media_type=_OCTETS)
-async def get_error(request: ApiRequest, trial_id: TrialId) -> Response[bytes]:
+async def get_error(services: Services, trial_id: TrialId) -> Answer:
     """The pickled exception of a trial, as its process left it."""
-    services = services_of(request)
     record = await services.trials.record(trial_id)
     if record.error is None or record.error.pickle is None:
         raise NotFound(
             f"Trial {trial_id} left no exception.", hint=f"See: windlass show {trial_id}"
         )
     data = await asyncio.to_thread(services.blobs.get, record.error.pickle)
-    return Response(data, media_type=_OCTETS)
+    return Answer(data, media_type=OCTETS)
 
 
-@post("/{trial_id:int}/stop", status_code=200)
-async def stop_trial(request: ApiRequest, trial_id: TrialId, data: StopTrial) -> TrialRecord:
+async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> TrialRecord:
     """Ask a trial to stop; one that has ended stays as it is."""
-    services = services_of(request)
-    uid = await services.trials.request_stop(trial_id, data.reason, data.grace)
-    if uid is not None:
-        services.controller.wake(uid)
-        services.hub.publish(trial_id)
+    await stop(services, trial_id, data)
     return await describe(services, trial_id)
 
 
-def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None) -> Stream:
+def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None) -> Answer:
     parse_cursor(cursor)  # a wrong one is refused before the stream begins
-    return Stream(
+    return Answer(
         follow(services, trial_id, logs=logs, cursor=cursor),
-        media_type=_EVENTS,
-        status_code=200,
+        media_type=EVENTS,
         headers={"Cache-Control": "no-store"},
     )
 
@@ -221,11 +203,16 @@ def _states(text: str | None) -> list[TrialState]:
     return [TrialState(name) for name in names]
 
 
-router = Router(
-    "/trials",
-    route_handlers=[
-        create_trial, list_trials, get_trial, stream_trial, read_logs, list_events, get_result,
-        get_error, stop_trial,
-    ],
-    tags=["trials"],
-)  # fmt: skip
+_TRIALS = f"{API}/trials"
+_TRIAL = f"{_TRIALS}/{{trial_id:int}}"
+routes = [
+    Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
+    Route("GET", _TRIALS, list_trials),
+    Route("GET", _TRIAL, get_trial),
+    Route("GET", f"{_TRIAL}/stream", stream_trial, media_type=EVENTS),
+    Route("GET", f"{_TRIAL}/logs", read_logs),
+    Route("GET", f"{_TRIAL}/events", list_events),
+    Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
+    Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
+    Route("POST", f"{_TRIAL}/stop", stop_trial),
+]

@@ -1,0 +1,76 @@
+"""Whether listing stays as fast when many trials were run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from benchmarks.model import Figure, Value, at_most, figure, time_value
+from benchmarks.registry import Bench, benchmark
+from benchmarks.samples import Samples, alternate
+from benchmarks.workshop import Workshop
+from windlass.server.schema import metadata, trials
+
+_FEW, _MANY = 10, 10_000
+
+
+@benchmark("listing")
+def measure_listing(bench: Bench) -> Iterator[Figure]:
+    """`windlass ls` of two homes in turn: one with few finished trials, one with many."""
+    with Workshop() as few, Workshop() as many:
+        _fill(few, _FEW)
+        _fill(many, _MANY)
+        taken = alternate(
+            15,
+            bare=bench.bare,
+            few=lambda: few.windlass("ls"),
+            many=lambda: many.windlass("ls"),
+        )
+    times = Samples(a / b for a, b in zip(taken["many"], taken["few"], strict=True))
+    low, high = times.quartiles
+    of_many = time_value(taken["many"], taken["bare"])
+    yield figure(
+        "listing",
+        f"windlass ls with {_MANY:,} finished trials, to that with {_FEW}",
+        Value(
+            amount=taken["many"].median / taken["few"].median,
+            unit="×",
+            samples=len(times),
+            low=low,
+            high=high,
+            ratio=of_many.ratio,
+            bare=of_many.bare,
+        ),
+        at_most(1.5, "×"),
+        note=f"{of_many.amount:.0f} ms to {taken['few'].median * 1e3:.0f} ms; "
+        "one trial was run, the others are copies of its rows",
+    )
+
+
+def _fill(shop: Workshop, count: int) -> None:
+    """Run one trial, and let the home look as if it had been run so many times."""
+    shop.run("first_value.py")
+    shop.windlass("server", "stop")
+    shop.settle()
+    _copy_first_trial(shop.home / "windlass.db", count - 1)
+    shop.windlass("server", "start")
+
+
+def _copy_first_trial(database: Path, copies: int) -> None:
+    engine = sa.create_engine(sa.URL.create("sqlite", database=str(database)))
+    with engine.begin() as connection:
+        [first] = connection.execute(sa.select(trials)).mappings()
+        ids = range(first["id"] + 1, first["id"] + 1 + copies)
+        connection.execute(
+            trials.insert(), [{**first, "id": each, "uid": uuid.uuid4().hex} for each in ids]
+        )
+        for table in metadata.sorted_tables:
+            if "trial_id" not in table.c:
+                continue
+            for row in connection.execute(sa.select(table)).mappings().all():
+                own = {name: value for name, value in row.items() if name != "id"}
+                connection.execute(table.insert(), [{**own, "trial_id": each} for each in ids])
+    engine.dispose()

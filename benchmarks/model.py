@@ -1,0 +1,154 @@
+"""What a run of the benchmarks comes to, as it is printed and as it is written to JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from benchmarks.samples import Samples
+
+Unit = Literal["ms", "a second", "MB", "% of a core", "×"]
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that was measured.
+
+    `ratio` says how many times bare Python that is, both taken in turn in the same run: of
+    times, or for a rate of the time one item takes, or of memory.
+    """
+
+    amount: float
+    unit: Unit
+    samples: int
+    low: float | None = None  # the quartiles of the samples
+    high: float | None = None
+    ratio: float | None = None
+    bare: float | None = None  # what bare Python took: milliseconds, or MB for memory
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """What a figure may be."""
+
+    limit: float
+    of: Literal["amount", "ratio"] = "amount"
+    sense: Literal["at most", "at least"] = "at most"
+    text: str
+
+    def holds(self, value: Value) -> bool | None:
+        """Whether it is kept; none if that cannot be said.
+
+        >>> Budget(limit=40, text="≤ 40 ms").holds(Value(amount=41, unit="ms", samples=9))
+        False
+        """
+        measured = value.amount if self.of == "amount" else value.ratio
+        if measured is None:
+            return None
+        return measured <= self.limit if self.sense == "at most" else measured >= self.limit
+
+
+class PeerFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """The same done by another: its value, or why there is none."""
+
+    name: str
+    title: str
+    value: Value | None = None
+    note: str = ""
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: what was measured, what it came to, what it may be, what others take."""
+
+    name: str
+    title: str
+    value: Value | None = None
+    budget: Budget | None = None
+    ok: bool | None = None
+    peers: tuple[PeerFigure, ...] = ()
+    note: str = ""
+    error: str = ""  # why there is no value
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it was measured."""
+
+    system: str
+    processor: str
+    cores: int
+    memory_gb: float
+    python: str
+    git: str
+    load_before: float
+    load_after: float
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run; what `--json` writes."""
+
+    version: int = 1  # of this layout
+    windlass: str
+    commit: str
+    started: float
+    took: float
+    machine: Machine
+    yardstick: str  # the command every ratio refers to
+    bare: Value
+    peers: dict[str, str]  # the version of each, or why it is missing
+    figures: tuple[Figure, ...]
+
+
+def figure(
+    name: str,
+    title: str,
+    value: Value,
+    budget: Budget | None = None,
+    peers: tuple[PeerFigure, ...] = (),
+    note: str = "",
+) -> Figure:
+    """A row with a value, its budget judged."""
+    ok = budget.holds(value) if budget else None
+    return Figure(name=name, title=title, value=value, budget=budget, ok=ok, peers=peers, note=note)
+
+
+def time_value(times: Samples, bare: Samples, amount: float | None = None) -> Value:
+    """A time in milliseconds: the median, or another quantile of the samples."""
+    seconds = times.median if amount is None else amount
+    low, high = times.quartiles
+    return Value(
+        amount=seconds * 1e3,
+        unit="ms",
+        samples=len(times),
+        low=low * 1e3,
+        high=high * 1e3,
+        ratio=seconds / bare.median,
+        bare=bare.median * 1e3,
+    )
+
+
+def rate_value(times: Samples, count: int, bare: Samples) -> Value:
+    """So many a second; the ratio is of the time one takes."""
+    low, high = times.quartiles
+    return Value(
+        amount=count / times.median,
+        unit="a second",
+        samples=len(times),
+        low=count / high,
+        high=count / low,
+        ratio=times.median / count / bare.median,
+        bare=bare.median * 1e3,
+    )
+
+
+def at_most(limit: float, unit: str) -> Budget:
+    """A budget for the amount itself."""
+    return Budget(limit=limit, text=f"≤ {limit:g} {unit}")
+
+
+def at_least(limit: float, unit: str) -> Budget:
+    """A budget for an amount that is better the larger it is."""
+    return Budget(limit=limit, sense="at least", text=f"≥ {limit:g} {unit}")
+
+
+def at_most_bare(times: float) -> Budget:
+    """A budget in times of bare Python."""
+    return Budget(limit=times, of="ratio", text=f"≤ {times:g} × bare")

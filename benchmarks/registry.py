@@ -1,0 +1,64 @@
+"""Which benchmarks there are, and what each is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from benchmarks.model import Figure
+from benchmarks.peers import Peers
+from benchmarks.yardstick import Yardstick
+
+
+@dataclass
+class Bench:
+    """What a benchmark works with."""
+
+    yardstick: Yardstick = field(default_factory=Yardstick)
+    peers: Peers = field(default_factory=Peers)
+
+    @property
+    def bare(self) -> Callable[[], float]:
+        return self.yardstick.bare
+
+
+Benchmark = Callable[[Bench], Iterable[Figure]]
+
+_REGISTERED: dict[str, Benchmark] = {}
+
+
+def benchmark(name: str) -> Callable[[Benchmark], Benchmark]:
+    """Register a function that measures one or several figures, all named after `name`."""
+
+    def register(function: Benchmark) -> Benchmark:
+        _REGISTERED[name] = function
+        return function
+
+    return register
+
+
+def all_benchmarks() -> dict[str, Benchmark]:
+    """Every benchmark by its name, in the order in which they are run and shown."""
+    from benchmarks import (  # noqa: F401 -- importing them registers them
+        calls,
+        crowds,
+        idle,
+        listing,
+        logs,
+        startup,
+        trees,
+    )
+
+    order = [
+        "import",
+        "help",
+        "first-value",
+        "warm-call",
+        "crowd",
+        "submits",
+        "snapshot",
+        "log-delay",
+        "idle",
+        "listing",
+    ]
+    return {name: _REGISTERED[name] for name in order}

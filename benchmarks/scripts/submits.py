@@ -1,0 +1,34 @@
+"""A thousand submissions while the machine is taken: they are accepted and wait.
+
+Usage: submits.py FILE; what holds the machine does so as long as the file is there.
+"""
+
+import os
+import sys
+import time
+
+import windlass as wl
+
+COUNT = 1000
+
+
+@wl.run(timeout="10m")
+def hold(path: str) -> None:
+    while os.path.exists(path):
+        time.sleep(0.05)
+
+
+@wl.run
+def train(lr: float) -> float:
+    return 1 - lr
+
+
+# What asks for as many CPUs as there are leaves no room for anything else.
+capacity = wl.Client().server_info().capacity.cpus
+holder = hold.options(cpus=capacity).submit(sys.argv[1])
+while holder.refresh().state != "RUNNING":
+    time.sleep(0.01)
+for _ in sys.stdin:
+    start = time.perf_counter()
+    trials = [train.submit(0.25) for _ in range(COUNT)]
+    print("=", time.perf_counter() - start, flush=True)

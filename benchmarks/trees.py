@@ -1,0 +1,120 @@
+"""A snapshot of a tree of 10,000 files, beside git on the same tree."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+from benchmarks.model import Budget, Figure, PeerFigure, figure, time_value
+from benchmarks.registry import Bench, benchmark
+from benchmarks.samples import alternate
+from benchmarks.workshop import Workshop
+from benchmarks.yardstick import time_command
+
+_FILES = 10_000
+_NOTE = "git also stores the files; Windlass sends what is new when the trial is submitted"
+
+
+@benchmark("snapshot")
+def measure_snapshots(bench: Bench) -> Iterator[Figure]:
+    """The first of a tree, one with nothing changed, one with a file changed.
+
+    Both sides see the same tree. Git works on a repository of its own beside the tree, so that
+    its index is nothing to the tree's own repository, which Windlass asks.
+    """
+    with Workshop() as shop:
+        tree = _Tree(shop)
+        yield _beside_git("first", "the first", bench, tree.take_first, tree.add_first, 2)
+        tree.take_first()
+        tree.add_first()
+        yield _beside_git("unchanged", "nothing changed", bench, tree.take, tree.add, 7)
+        yield _beside_git(
+            "changed",
+            "one file changed",
+            bench,
+            tree.take_changed,
+            tree.add_changed,
+            7,
+        )
+
+
+def _beside_git(
+    name: str,
+    title: str,
+    bench: Bench,
+    ours: Callable[[], float],
+    git: Callable[[], float],
+    rounds: int,
+) -> Figure:
+    taken = alternate(rounds, bare=bench.bare, ours=ours, git=git)
+    theirs = time_value(taken["git"], taken["bare"])
+    return figure(
+        f"snapshot.{name}",
+        f"snapshot of {_FILES:,} files: {title}",
+        time_value(taken["ours"], taken["bare"]),
+        Budget(limit=theirs.amount, text="≤ git"),
+        (PeerFigure(name="git", title="git add -A && git write-tree", value=theirs),),
+        note=_NOTE if name == "first" else "",
+    )
+
+
+class _Tree:
+    """A project of many small files, committed, and what may be done with it."""
+
+    def __init__(self, shop: Workshop) -> None:
+        self._shop = shop
+        self._root = shop.root / "tree"
+        self._cache = shop.root / "cache"
+        self._index = shop.root / "git"
+        self._versions = count()
+        text = "def layer(x):\n    return [value * 2 for value in x]\n" * 20
+        for folder in range(100):
+            (self._root / f"part{folder:02}").mkdir(parents=True)
+            for file in range(100):
+                path = self._root / f"part{folder:02}" / f"module{file:02}.py"
+                path.write_text(f"# {folder} {file}\n{text}")
+        # The last file is the script's own.
+        path.rename(self._root / "train.py")
+        self._git("init", "--quiet", own=True)
+        self._git("add", "--all", own=True)
+        self._git("-c", "user.name=b", "-c", "user.email=b@b", "commit", "-qm", "First", own=True)
+
+    def take(self) -> float:
+        """Windlass's snapshot, in a process of its own that has loaded what it needs."""
+        with self._shop.script("take_snapshot.py", self._root, self._cache) as script:
+            seconds: float = script.answer()
+            return seconds
+
+    def take_first(self) -> float:
+        shutil.rmtree(self._cache, ignore_errors=True)
+        return self.take()
+
+    def add(self) -> float:
+        """The same by git: two commands, as a shell would run them."""
+        return self._git("add", "-A") + self._git("write-tree")
+
+    def add_first(self) -> float:
+        shutil.rmtree(self._index, ignore_errors=True)
+        self._git("init", "--quiet")
+        return self.add()
+
+    def take_changed(self) -> float:
+        self._change()
+        return self.take()
+
+    def add_changed(self) -> float:
+        self._change()
+        return self.add()
+
+    def _change(self) -> None:
+        """Write another text of another length into one file."""
+        version = next(self._versions)
+        (self._root / "part50" / "module50.py").write_text(f"VERSION = {version}\n" * (version + 1))
+
+    def _git(self, *arguments: str, own: bool = False) -> float:
+        where: list[str | Path] = (
+            ["-C", self._root] if own else [f"--git-dir={self._index}", f"--work-tree={self._root}"]
+        )
+        return time_command(["git", *where, *arguments], self._shop.environment, self._root)

@@ -1,0 +1,69 @@
+-- What the migrations come to, for a database that is new. A test compares the two.
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+CREATE TABLE experiments (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    project TEXT NOT NULL,
+    name TEXT NOT NULL,
+    created FLOAT NOT NULL
+);
+CREATE INDEX experiments_by_name ON experiments (project, name);
+CREATE TABLE trials (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    uid TEXT NOT NULL,
+    experiment_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    settled BOOLEAN NOT NULL,
+    created FLOAT NOT NULL,
+    started FLOAT,
+    ended FLOAT,
+    restarts INTEGER NOT NULL,
+    exit_code INTEGER,
+    signal TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    message TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    params BLOB NOT NULL,
+    spec BLOB NOT NULL,
+    status BLOB NOT NULL,
+    provenance BLOB NOT NULL,
+    error BLOB,
+    result BLOB,
+    UNIQUE (uid),
+    FOREIGN KEY(experiment_id) REFERENCES experiments (id)
+);
+CREATE INDEX trials_by_state ON trials (state, id);
+CREATE INDEX trials_by_settled ON trials (settled, id);
+CREATE INDEX trials_by_experiment ON trials (experiment_id, id);
+CREATE INDEX trials_by_created ON trials (created, id);
+CREATE TABLE attempts (
+    trial_id INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    "index" INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    phase TEXT NOT NULL,
+    exit_code INTEGER,
+    reason TEXT NOT NULL,
+    message TEXT NOT NULL,
+    started FLOAT,
+    ended FLOAT,
+    node TEXT NOT NULL,
+    address TEXT NOT NULL,
+    PRIMARY KEY (trial_id, role, "index", attempt),
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+);
+CREATE TABLE events (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    trial_id INTEGER NOT NULL,
+    time FLOAT NOT NULL,
+    kind TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    message TEXT NOT NULL,
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+);
+CREATE INDEX events_by_trial ON events (trial_id, id);
+INSERT INTO alembic_version (version_num) VALUES ('0001');

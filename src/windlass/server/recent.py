@@ -1,0 +1,87 @@
+"""Trials as they were last stored, kept at hand: those at work are asked for all the time."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import msgspec
+
+from windlass.model.job import Job
+from windlass.model.records import TrialRecord
+from windlass.model.status import JobStatus
+
+_MOST = 2000
+
+
+class StoredTrial(msgspec.Struct, frozen=True):
+    """A trial as the database has it."""
+
+    record: TrialRecord
+    status: JobStatus
+
+    @property
+    def job(self) -> Job:
+        """The trial as the controller needs it."""
+        return Job(uid=self.record.uid, trial_id=self.record.id, spec=self.record.spec)
+
+
+class Recent:
+    """The trials used last, by id and by uid; a cache, with nothing of its own.
+
+    What was written is put in by the writer, in the order of its commits. What was read is
+    put in only if nothing was written since `mark`: it may be old by then.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._by_id: OrderedDict[int, StoredTrial] = OrderedDict()
+        self._ids: dict[str, int] = {}
+        self._writes = 0
+
+    def get(self, trial_id: int) -> StoredTrial | None:
+        """The trial of that id, if it is at hand."""
+        with self._lock:
+            found = self._by_id.get(trial_id)
+            if found is not None:
+                self._by_id.move_to_end(trial_id)
+            return found
+
+    def find(self, uid: str) -> StoredTrial | None:
+        """The trial of that uid, if it is at hand."""
+        with self._lock:
+            return self._by_id.get(self._ids.get(uid, 0))
+
+    def mark(self) -> int:
+        """How far writing has come."""
+        with self._lock:
+            return self._writes
+
+    def put_written(self, trial: StoredTrial) -> None:
+        """Keep what was just stored."""
+        with self._lock:
+            self._writes += 1
+            self._put(trial)
+
+    def put_read(self, trial: StoredTrial, mark: int) -> None:
+        """Keep what was read after that mark, if it is still the newest."""
+        with self._lock:
+            if mark == self._writes:
+                self._put(trial)
+
+    def drop(self, trial_id: int) -> None:
+        """Forget a trial, which is then read again."""
+        with self._lock:
+            self._writes += 1
+            found = self._by_id.pop(trial_id, None)
+            if found is not None:
+                del self._ids[found.record.uid]
+
+    def _put(self, trial: StoredTrial) -> None:
+        self._by_id[trial.record.id] = trial
+        self._by_id.move_to_end(trial.record.id)
+        self._ids[trial.record.uid] = trial.record.id
+        while len(self._by_id) > self._most:
+            _, oldest = self._by_id.popitem(last=False)
+            del self._ids[oldest.record.uid]

@@ -1,0 +1,136 @@
+"""Routes: functions whose signatures say what is asked and what is answered.
+
+A parameter named in the path comes from there, `data` from the body, `request` and `services`
+are given, and every other one comes from the query, checked against its annotation. What is
+returned is sent as JSON, unless it is an `Answer`. The same signatures make the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NamedTuple, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from windlass.model.errors import NotFound
+from windlass.model.wire import Fault
+from windlass.server.http import JSON, Answer, Refused, Request
+
+Handler = Callable[..., Awaitable[Any]]
+
+_GIVEN = ("request", "services", "data", "return")
+_BLANK = re.compile(r"\{(\w+)(?::(int|path))?\}")
+_BLANKS = {None: r"[^/]+", "int": r"-?[0-9]{1,30}", "path": r".+"}
+_LARGEST_BODY = 1 << 20
+_LARGEST_QUERY = 64 << 10
+
+
+class Route:
+    """One operation: a method, a path with blanks, and the function that does it."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        *,
+        status: int = 200,
+        media_type: str = JSON,
+        largest_body: int | None = _LARGEST_BODY,
+    ) -> None:
+        self.method = method
+        self.path = _BLANK.sub(r"{\1}", path)
+        self.handler = handler
+        self.status = status
+        self.media_type = media_type
+        self.largest_body = largest_body
+        self.hints = get_type_hints(handler, include_extras=True)
+        self.blanks = dict(_BLANK.findall(path))
+        self.body: Any = self.hints.get("data")
+        self.query = _query_type(handler, self.hints, self.blanks)
+        self._takes = set(self.hints)
+        self._decoder = msgspec.json.Decoder(self.body) if self.body is not None else None
+        pattern = _BLANK.sub(lambda m: f"(?P<{m[1]}>{_BLANKS[m[2]]})", path)
+        self.pattern = re.compile(pattern, re.DOTALL)
+
+    async def answer(
+        self, request: Request, services: Any, path: dict[str, str], query: str
+    ) -> Answer:
+        """Have it done."""
+        given: dict[str, Any] = {
+            name: int(text) if self.blanks[name] == "int" else text for name, text in path.items()
+        }
+        if self.query is not None:
+            given.update(_read_query(self.query, query))
+        if self._decoder is not None:
+            given["data"] = self._decoder.decode(await request.body())
+        if "request" in self._takes:
+            given["request"] = request
+        if "services" in self._takes:
+            given["services"] = services
+        answer = await self.handler(**given)
+        if isinstance(answer, Answer):
+            return answer
+        return Answer(msgspec.json.encode(answer), self.status)
+
+
+class Match(NamedTuple):
+    """A route, and what stood in the blanks of its path."""
+
+    route: Route
+    blanks: dict[str, str]
+
+
+class Routes:
+    """All operations there are; paths without blanks are found at once."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._plain: dict[str, list[Route]] = {}
+        self._others: list[Route] = []
+        for route in routes:
+            if route.blanks:
+                self._others.append(route)
+            else:
+                self._plain.setdefault(route.path, []).append(route)
+
+    def find(self, method: str, path: str) -> Match:
+        """The operation that is meant."""
+        allowed = []
+        # A name at the end of a path may itself end in a slash: only then is it cut off.
+        for spelling in dict.fromkeys((path, path.rstrip("/"))):
+            for route, blanks in self._candidates(spelling):
+                if route.method == method:
+                    return Match(route, blanks)
+                allowed.append(route.method)
+        if not allowed:
+            raise NotFound(f"There is nothing at {path[:200]}.")
+        fault = Fault(code="not_found", message=f"{method[:20]} is nothing that can be done there.")
+        raise Refused(405, fault, {"Allow": ", ".join(sorted(allowed))})
+
+    def _candidates(self, path: str) -> Iterable[tuple[Route, dict[str, str]]]:
+        for route in self._plain.get(path, ()):
+            yield route, {}
+        for route in self._others:
+            found = route.pattern.fullmatch(path)
+            if found:
+                yield route, found.groupdict()
+
+
+def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) -> Any:
+    """A struct with a field for each parameter that comes from the query."""
+    fields: list[tuple[str, Any, Any]] = []
+    for name, parameter in inspect.signature(handler).parameters.items():
+        if name not in _GIVEN and name not in blanks:
+            fields.append((name, hints[name], parameter.default))
+    return msgspec.defstruct("Query", fields, kw_only=True) if fields else None
+
+
+def _read_query(wanted: Any, text: str) -> dict[str, Any]:
+    if len(text) > _LARGEST_QUERY:
+        raise Refused(414, Fault(code="invalid_argument", message="The query is too long."))
+    asked = dict(parse_qsl(text, keep_blank_values=True))
+    read = msgspec.convert(asked, wanted, strict=False)
+    return {name: getattr(read, name) for name in wanted.__struct_fields__}

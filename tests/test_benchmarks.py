@@ -1,0 +1,101 @@
+"""The benchmarks can be run, and their report has the shape that is promised. No time is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import PATIENCE
+
+ROOT = Path(__file__).parent.parent
+
+
+def bench(
+    *arguments: str | Path, temporary: Path, cache: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the benchmarks as `make bench` does, their temporary files in a folder of the test."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *map(str, arguments)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "TMPDIR": str(temporary),
+            **({"XDG_CACHE_HOME": str(cache)} if cache else {}),
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The report of the figures that cost least."""
+    folder = tmp_path_factory.mktemp("bench")
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    written = folder / "report.json"
+    done = bench(
+        "--only", "import,help,log-delay", "--skip-peers", "--json", written, temporary=temporary
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(temporary.iterdir()) == [], "the benchmarks left something"
+    loaded: dict[str, Any] = json.loads(written.read_bytes())
+    return {**loaded, "printed": done.stdout}
+
+
+def test_every_figure_has_a_value_a_ratio_and_a_verdict(report: dict[str, Any]) -> None:
+    figures = {figure["name"]: figure for figure in report["figures"]}
+    assert list(figures) == ["import", "import.run", "help", "log-delay.p50", "log-delay.p99"]
+    for figure in figures.values():
+        value, budget = figure["value"], figure["budget"]
+        assert figure["error"] == ""
+        assert value["unit"] == "ms"
+        assert value["bare"] > 0
+        assert value["low"] <= value["high"]
+        assert value["ratio"] == pytest.approx(value["amount"] / value["bare"])
+        if budget is not None:
+            assert figure["ok"] is (value["amount"] <= budget["limit"])
+    assert figures["help"]["budget"]["text"] == "≤ 150 ms"
+
+
+def test_the_report_says_where_and_with_what_it_was_measured(report: dict[str, Any]) -> None:
+    assert report["version"] == 1
+    assert report["machine"]["cores"] >= 1
+    assert report["machine"]["python"].split()[1] == sys.version.split()[0]
+    assert report["yardstick"].startswith("python -c pass")
+    assert report["bare"]["samples"] > 40
+
+
+def test_the_table_shows_each_figure(report: dict[str, Any]) -> None:
+    printed = report["printed"]
+    for figure in report["figures"]:
+        [row] = [line for line in printed.splitlines() if line.startswith(figure["name"] + " ")]
+        assert figure["title"] in row
+
+
+def test_a_peer_that_cannot_be_had_says_so_and_the_rest_goes_on(tmp_path: Path) -> None:
+    written = tmp_path / "report.json"
+    no_folder = tmp_path / "file"
+    no_folder.touch()
+    done = bench("--only", "import", "--json", written, temporary=tmp_path, cache=no_folder)
+    assert done.returncode == 0, done.stderr
+    [imported, _] = json.loads(written.read_bytes())["figures"]
+    assert imported["value"]["samples"] == 20
+    assert [peer["name"] for peer in imported["peers"]] == ["submitit", "ray"]
+    assert all(peer["value"] is None for peer in imported["peers"])
+    assert all("cannot be installed" in peer["note"] for peer in imported["peers"])
+    assert "cannot be installed" in done.stdout
+
+
+def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    done = bench("--only", "speed", temporary=tmp_path)
+    assert done.returncode == 2
+    assert "there is no speed; there are: import, help, first-value" in done.stderr
