@@ -92,7 +92,7 @@ def test_bytes_become_a_struct_that_goes_back_and_forth_or_a_fault_of_ours(
         try:
             value = msgspec.json.decode(data, type=kind)
         except Exception as error:  # whatever it is: this is what the two ends make of it
-            assert to_fault(error).code == "invalid_argument", repr(error)
+            assert to_fault(error, Path.cwd()).code == "invalid_argument", repr(error)
             with pytest.raises(wl.ServerError, match="not Windlass"):
                 decode(data, kind)
         else:
