@@ -307,7 +307,7 @@ def test_the_files_of_an_attempt_may_hold_anything(chaos: Chaos, tmp_path: Path)
         if files["exit.json"] == encoded(EXIT):
             assert (seen.phase, seen.exit_code) == (Phase.SUCCEEDED, 0)
 
-    examine(chaos, check, files_of_an_attempt(), short=200)
+    examine(chaos, check, files_of_an_attempt(), short=60)
 
 
 def storable(replica: Replica) -> None:

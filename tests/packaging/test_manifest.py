@@ -108,6 +108,7 @@ def test_deep_nesting_is_a_value_error(depth: int) -> None:
         ["a", "l", "../b", 0],
         ["a/b", "l", "../../b", 0],
         ["a/b", "l", "c/../../../d", 0],
+        ["z", "l", "a/b/c/../x", 0],  # a/b/c may be a link to the root
         ["a", "l", "", 0],
         ["a", "l", "b\0c", 0],
         ["a", "l", "b", 1],
@@ -160,3 +161,11 @@ def test_counts_and_sizes_are_bounded() -> None:
         parse_manifest(data, max_files=4)
     with pytest.raises(ValueError, match="at most 499 pass"):
         parse_manifest(data, max_size=499)
+
+
+def test_links_that_leave_the_tree_only_together_are_refused() -> None:
+    """Each looks harmless alone: `up` is the root, and `out`, by way of it, what is above."""
+    up, out = Entry("a/b/up", "l", "../..", 0), Entry("out", "l", "a/b/up/../..", 0)
+    parse_manifest(encode_manifest([up]))
+    with pytest.raises(ValueError, match="leaves the tree"):
+        parse_manifest(encode_manifest([up, out]))

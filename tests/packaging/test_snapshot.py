@@ -296,6 +296,7 @@ def test_links_stay_links_as_long_as_they_stay_inside(
     (tree / "absolute").symlink_to(tree / "p/a.py")
     (tree / "p/up").symlink_to(tree / "relative")
     (tree / "around").symlink_to(f"../{tree.name}/p/a.py")
+    (tree / "winding").symlink_to("folder/../relative")
     (tree / "dangling").symlink_to("nothing/here")
     (tree / "elsewhere").symlink_to(tmp_path / "outside.txt")
     (tree / "lost").symlink_to("/nowhere/at/all")
@@ -307,6 +308,7 @@ def test_links_stay_links_as_long_as_they_stay_inside(
         "absolute": "p/a.py",
         "p/up": "../relative",
         "around": "p/a.py",
+        "winding": "p/a.py",
         "dangling": "nothing/here",
         "itself": "itself",
     }

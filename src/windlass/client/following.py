@@ -8,9 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from windlass.client.transport import EventStream, StreamEvent, Transport, path_of
+from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
 from windlass.model.errors import ServerUnreachable, WaitTimeout
 from windlass.model.records import TrialRecord
 from windlass.model.wire import CreateTrial, LogPage, StreamEnd
@@ -94,10 +92,10 @@ class Following:
     def _decode(self, event: StreamEvent) -> News:
         if event.name == "log":
             self._cursor = event.id
-            return msgspec.json.decode(event.data, type=LogPage)
+            return decode(event.data, LogPage)
         if event.name == "end":
-            return msgspec.json.decode(event.data, type=StreamEnd)
-        record = msgspec.json.decode(event.data, type=TrialRecord)
+            return decode(event.data, StreamEnd)
+        record = decode(event.data, TrialRecord)
         self.trial_id = record.id
         return record
 

@@ -30,6 +30,8 @@ Body = bytes | msgspec.Struct | Iterable[bytes] | None
 
 _TIMEOUT = 60.0  # of an ordinary answer; a stream is pinged every 10 s
 _STREAM_TIMEOUT = 45.0
+# What a decoder says of bytes that are not what they should be.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class MissingBlobs(WindlassError):
@@ -79,7 +81,7 @@ class Transport:
     ) -> T:
         """Send a request and decode its answer."""
         data = self.fetch(method, path, body=body, query=query)
-        return msgspec.json.decode(data, type=answer)
+        return decode(data, answer)
 
     def fetch(
         self,
@@ -133,6 +135,9 @@ class Transport:
             data = response.read()
             self._keep(connection, response)
             raise self._fault(response.status, data)
+        if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
+            connection.close()
+            raise _not_ours(f"answered {response.status}")
         events = EventStream(connection, response)
         try:
             yield events
@@ -241,13 +246,10 @@ class Transport:
     def _fault(self, status: int, data: bytes) -> WindlassError:
         try:
             fault = msgspec.json.decode(data, type=Fault)
-        except msgspec.MsgspecError:
+        except _UNREADABLE:
             if status >= 500 and self._home is not None:  # it is leaving, in the midst of it
                 return self._broken(ConnectionError(f"it answered {status}"))
-            return ServerError(
-                f"The server answered {status} with something that is not Windlass.",
-                hint="Check WINDLASS_SERVER: something else may listen there.",
-            )
+            return _not_ours(f"answered {status}")
         if fault.code == MissingBlobs.code:
             error = MissingBlobs(fault.message)
             error.missing = fault.missing
@@ -289,11 +291,11 @@ class EventStream:
                     yield StreamEvent(name, identity, data)
                 name, data = "", b""
             elif line.startswith(b"event: "):
-                name = line[7:].decode()
+                name = line[7:].decode("utf-8", "replace")
             elif line.startswith(b"data: "):
                 data += line[6:]
             elif line.startswith(b"id: "):
-                identity = line[4:].decode()
+                identity = line[4:].decode("utf-8", "replace")
         self.is_complete = self._response.isclosed()
 
     def cut(self) -> None:
@@ -301,6 +303,28 @@ class EventStream:
         if self._sock is not None:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """An answer as what it should be.
+
+    >>> decode(b"<html>", int)
+    Traceback (most recent call last):
+    ...
+    windlass.ServerError: The server answered with something that is not Windlass.
+      Check WINDLASS_SERVER: something else may listen there.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except _UNREADABLE as error:
+        raise _not_ours("answered") from error
+
+
+def _not_ours(what: str) -> ServerError:
+    return ServerError(
+        f"The server {what} with something that is not Windlass.",
+        hint="Check WINDLASS_SERVER: something else may listen there.",
+    )
 
 
 def path_of(*parts: object) -> str:
@@ -312,4 +336,6 @@ def path_of(*parts: object) -> str:
     return "".join("/" + quote(str(part), safe="") for part in parts)
 
 
-__all__ = ["EventStream", "MissingBlobs", "StreamEvent", "Transport", "check_version", "path_of"]
+__all__ = [
+    "EventStream", "MissingBlobs", "StreamEvent", "Transport", "check_version", "decode", "path_of",
+]  # fmt: skip

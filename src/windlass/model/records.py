@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.model.job import JobSpec
+from windlass.model.job import Digest, JobSpec
 from windlass.model.status import Condition, ConditionType, JobStatus
 
 
@@ -73,7 +73,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     argv: tuple[str, ...] = ()
     windlass: str = ""
     git: Git | None = None
-    packages: str | None = None  # digest of the blob that lists the installed packages
+    packages: Digest | None = None  # of the blob that lists the installed packages
     tree_files: int = 0
     tree_size: int = 0
 

@@ -126,11 +126,10 @@ class Reader:
         folder = os.path.dirname(path)
         pointed = os.path.normpath(os.path.join(self._prefix, folder, target))
         resolved = os.path.realpath(os.path.join(self._real, folder, target))
-        for base, place in (
-            (self._root, pointed),
-            (self._real, pointed),
-            (self._real, resolved),
-        ):
+        places = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
+        if "/../" in f"/{target}/".lstrip("./"):
+            places = places[2:]  # a `..` after a name, which may be a link itself
+        for base, place in places:
             if place == base or place.startswith(base.rstrip("/") + "/"):
                 relative = os.path.relpath(place, os.path.join(base, folder))
                 return relative if link_stays_inside(path, relative) else None

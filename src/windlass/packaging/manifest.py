@@ -174,10 +174,14 @@ def _has_file_system_bytes(text: str) -> bool:
 
 
 def link_stays_inside(path: str, target: str) -> bool:
-    """Whether a link at `path`, read as text, points to something inside the tree.
+    """Whether a link at `path` points to something inside the tree, whatever else is in it.
+
+    A `..` after a name is refused: where that leads depends on what the name turns out to be.
 
     >>> link_stays_inside("a/b", "../c"), link_stays_inside("a/b", "../../c")
     (True, False)
+    >>> link_stays_inside("a", "b/../c")
+    False
     """
     if not target or len(target) > MAX_PATH or "\0" in target or target[0] == "/":
         return False
@@ -190,7 +194,7 @@ def link_stays_inside(path: str, target: str) -> bool:
             if depth < 0:
                 return False
         elif part not in ("", "."):
-            depth += 1
+            depth = 0  # from here on there is no way up
     return True
 
 

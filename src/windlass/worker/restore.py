@@ -271,15 +271,18 @@ def _split(path: str) -> tuple[bytes, bytes]:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Whether a link, read as text, points to something inside the tree."""
+    """Whether a link points to something inside the tree, whatever else is in it."""
     target.encode("utf-8", "surrogateescape")  # ValueError for what no file system can name
     if not target or "\0" in target or target[0] == "/":
         return False
     depth = path.count("/")
     for part in target.split("/"):
-        depth += -1 if part == ".." else part not in ("", ".")
-        if depth < 0:
-            return False
+        if part == "..":
+            depth -= 1
+            if depth < 0:
+                return False
+        elif part not in ("", "."):
+            depth = 0  # what a name turns out to be decides where a `..` after it leads
     return True
 
 

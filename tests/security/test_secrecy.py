@@ -1,0 +1,101 @@
+"""What opens the server, and what trials are told in confidence, is nowhere it need not be."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+
+import psutil
+
+import windlass as wl
+from asking import API, Server
+from harness import eventually
+from windlass.server import guard
+
+
+def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
+    """Not in logs, records, command lines or environments; not even of those who came with it."""
+
+    @wl.run(cpus=0.1)
+    def look() -> list[str]:
+        import psutil
+
+        return [
+            *os.environ.values(),
+            *psutil.Process().cmdline(),
+            *psutil.Process(os.getppid()).cmdline(),
+        ]
+
+    seen = look()
+    server = Server(home)
+    server.ask("GET", f"{API}/trials", token="wrong-" + server.token)
+    server.ask("GET", f"{API}/trials?name={server.token[:5]}", Authorization=server.token)
+    assert not [text for text in seen if server.token in text]
+    process = psutil.Process(json.loads((home / "server.json").read_text())["pid"])
+    family = [process, *process.children(recursive=True)]
+    assert len(family) > 1, "there is a launcher"
+    for each in family:
+        assert server.token not in " ".join(each.cmdline())
+        assert server.token not in "\0".join(each.environ().values())
+    holders = [
+        path.relative_to(home)
+        for path in home.rglob("*")
+        if path.is_file() and server.token.encode() in path.read_bytes()
+    ]
+    assert holders == [Path("token")]
+
+
+def test_secrets_are_in_no_command_line_and_no_environment_but_the_trials(home: Path) -> None:
+    value = "s3cret-" + secrets.token_hex(8)
+
+    @wl.run(secrets={"KEY": value}, cpus=0.1)
+    def work() -> None:
+        time.sleep(10**6)
+
+    trial = work.submit()
+    try:
+        eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
+        state = home / "trials" / str(trial.id) / "main-0" / "1" / "state.json"
+        own = json.loads(state.read_text())["process"]["pid"]
+        server = psutil.Process(json.loads((home / "server.json").read_text())["pid"])
+        others = [server, *server.children(recursive=True)]
+        others += [psutil.Process(json.loads(state.read_text())["supervisor"]["pid"])]
+        for each in others:
+            if each.pid != own:
+                told = known_to(each.pid)
+                assert value not in told["cmdline"] and value not in told["environ"], each
+        assert value not in known_to(own)["cmdline"]
+    finally:
+        trial.stop(grace=0).wait()
+
+
+def known_to(pid: int) -> dict[str, str]:
+    """What anyone with the owner's rights sees of a process."""
+    process = psutil.Process(pid)
+    return {
+        "cmdline": "\0".join(process.cmdline()),
+        "environ": "\0".join(process.environ().values()),
+    }
+
+
+def test_tokens_are_compared_in_constant_time() -> None:
+    """Time is no test on a busy machine: that there is one comparison, and which, is."""
+    tree = ast.parse(inspect.getsource(guard))
+    uses = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "_expected"
+        and isinstance(node.ctx, ast.Load)
+    ]
+    calls = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hmac.compare_digest"
+    ]  # fmt: skip
+    [call] = calls
+    assert len(uses) == 1 and any(argument is uses[0] for argument in call.args)

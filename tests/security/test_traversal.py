@@ -1,0 +1,174 @@
+"""Names that would lead elsewhere, in every field that is a name, a path or a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import windlass as wl
+from asking import API, Server
+from harness import PATIENCE
+
+EVIL = [
+    "..", "../", "../../token", "/etc/passwd", "a/../../../b", "./../x", "..%2f..%2ftoken",
+    "token\0", "\0", "a\\..\\b", "~/x", "file:///etc/passwd", "%00", "../" * 30 + "etc/passwd",
+]  # fmt: skip
+BAD_PATHS = ["..", "../", "../../token", "/etc/passwd", "a/../../../b", "./../x", "x\0y"]
+BAD_DIGESTS = [
+    *EVIL,
+    "",
+    "0" * 63,
+    "0" * 65,
+    "A" * 64,
+    "0" * 64 + "\n",
+    "0" * 62 + "/.",
+    "../" * 21 + "a",
+]
+
+
+@pytest.fixture
+def server(home: Path) -> Server:
+    wl.Client().server_info()
+    return Server(home)
+
+
+def request(role: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    plain = {"executable": {"type": "process", "argv": ["true"]}, **(role or {})}
+    return {
+        "key": uuid.uuid4().hex,
+        "experiment": "e",
+        "spec": {"roles": [plain], "backoff_limit": 0, **spec},
+    }
+
+
+def surroundings(home: Path) -> set[str]:
+    """Everything beside the home."""
+    return {str(path) for path in home.parent.rglob("*") if home not in (path, *path.parents)}
+
+
+def refused(server: Server, trial: dict[str, Any]) -> None:
+    status, fault = server.submit(trial)
+    assert status == 400, (trial, fault)
+    assert fault["code"] == "invalid_argument"
+
+
+@pytest.mark.parametrize("path", BAD_PATHS, ids=repr)
+def test_a_path_that_leads_out_of_the_tree_is_refused(server: Server, path: str) -> None:
+    refused(server, request(code={"workdir": path}))
+    refused(server, request(code={"import_paths": [path]}))
+    refused(server, request(volumes=[{"target": path, "source": "/"}]))
+
+
+@pytest.mark.parametrize("digest", BAD_DIGESTS, ids=repr)
+def test_what_is_no_digest_is_refused_in_the_place_of_one(server: Server, digest: str) -> None:
+    refused(server, request({"executable": {"type": "function", "payload": digest}}))
+    refused(server, request(code={"tree": digest}))
+    refused(server, request(python={"lock": digest}))
+    refused(server, {**request(), "provenance": {"packages": digest}})
+    refused(server, {**request(), "attachments": {digest: "aGVsbG8="}})
+    if digest:
+        assert server.ask("GET", f"{API}/blobs/{quote(digest, safe='')}")[0] == 404
+    files = [["a", "f", digest, 5]]
+    manifest = json.dumps({"files": files, "version": 1}, separators=(",", ":")).encode()
+    assert server.ask("POST", f"{API}/snapshots", manifest)[0] == 400
+
+
+@pytest.mark.parametrize("name", EVIL, ids=repr)
+def test_a_name_is_never_a_path(server: Server, home: Path, name: str) -> None:
+    """Where names are free they name nothing in the file system; elsewhere they are refused."""
+    before = surroundings(home)
+    refused(server, request({"name": name}))
+    refused(server, request(secret_names=[name]))
+    refused(server, request({"env": {name: "x"}}))
+    refused(server, {**request(), "key": name})
+    for cursor in (name, f"main-0.1:0,{name}", f"{name}-0.1:0"):
+        asked = f"{API}/trials/1/logs?cursor={quote(cursor, safe='')}"
+        assert server.ask("GET", asked)[0] in (400, 404)
+    for path in (f"/trials/{quote(name, safe='')}", f"/trials/{quote(name, safe='')}/logs"):
+        assert server.ask("GET", API + path)[0] in (400, 404)
+    free = {**request(), "experiment": name, "name": name, "project": name, "params": {name: name}}
+    status, answer = server.submit(free)
+    if "\0" in name:
+        assert status == 400
+    else:
+        assert status == 201
+        wl.get_trial(answer["id"]).wait(timeout=PATIENCE)
+        found = server.ask("GET", f"{API}/experiments?name={quote(name, safe='')}")[1]["items"]
+        assert [each["name"] for each in found] == [name]
+    assert surroundings(home) == before
+
+
+BLOB = b"hello"
+DIGEST = hashlib.sha256(BLOB).hexdigest()
+TREES: dict[str, list[list[Any]]] = {
+    "up": [["../evil", "f", DIGEST, 5]],
+    "far up": [["../../../../evil", "f", DIGEST, 5]],
+    "inside up": [["a/../../evil", "f", DIGEST, 5]],
+    "absolute": [["/tmp/evil", "f", DIGEST, 5]],
+    "nul": [["a\0b", "f", DIGEST, 5]],
+    "through a link": [["d", "l", "../..", 0], ["d/evil", "f", DIGEST, 5]],
+    "link up": [["d", "l", "../../..", 0]],
+    "link to the root": [["d", "l", "/", 0]],
+    "links together": [["a/b/up", "l", "../..", 0], ["out", "l", "a/b/up/../..", 0]],
+    "a blob elsewhere": [["a", "f", "../../token", 5]],
+}
+
+
+@pytest.mark.parametrize("files", TREES.values(), ids=TREES)
+def test_a_tree_that_leads_elsewhere_is_refused_and_restored_by_nobody(
+    server: Server, home: Path, files: list[list[Any]]
+) -> None:
+    """Refused as a snapshot; and as a blob, which may hold anything, it is no tree to run in."""
+    before = surroundings(home)
+    manifest = json.dumps({"files": files, "version": 1}, separators=(",", ":")).encode()
+    status, fault = server.ask("POST", f"{API}/snapshots", manifest)
+    assert (status, fault["code"]) == (400, "invalid_argument")
+    pack = b"".join(
+        hashlib.sha256(each).digest() + len(each).to_bytes(8, "big") + each
+        for each in (BLOB, manifest)
+    )
+    kind = {"Content_Type": "application/octet-stream"}
+    assert server.ask("POST", f"{API}/blobs", pack, **kind) == (200, {"stored": 2})
+    tree = hashlib.sha256(manifest).hexdigest()
+    status, answer = server.submit(request(code={"tree": tree}))
+    assert status == 201, answer
+    ended = wl.get_trial(answer["id"]).wait(timeout=PATIENCE)
+    [attempt] = ended.record.attempts
+    assert (ended.state, attempt.reason) == ("FAILED", "StartFailed"), ended.record
+    assert os.listdir(home / "trials" / str(answer["id"]) / "main-0" / "work") == []
+    assert surroundings(home) == before
+    assert not list(home.rglob("evil"))
+
+
+def test_a_work_directory_full_of_links_is_written_to_as_what_it_is(
+    home: Path, tmp_path: Path
+) -> None:
+    """What an attempt leaves in place of its code must not lead the next one's code elsewhere."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("kept")
+
+    @wl.run(retries=1, cpus=0.1)
+    def work(outside: str) -> int:
+        import shutil
+
+        attempt = int(os.environ["WINDLASS_ATTEMPT"])
+        if attempt == 1:
+            here = os.getcwd()
+            for name in os.listdir(here):
+                path = os.path.join(here, name)
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+                os.symlink(outside, path)
+            os._exit(3)
+        return attempt
+
+    assert work(str(outside)) == 2
+    assert os.listdir(outside) == ["precious"]
+    assert (outside / "precious").read_text() == "kept"
