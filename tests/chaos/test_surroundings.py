@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import psutil
+import pytest
 from chance import Chaos
 from mounts import in_own_mounts, read_only
 
@@ -85,6 +87,29 @@ def test_a_home_that_becomes_read_only_refuses_what_is_new_and_goes_on_later(
     gate.touch()
     assert trial.result(timeout=PATIENCE) == "done"
     assert wl.get_trial(int(project.python("work.py", gate).stdout)).result(timeout=PATIENCE)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process can be set on Linux")
+def test_a_server_that_may_open_no_file_goes_on_when_it_may(
+    project: Project, fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it could neither see the end of nor start meanwhile, it sees and starts later."""
+    monkeypatch.setenv("WINDLASS_CPUS", "0.1")  # one at a time
+    project.write("work.py", WORK)
+    gate = tmp_path / "gate"
+    first, second = (wl.get_trial(int(project.python("work.py", gate).stdout)) for _ in "ab")
+    eventually(lambda: first.refresh().state == "RUNNING", "the first runs")
+    server = psutil.Process(wl.Client().server_info().pid)
+    _, most = server.rlimit(psutil.RLIMIT_NOFILE)
+    server.rlimit(psutil.RLIMIT_NOFILE, (3, most))
+    gate.touch()
+    log = fresh_home / "server.log"
+    eventually(lambda: "Too many open files" in log.read_text(), "the server has tried")
+    server.rlimit(psutil.RLIMIT_NOFILE, (most, most))
+    for trial in (first, second):
+        assert trial.result(timeout=PATIENCE) == "done"
+        assert len(trial.refresh().attempts) == 1
+    assert wl.Client().server_info().pid == server.pid
 
 
 def check_refusal(told: str, home: Path, remedy: str) -> None:
