@@ -54,8 +54,9 @@ def test_who_waits_goes_on_though_servers_are_killed_before_they_are_ready(
 ) -> None:
     trial = linger.submit("a", str(folder))
     eventually(lambda: bool(marks(folder, "a")), "it runs")
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(trial.result, timeout=PATIENCE)
+        listening = pool.submit(lambda: list(trial.logs(follow=True)))
         for _ in range(chaos.pick(2, 15)):
             eventually(lambda: bool(world.servers()), "who waits starts a server")
             time.sleep(chaos.random.uniform(0, 0.5))
@@ -63,4 +64,5 @@ def test_who_waits_goes_on_though_servers_are_killed_before_they_are_ready(
                 kill(server)
         (folder / "a.go").touch()
         assert waiting.result() == "a"
+        assert listening.result() == ["a lingers"]
     assert len(marks(folder, "a")) == 1
