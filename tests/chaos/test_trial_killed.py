@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 from chance import Chaos
 from deeds import Plan, linger, marks, warm_up
-from home_world import HomeWorld, is_running, kill
+from home_world import HomeWorld, is_running, kill_all
 from sweeps import Killer, Sweep
 
 import windlass as wl
@@ -85,9 +85,7 @@ def test_whoever_of_a_trial_is_killed_it_ends_in_truth_and_nothing_of_it_stays(
         if not is_server_there:  # then the next one finds out
             world.kill_server()
         for victim, state in zip(victims, states, strict=True):
-            condemned = [psutil.Process(state[who]["pid"]) for who in victim.whom]
-            for process in condemned:
-                kill(process)
+            kill_all([psutil.Process(state[who]["pid"]) for who in victim.whom])
             (folder / f"{victim.name}.go").touch()  # for the attempt after it
         for victim, trial in zip(victims, trials, strict=True):
             victim.check(trial.wait(timeout=PATIENCE), folder)
@@ -102,8 +100,7 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
     warm_up()
     forked = linger.submit("after", str(folder))
     eventually(lambda: bool(marks(folder, "after")), "a fork runs")
-    for launcher in world.launchers():
-        kill(launcher)
+    kill_all(world.launchers())
     plan = Plan.draw("before", chaos.random, lines=5, longest=0)
     first = plan.submit(folder)  # the one it would have been forked from is dead
     (folder / "after.go").touch()
@@ -114,7 +111,7 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
     warm_up()
     count = chaos.pick(12, 300)
     plans = [Plan.draw(f"d{n}.", chaos.random, lines=5, longest=0.01) for n in range(count)]
-    killer = Killer(lambda: _kill_all(world.launchers()), chaos.random, longest=0.3)
+    killer = Killer(lambda: kill_all(world.launchers()), chaos.random, longest=0.3)
     killer.start()
     trials = [plan.submit(folder) for plan in plans]
     for trial in trials:
@@ -156,13 +153,7 @@ def _kill_one(world: HomeWorld, chance: random.Random) -> int:
         others.sort(key=_birth)
         others = others[-1:]
     of_kind = {"server": [server] if server else [], "launcher": launchers}.get(kind, others)
-    return _kill_all([chance.choice(of_kind)]) if of_kind else 0
-
-
-def _kill_all(processes: list[psutil.Process]) -> int:
-    for process in processes:
-        kill(process)
-    return len(processes)
+    return kill_all([chance.choice(of_kind)]) if of_kind else 0
 
 
 def _birth(process: psutil.Process) -> float:
