@@ -131,6 +131,13 @@ def kill(process: psutil.Process) -> None:
         pass
 
 
+def kill_all(processes: list[psutil.Process]) -> int:
+    """Kill one after the other, at once; how many."""
+    for process in processes:
+        kill(process)
+    return len(processes)
+
+
 def is_running(pid: int) -> bool:
     """Whether there is such a process; a dead one that nobody has buried is none."""
     try:

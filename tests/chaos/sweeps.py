@@ -69,13 +69,17 @@ class Sweep:
         listener.start()
         self._listeners.append(listener)
 
-    def check(self, check: Callable[[Plan, wl.Trial[Any], list[str]], None]) -> None:
-        """Every deed that anyone knows of is recorded once, and passes the check."""
+    def wait(self) -> None:
+        """Wait for the end of each, and of all that was to be heard of it."""
         for trial in self.trials:
             trial.wait(timeout=PATIENCE)
         for listener in self._listeners:
             listener.join(PATIENCE)
             assert not listener.is_alive(), "a log that is followed ends with its trial"
+
+    def check(self, check: Callable[[Plan, wl.Trial[Any], list[str]], None]) -> None:
+        """Every deed that anyone knows of is recorded once, and passes the check."""
+        self.wait()
         recorded = {str(trial.params["name"]): trial for trial in wl.list_trials()}
         assert {trial.id for trial in self.trials} <= {trial.id for trial in recorded.values()}
         for name, trial in recorded.items():

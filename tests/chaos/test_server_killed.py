@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chance import Chaos
 from deeds import Plan, linger, marks
-from home_world import HomeWorld, kill
+from home_world import HomeWorld, kill_all
 from sweeps import Killer, Sweep
 
 import windlass as wl
@@ -49,18 +49,34 @@ def test_a_server_killed_over_and_over_loses_nothing_and_runs_nothing_twice(
     world.check_idle()
 
 
+def test_a_home_is_good_though_its_first_servers_were_killed_while_they_made_it(
+    world: HomeWorld, folder: Path, chaos: Chaos
+) -> None:
+    killer = Killer(
+        lambda: kill_all(world.servers()), chaos.random, longest=1.0, most=chaos.pick(2, 20)
+    )
+    killer.start()
+    sweep = Sweep(folder)
+    sweep.submit(Plan.draw("first", chaos.random, lines=5, longest=0))
+    while killer.is_alive():
+        sweep.submit(Plan.draw(f"n{len(sweep.trials)}.", chaos.random, lines=5, longest=0))
+    assert killer.kills > 0
+    sweep.check(lambda plan, trial, told: plan.check(trial, folder, told))
+
+
 def test_who_waits_goes_on_though_servers_are_killed_before_they_are_ready(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     trial = linger.submit("a", str(folder))
     eventually(lambda: bool(marks(folder, "a")), "it runs")
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(trial.result, timeout=PATIENCE)
+        listening = pool.submit(lambda: list(trial.logs(follow=True)))
         for _ in range(chaos.pick(2, 15)):
             eventually(lambda: bool(world.servers()), "who waits starts a server")
             time.sleep(chaos.random.uniform(0, 0.5))
-            for server in world.servers():
-                kill(server)
+            kill_all(world.servers())
         (folder / "a.go").touch()
         assert waiting.result() == "a"
+        assert listening.result() == ["a lingers"]
     assert len(marks(folder, "a")) == 1

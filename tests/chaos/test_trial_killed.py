@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import random
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import psutil
 from chance import Chaos
 from deeds import Plan, linger, marks, warm_up
-from home_world import HomeWorld, is_running, kill
+from home_world import HomeWorld, is_running, kill_all
 from sweeps import Killer, Sweep
 
 import windlass as wl
@@ -86,9 +85,7 @@ def test_whoever_of_a_trial_is_killed_it_ends_in_truth_and_nothing_of_it_stays(
         if not is_server_there:  # then the next one finds out
             world.kill_server()
         for victim, state in zip(victims, states, strict=True):
-            condemned = [psutil.Process(state[who]["pid"]) for who in victim.whom]
-            for process in condemned:
-                kill(process)
+            kill_all([psutil.Process(state[who]["pid"]) for who in victim.whom])
             (folder / f"{victim.name}.go").touch()  # for the attempt after it
         for victim, trial in zip(victims, trials, strict=True):
             victim.check(trial.wait(timeout=PATIENCE), folder)
@@ -103,8 +100,7 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
     warm_up()
     forked = linger.submit("after", str(folder))
     eventually(lambda: bool(marks(folder, "after")), "a fork runs")
-    for launcher in world.launchers():
-        kill(launcher)
+    kill_all(world.launchers())
     plan = Plan.draw("before", chaos.random, lines=5, longest=0)
     first = plan.submit(folder)  # the one it would have been forked from is dead
     (folder / "after.go").touch()
@@ -115,7 +111,7 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
     warm_up()
     count = chaos.pick(12, 300)
     plans = [Plan.draw(f"d{n}.", chaos.random, lines=5, longest=0.01) for n in range(count)]
-    killer = Killer(lambda: _kill_all(world.launchers()), chaos.random, longest=0.3)
+    killer = Killer(lambda: kill_all(world.launchers()), chaos.random, longest=0.3)
     killer.start()
     trials = [plan.submit(folder) for plan in plans]
     for trial in trials:
@@ -131,39 +127,45 @@ def test_in_anarchy_every_trial_ends_once_and_nothing_stays(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     """Any process of ours may be killed at any moment, from the first of its life."""
-    count, kills = chaos.pick(8, 60), chaos.pick(8, 150)
     chance = chaos.random
-    plans = [Plan.draw(f"n{n}.", chance, lines=20, longest=0.1) for n in range(count)]
-
-    def strike() -> int:
-        living = world.processes()
-        for victim in living and [chance.choice(living)]:
-            kill(victim)
-        return len(living) > 0
-
+    count = chaos.pick(8, 80)
+    plans = [Plan.draw(f"n{n}.", chance, lines=30, longest=0.1) for n in range(count)]
     sweep = Sweep(folder)
-    killer = Killer(strike, chance, longest=0.15, most=kills)
+    killer = Killer(lambda: _kill_one(world, chance), chance, longest=chaos.pick(0.5, 0.25))
     killer.start()
     for plan in plans:
         sweep.submit(plan)
-    while killer.is_alive():  # who asks starts a server for the next kill
-        with contextlib.suppress(wl.ServerUnreachable):
-            wl.Client().server_info()
-        killer.join(0.05)
-    assert len(sweep.trials) == count
+    sweep.wait()
+    killer.stop()
+    assert killer.kills > 0
     sweep.check(lambda plan, trial, told: _check_survivor(plan, trial, folder, told))
     world.check_idle()
 
 
-def _kill_all(processes: list[psutil.Process]) -> int:
-    for process in processes:
-        kill(process)
-    return len(processes)
+def _kill_one(world: HomeWorld, chance: random.Random) -> int:
+    """Kill one of a kind that chance names; how many that was."""
+    kind = chance.choice(["server", "launcher", "youngest", "any", "any"])
+    server, launchers = world.server(), world.launchers()
+    # Of trials. A server that is about to be is spared: with nothing else there, it never were.
+    spared = {server, *launchers, *world.servers()}
+    others = [each for each in world.processes() if each not in spared]
+    if kind == "youngest":  # much is decided in the first moments of a life
+        others.sort(key=_birth)
+        others = others[-1:]
+    of_kind = {"server": [server] if server else [], "launcher": launchers}.get(kind, others)
+    return kill_all([chance.choice(of_kind)]) if of_kind else 0
+
+
+def _birth(process: psutil.Process) -> float:
+    try:
+        return float(process.create_time())
+    except psutil.NoSuchProcess:
+        return 0.0
 
 
 def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
     """It ended as planned, or as one that was killed, and what it wrote before that is there."""
-    was_killed = trial.exit_code is None or (trial.exit_code == 137 != plan.exit_code)
+    was_killed = trial.exit_code in (None, 137)  # by us, or by itself
     if not was_killed:
         plan.check(trial, folder, told)
         return

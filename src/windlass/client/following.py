@@ -5,17 +5,31 @@ from __future__ import annotations
 import contextlib
 import http.client
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
 from windlass.model.errors import ServerUnreachable, WaitTimeout
 from windlass.model.records import TrialRecord
 from windlass.model.wire import CreateTrial, LogPage, StreamEnd
 
+T = TypeVar("T")
 News = TrialRecord | LogPage | StreamEnd
 
 _PATIENCE = 60.0  # how long a server may stay away before the wait gives up
+_PAUSE = 0.2  # a server that is away is tried again, not hammered
+
+
+def insist(ask: Callable[[], T]) -> T:
+    """Ask for news of a trial, again and again while the server is away, but not for ever."""
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return ask()
+        except ServerUnreachable:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(_PAUSE)
 
 
 class Following:
@@ -63,7 +77,7 @@ class Following:
                 if now - silent_since > _PATIENCE:
                     raise
                 if isinstance(error, ServerUnreachable):
-                    time.sleep(0.2)  # a server that is away is tried again, not hammered
+                    time.sleep(_PAUSE)
             if self._is_cut:
                 return
             self._check_deadline()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from windlass.client.following import Following
+from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.transport import Transport, path_of
@@ -205,12 +206,13 @@ class Trial(Generic[R]):
         """
         joiner = LineJoiner()
         cursor: str | None = None
-        query = {"search": search, "stream": stream}
+        query = {"search": search, "stream": stream, "follow": "true" if follow else None}
         while True:
-            asked = {**query, "cursor": cursor, "tail": tail, "follow": "true" if follow else None}
-            page = self._transport.ask(
-                "GET", path_of("trials", self.id, "logs"), LogPage, query=asked
+            asked = {**query, "cursor": cursor, "tail": tail}
+            ask = partial(
+                self._transport.ask, "GET", path_of("trials", self.id, "logs"), LogPage, query=asked
             )
+            page = insist(ask) if follow else ask()
             yield from joiner.feed(page.items)
             cursor, tail = page.next, None
             if cursor is None:
