@@ -8,10 +8,9 @@ from controller_doubles import HandClock, MemoryRuntime, MemoryStore, job
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
-from windlass.model.accelerators import Accelerator
 from windlass.model.job import CleanPolicy, RestartPolicy
 from windlass.model.records import TrialState
-from windlass.model.resources import Capacity, Device, Resources
+from windlass.model.resources import Accelerator, Capacity, Device, Resources
 from windlass.model.status import ConditionType, JobStatus, Phase, ReplicaId
 
 FIRST, SECOND = ReplicaId("main", 0, 1), ReplicaId("main", 0, 2)

@@ -16,8 +16,7 @@ from windlass.engine.admission import (
     demand_of,
 )
 from windlass.engine.explanations import explain, impossible
-from windlass.model.accelerators import Accelerator
-from windlass.model.resources import Capacity, Device, Resources
+from windlass.model.resources import Accelerator, Capacity, Device, Resources
 
 
 def gpus(*kinds):

@@ -1,20 +1,25 @@
-"""The options of `@wl.run`, checked all at once before anything is packaged."""
+"""The options of `@wl.run`, checked all at once before anything is packaged.
+
+A trial imports the module its function is from, and so decorates again: what only a submission
+needs is imported there.
+"""
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.model.accelerators import parse_accelerator
 from windlass.model.errors import InvalidArgument, Unsupported
-from windlass.model.job import RestartPolicy, Volume
 from windlass.model.quantities import parse_duration, parse_size
-from windlass.model.resources import Resources
+
+if TYPE_CHECKING:
+    from windlass.model.job import RestartPolicy, Volume
+    from windlass.model.resources import Resources
 
 BACKENDS = ("local",)
 # A trial imports the module it is from: what is not there may well be where it was sent from.
@@ -69,10 +74,13 @@ class Options:
 
     def resources(self) -> Resources:
         """What one replica asks for."""
+        from windlass.model.resources import Accelerator, Resources
+
+        asked = parse_accelerator(self.accelerator)
         return Resources(
             cpus=float(self.cpus) if self.cpus is not None else 1.0,
             memory=parse_size(self.memory) if self.memory is not None else 0,
-            accelerator=parse_accelerator(self.accelerator),
+            accelerator=Accelerator(kind=asked[0], count=asked[1]) if asked else None,
         )
 
     def deadline(self) -> float | None:
@@ -81,10 +89,14 @@ class Options:
 
     def restart_policy(self) -> RestartPolicy:
         """A function runs once unless retries are asked for."""
+        from windlass.model.job import RestartPolicy
+
         return RestartPolicy.ON_FAILURE if self.retries else RestartPolicy.NEVER
 
     def mounted(self) -> tuple[Volume, ...]:
         """The volumes, their sources made absolute."""
+        from windlass.model.job import Volume
+
         return tuple(
             Volume(target=target, source=os.path.abspath(os.path.expanduser(source)))
             for target, source in (self.volumes or {}).items()
@@ -156,6 +168,8 @@ class Options:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=1)
     guess = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
     return f"there is no option {name!r}; {guess}"
@@ -184,6 +198,8 @@ def _check_cpus(cpus: Any) -> str | None:
 def _check_backend(backend: Any) -> str | None:
     if backend is None or backend in BACKENDS:
         return None
+    import difflib
+
     near = difflib.get_close_matches(str(backend), BACKENDS, n=1)
     guess = f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(map(repr, BACKENDS))}"
     return f"backend: there is no backend {backend!r}; {guess}"

@@ -1,15 +1,15 @@
-"""The accelerators there are, and how they are asked for: `"a100"`, `"a100x2"`, `"v5e-8"`."""
+"""The accelerators there are, and how they are asked for: `"a100"`, `"a100x2"`, `"v5e-8"`.
+
+Imports only the standard library: options are checked wherever a function is decorated.
+"""
 
 from __future__ import annotations
 
-import difflib
 import re
-from typing import Annotated
-
-import msgspec
+from typing import NamedTuple
 
 
-class AcceleratorKind(msgspec.Struct, frozen=True, kw_only=True):
+class AcceleratorKind(NamedTuple):
     """One model of accelerator."""
 
     name: str
@@ -17,16 +17,6 @@ class AcceleratorKind(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     memory_gb: int = 0
     aliases: tuple[str, ...] = ()
-
-
-class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
-    """So many of one model."""
-
-    kind: str
-    count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
-
-    def __str__(self) -> str:
-        return self.kind if self.count == 1 else f"{self.kind}x{self.count}"
 
 
 def _gpu(name: str, title: str, memory_gb: int, *aliases: str) -> AcceleratorKind:
@@ -72,13 +62,13 @@ _COUNTED = re.compile(r"(.+?)[x:*](\d{1,4})", re.ASCII)
 _TPU_SIZED = re.compile(r"(v\d[a-z]*)-(\d{1,4})", re.ASCII)
 
 
-def parse_accelerator(text: str | None) -> Accelerator | None:
+def parse_accelerator(text: str | None) -> tuple[str, int] | None:
     """What `accelerator=` means: none for the CPU, else a model and a count.
 
     >>> parse_accelerator("a100x2")
-    Accelerator(kind='a100', count=2)
+    ('a100', 2)
     >>> parse_accelerator("v3-8")
-    Accelerator(kind='v3', count=8)
+    ('v3', 8)
     >>> parse_accelerator("cpu") is None
     True
     >>> parse_accelerator("a10x0")
@@ -102,12 +92,14 @@ def parse_accelerator(text: str | None) -> Accelerator | None:
     if asked not in _BY_NAME and sized:
         name, count = sized[1], int(sized[2])
     if name not in _BY_NAME:
+        import difflib
+
         near = difflib.get_close_matches(name, [*_BY_NAME, "cpu"], n=1, cutoff=0.5)
         guess = f"; did you mean '{near[0]}'?" if near else "."
         raise ValueError(f"there is no accelerator {text!r}{guess} See: windlass accelerators")
     if count < 1:
         raise ValueError(f"{text!r} asks for 0 accelerators; ask for 1 or more, or for 'cpu'")
-    return Accelerator(kind=_BY_NAME[name].name, count=count)
+    return _BY_NAME[name].name, count
 
 
 def kind_of_device(title: str) -> str:

@@ -6,8 +6,17 @@ from typing import Annotated
 
 import msgspec
 
-from windlass.model.accelerators import Accelerator
 from windlass.model.quantities import format_size
+
+
+class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
+    """So many accelerators of one model."""
+
+    kind: str
+    count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
+
+    def __str__(self) -> str:
+        return self.kind if self.count == 1 else f"{self.kind}x{self.count}"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
