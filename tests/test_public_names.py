@@ -93,6 +93,12 @@ def test_decorating_a_function_loads_nothing_of_the_server_or_the_command_line()
     assert not [name for name in loaded if name.startswith(("windlass.server", "windlass.cli"))]
 
 
+def test_what_a_submission_imports_leaves_out_what_it_does_not_need() -> None:
+    loaded = _modules_after("import windlass.authoring.drafting, windlass.client.watching")
+    assert "windlass.client.transport" in loaded
+    assert not {"asyncio", "click", "psutil", "importlib.metadata"} & loaded
+
+
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_every_error_is_a_windlass_error_and_survives_pickling(kind: type) -> None:
     assert issubclass(kind, wl.WindlassError)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -231,6 +230,8 @@ class Trial(Generic[R]):
             finished: R = self.outcome().get()
             return finished
         following = Following(self._transport, trial_id=self.id, logs=False)
+        import asyncio  # here alone: few scripts await, and it takes longer than all the rest
+
         loop = asyncio.get_running_loop()
         done: asyncio.Future[StreamEnd | None] = loop.create_future()
 
