@@ -316,6 +316,22 @@ def test_a_link_to_a_folder_outside_is_refused_unless_ignored(
     assert paths(snapshot_of(tree, cache)) == [".windlassignore"]
 
 
+@pytest.mark.parametrize("is_repository", [False, True])
+def test_a_link_to_nothing_is_taken_along_once_it_leads_somewhere(
+    tree: Path, cache: Path, tmp_path: Path, is_repository: bool
+) -> None:
+    if is_repository:
+        git(tree, "init", "-q")
+    write(tree, {"sub/train.py": "1"})
+    (tree / "sub" / "data").symlink_to(tmp_path / "later")
+    assert paths(settle(tree, cache)) == ["sub/train.py"]
+    (tmp_path / "later").write_text("here now")
+    assert paths(snapshot_of(tree, cache)) == ["sub/data", "sub/train.py"]
+    (tree / "sub" / "data").unlink()
+    (tree / "sub" / "data").symlink_to("train.py")
+    assert snapshot_of(tree, cache).entries[0][:3] == ("sub/data", "l", "train.py")
+
+
 def test_pipes_and_sockets_are_left_out(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

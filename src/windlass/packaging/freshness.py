@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from windlass.packaging.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
@@ -51,6 +51,23 @@ def distrust_recent(listing: Listing, looked: int) -> Listing:
             (rule, (-1, -1, -1, -1) if found and is_recent(found[1], found[2], looked) else found)
             for rule, found in listing.rules
         ],
+    )
+
+
+def forget_folders(listing: Listing, prefix: str, files: Collection[str]) -> Listing:
+    """The listing, with the folders of some files as if they had never been looked into.
+
+    For what is there and does not travel, such as a link to nothing: it may tomorrow, without
+    any change to be seen here.
+    """
+    if not files:
+        return listing
+    forgotten = {os.path.join(os.path.dirname(file), "")[len(prefix) :] for file in files}
+    return listing._replace(
+        folders=[
+            (folder[0], UNTRUSTED, *folder[2:4], bytes(16)) if folder[0] in forgotten else folder
+            for folder in listing.folders
+        ]
     )
 
 

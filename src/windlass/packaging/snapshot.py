@@ -18,7 +18,7 @@ from pathlib import Path
 from windlass.model.errors import SnapshotError
 from windlass.packaging import statcache
 from windlass.packaging.contents import Reader
-from windlass.packaging.freshness import compare_listing, distrust_recent
+from windlass.packaging.freshness import compare_listing, distrust_recent, forget_folders
 from windlass.packaging.limits import check_limits
 from windlass.packaging.listing import Listing, list_tree
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
@@ -162,12 +162,15 @@ class _Taking:
 
         self._check_limits(table, stale)
         old_entries: dict[int, Entry] = {}
+        left_out: list[str] = []
         for path, found in stale.items():
             row = table.row(path)
             if len(old_entries) <= _PATCH_LIMIT:
                 old_entries[row] = table.entry(row)
             if not self._reader.read(table, row, found):
-                gone.append(path)
+                left_out.append(path)
+        gone += left_out
+        listing = forget_folders(listing, self._prefix, left_out)
         self._reader.check()
         is_same_list = is_same_list and not gone
         manifest = None
