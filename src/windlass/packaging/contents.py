@@ -113,10 +113,11 @@ class Reader:
 
     def _note(self, table: Table, row: int, found: os.stat_result, is_trusted: bool) -> None:
         table.modes[row] = found.st_mode
-        table.changed[row] = found.st_ctime_ns
         table.inodes[row] = found.st_ino
         recent = is_recent(found.st_mtime_ns, found.st_ctime_ns, self._looked)
-        table.modified[row] = found.st_mtime_ns if is_trusted and not recent else UNTRUSTED
+        is_known = is_trusted and not recent
+        table.modified[row] = found.st_mtime_ns if is_known else UNTRUSTED
+        table.changed[row] = found.st_ctime_ns if is_known else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
         """A link's target as a tree may hold it, or nothing if it lies outside."""

@@ -12,6 +12,7 @@ import hashlib
 import os
 import stat
 import time
+from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -197,7 +198,11 @@ class _Taking:
         )
         if still is None:
             return None
-        stale, gone = self._find_stale(table)  # git answers meanwhile
+        # Git answers meanwhile. Where no folder changed, no file took the place of another.
+        if still.listing.folders is before.listing.folders:
+            stale, gone = self._find_written(table)
+        else:
+            stale, gone = self._find_stale(table)
         added = still.added()
         if added is None:
             return None
@@ -229,12 +234,32 @@ class _Taking:
         )
         return distrust_recent(listing, self._looked)
 
+    def _find_written(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
+        """As `_find_stale`, for files that are the same ones as when they were last looked at.
+
+        Whatever is done to a file, its content or its mode, the kernel notes the time of it, and
+        nobody can set that time: one number says all. It is not noted everywhere when a file is
+        renamed, and files that were made together may share it: hence the same ones.
+        """
+        stale: dict[str, os.stat_result] = {}
+        gone: list[str] = []
+        lstat = os.lstat
+        try:
+            # The one loop that runs over all files each time: nothing in it but what must be.
+            changed = array("q", [lstat(path).st_ctime_ns for path in table.paths])
+        except OSError:
+            return self._find_stale(table)
+        if changed != table.changed:
+            for path, now, known in zip(table.paths, changed, table.changed, strict=True):
+                if now != known:
+                    self._look(path, stale, gone)
+        return stale, gone
+
     def _find_stale(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
         """The files of which what is known is not true any more, and those that are gone."""
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
         lstat = os.lstat
-        # The one loop that runs over all files each time: nothing in it but what must be.
         for path, modified, changed, size, inode, mode in zip(
             table.paths,
             table.modified,

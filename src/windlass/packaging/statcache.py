@@ -20,7 +20,7 @@ from windlass.packaging.cachefiles import write_cache
 from windlass.packaging.listing import Listing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
 
-_MAGIC = b"windlass tree 1\n"
+_MAGIC = b"windlass tree 2\n"
 _HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of what follows
 
 # Never a time that a file has: such an entry is read again.
@@ -42,7 +42,7 @@ class Table:
         self.prefix = prefix  # the root, with a slash
         self.paths = paths
         self.modified = array("q", [UNTRUSTED]) * count
-        self.changed = array("q", bytes(8 * count))
+        self.changed = array("q", [UNTRUSTED]) * count
         self.sizes = array("q", bytes(8 * count))
         self.inodes = array("Q", bytes(8 * count))
         self.modes = array("q", bytes(8 * count))
@@ -135,7 +135,8 @@ class Table:
             self.paths.insert(row, path)
             self.digests[32 * row : 32 * row] = bytes(32)
             for column in columns:
-                column.insert(row, UNTRUSTED if column is self.modified else 0)
+                column.insert(row, 0)
+            self.modified[row] = self.changed[row] = UNTRUSTED
         return self
 
 
