@@ -12,7 +12,7 @@ import pytest
 from trees import git, paths, snapshot_of, write
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging import contents, limits, listing
+from windlass.packaging import contents, limits, listing, repository
 from windlass.packaging.manifest import Entry, parse_manifest
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
@@ -39,6 +39,13 @@ def refuse_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the tree was walked")
 
     monkeypatch.setattr(listing._Walk, "_list_folder", refuse)
+
+
+def refuse_to_ask_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: str, arguments: object, given: bytes) -> None:
+        raise AssertionError(f"git was asked: {arguments}")
+
+    monkeypatch.setattr(repository, "_start", refuse)
 
 
 def settle(folder: Path, cache: Path) -> Snapshot:
@@ -207,6 +214,36 @@ def test_a_snapshot_with_a_cache_is_the_one_without_whatever_is_done(
         assert remembered.entries == fresh(tree, tmp_path).entries, f"step {number}"
         assert remembered.tree == digest(remembered.manifest), f"step {number}"
         assert parse_manifest(remembered.manifest) == remembered.entries, f"step {number}"
+
+
+def test_what_is_staged_changes_nothing_and_git_is_not_asked(
+    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tree, "init", "-q")
+    write(tree, {".gitignore": "*.log\n/out/\n", "a.py": "1", "symlink.py": "2"})
+    write(tree, {"run.log": "", "out/x": ""})
+    before = settle(tree, cache)
+    git(tree, "add", "-A")
+    refuse_to_ask_git(monkeypatch)
+    assert snapshot_of(tree, cache).entries == before.entries
+
+
+@pytest.mark.parametrize("layout", ["--index-version=2", "--index-version=4", "--split-index"])
+@pytest.mark.parametrize("added", ["run.log", "later.log", "out/x"])
+def test_what_is_ignored_belongs_once_it_is_tracked(
+    tree: Path, cache: Path, layout: str, added: str
+) -> None:
+    git(tree, "init", "-q")
+    write(tree, {".gitignore": "*.log\n/out/\n", "a.py": "1", "run.log": "", "out/x": ""})
+    git(tree, "add", "-A")
+    git(tree, "update-index", layout)
+    settle(tree, cache)
+    write(tree, {"later.log": ""})
+    assert paths(settle(tree, cache)) == [".gitignore", "a.py"]
+    git(tree, "add", "-f", added)
+    assert paths(snapshot_of(tree, cache)) == sorted([".gitignore", "a.py", added])
+    git(tree, "rm", "-q", "--cached", added)
+    assert paths(snapshot_of(tree, cache)) == [".gitignore", "a.py"]
 
 
 def test_a_change_that_keeps_size_and_modification_time_is_seen(tree: Path, cache: Path) -> None:

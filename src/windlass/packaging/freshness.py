@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from windlass.packaging.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
 from windlass.packaging.listing import (
+    IGNORED_LIMIT,
     Folder,
     Listing,
     fingerprint,
@@ -19,6 +20,7 @@ from windlass.packaging.repository import (
     GitCall,
     git_directory,
     tracked_ignored,
+    tracks_none_of,
     which_are_ignored,
 )
 from windlass.packaging.statcache import UNTRUSTED
@@ -78,19 +80,21 @@ class StillListed(NamedTuple):
     answers: tuple[Callable[[], bool], ...]
     candidates: list[str]  # new names, by their full paths
     ignored: Callable[[], set[str] | None]
+    cut: int  # the length of the root, with its slash
 
-    def added(self) -> list[str] | None:
-        """The files that are new, or nothing if the tree must be walked after all."""
+    def settle(self) -> tuple[Listing, list[str]] | None:
+        """The listing and the files that are new, or nothing if the tree must be walked."""
         if not all(answer() for answer in self.answers):
             return None
         if not self.candidates:
-            return []
+            return self.listing, []
         ignored = self.ignored()
         if ignored is None:
             return None
         added = [path for path in self.candidates if path not in ignored]
-        is_plain = all(not os.path.isdir(path) or os.path.islink(path) for path in added)
-        return added if is_plain else None
+        if any(os.path.isdir(path) and not os.path.islink(path) for path in added):
+            return None
+        return _with_ignored(self.listing, [path[self.cut :] for path in ignored]), added
 
 
 def compare_listing(
@@ -114,8 +118,8 @@ def compare_listing(
     index = old.git_index
     if is_repository:
         index = fingerprint(os.path.join(git_directory(root), "index"))
-        if index != old.git_index:
-            # What matters of git's index is only what it tracks although it is ignored.
+        # What matters of git's index is only what it tracks although it is ignored.
+        if index != old.git_index and not _still_tracks_nothing_ignored(root, old):
             call = tracked_ignored(root)
             answers.append(lambda: (call.output() or b"") == old.tracked_ignored)
     compared = _Folders(root, old, files, device, looked)
@@ -129,7 +133,19 @@ def compare_listing(
     listing = old
     if folders is not old.folders or index != old.git_index:
         listing = old._replace(folders=folders, git_index=index)
-    return StillListed(listing, tuple(answers), candidates, _asked(root, candidates))
+    cut = len(os.path.join(root, ""))
+    return StillListed(listing, tuple(answers), candidates, _asked(root, candidates), cut)
+
+
+def _with_ignored(listing: Listing, paths: list[str]) -> Listing:
+    if not paths or listing.ignored is None:
+        return listing
+    ignored = (*listing.ignored, *paths)
+    return listing._replace(ignored=ignored if len(ignored) <= IGNORED_LIMIT else None)
+
+
+def _still_tracks_nothing_ignored(root: str, old: Listing) -> bool:
+    return not old.tracked_ignored and old.ignored is not None and tracks_none_of(root, old.ignored)
 
 
 def _asked(root: str, candidates: list[str]) -> Callable[[], set[str] | None]:

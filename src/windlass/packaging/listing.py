@@ -21,6 +21,9 @@ from windlass.packaging.repository import GitStatus, git_directory, rule_files, 
 # A walk that has seen this many files is of no project; it ends, and the limits refuse it.
 WALK_LIMIT = 200_000
 
+# With more than this that is ignored, asking git what it tracks is no slower than searching.
+IGNORED_LIMIT = 100
+
 _Scopes = tuple[tuple[int, Patterns], ...]
 _Print = tuple[int, int, int, int]  # of a file that decides what is ignored: size, times, inode
 
@@ -42,6 +45,7 @@ class Listing(NamedTuple):
     rules: list[tuple[str, _Print | None]]
     git_index: _Print | None = None  # of git's list of tracked files
     tracked_ignored: bytes = b""  # what git tracks although it is ignored
+    ignored: tuple[str, ...] | None = None  # what is there and git ignores; none if that is much
 
 
 class _Step(NamedTuple):
@@ -69,6 +73,7 @@ class _Walk:
         self._files: list[str] = []
         self._folders: list[Folder] = []
         self._rules: list[str] = []
+        self._ignored: list[str] = []
 
     def run(self, is_repository: bool, status: GitStatus | None) -> Listing:
         root = self._root
@@ -89,7 +94,8 @@ class _Walk:
             stack += self._list_folder(stack.pop(), is_repository)
         rules = [(rule, prints.get(rule) or fingerprint(rule)) for rule in self._rules]
         self._files.sort()
-        return Listing(self._files, self._folders, rules, index, tracked)
+        left_out = None if len(self._ignored) > IGNORED_LIMIT else tuple(self._ignored)
+        return Listing(self._files, self._folders, rules, index, tracked, left_out)
 
     def _list_folder(self, step: _Step, is_repository: bool) -> list[_Step]:
         path, git_scopes, our_scopes, ignored, folder_is_ignored = step
@@ -119,10 +125,13 @@ class _Walk:
             if is_folder and prefix + here == self._home:
                 continue
             is_ignored = verdict_of(our_scopes, here, is_folder) if our_scopes else None
+            is_ignored_by_git = ignored is not None and here in ignored
+            if is_ignored_by_git:
+                self._ignored.append(here)
             if is_ignored is None:
                 is_ignored = (
                     folder_is_ignored
-                    or (ignored is not None and here in ignored)
+                    or is_ignored_by_git
                     or (verdict_of(git_scopes, here, is_folder) is True if git_scopes else False)
                 )
             if is_folder:

@@ -78,6 +78,25 @@ def tracked_ignored(folder: str) -> GitCall:
     return GitCall(folder, _TRACKED_IGNORED)
 
 
+def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
+    """Whether git's index is sure to hold none of some paths, and nothing below them.
+
+    It is searched for their bytes. False says nothing: they may be part of other names, and
+    an index may be written in ways that are not searched here.
+    """
+    try:
+        with open(os.path.join(git_directory(folder), "index"), "rb") as file:
+            index = file.read()
+    except OSError:
+        return False
+    is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
+    # Its entries may lie in another file (link), or stand for whole folders (sdir).
+    if not is_plain or b"link\0" in index or b"sdir\0" in index:
+        return False
+    names = map(os.fsencode, paths)
+    return not any(name + b"\0" in index or name + b"/" in index for name in names)
+
+
 def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
     """The call that tells which of some untracked paths are ignored, relative as they are given.
 

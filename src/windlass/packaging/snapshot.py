@@ -203,14 +203,15 @@ class _Taking:
             stale, gone = self._find_written(table)
         else:
             stale, gone = self._find_stale(table)
-        added = still.added()
-        if added is None:
+        settled = still.settle()
+        if settled is None:
             return None
+        listing, added = settled
         if added:
             table = table.changed_by(added, ())
             for path in added:
                 self._look(path, stale, gone)
-        return table, still.listing, stale, gone, not added
+        return table, listing, stale, gone, not added
 
     def _from_walk(self, before: Remembered | None) -> _Listed:
         listing = self._walk()

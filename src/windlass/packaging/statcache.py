@@ -179,6 +179,7 @@ class _Stored(msgspec.Struct, array_like=True):
     rules: list[tuple[bytes, tuple[int, int, int, int] | None]]
     index: tuple[int, int, int, int] | None
     tracked_ignored: bytes
+    ignored: list[bytes] | None
 
 
 def cache_file(cache_dir: str, root: str) -> str:
@@ -240,6 +241,7 @@ def save(
         rules=[(os.fsencode(rule), found) for rule, found in listing.rules],
         index=listing.git_index,
         tracked_ignored=listing.tracked_ignored,
+        ignored=None if listing.ignored is None else list(map(os.fsencode, listing.ignored)),
     )
     body = msgspec.msgpack.encode(stored)
     checksum = zlib.crc32(body).to_bytes(4, "big")
@@ -283,6 +285,7 @@ def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:
         [(os.fsdecode(rule), found) for rule, found in stored.rules],
         stored.index,
         stored.tracked_ignored,
+        None if stored.ignored is None else tuple(map(os.fsdecode, stored.ignored)),
     )
     return Remembered(table, listing, stored.tree, stored.total, file)
 
