@@ -14,6 +14,8 @@ import stat
 import time
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import ne
 from pathlib import Path
 
 from windlass.model.errors import SnapshotError
@@ -251,9 +253,8 @@ class _Taking:
         except OSError:
             return self._find_stale(table)
         if changed != table.changed:
-            for path, now, known in zip(table.paths, changed, table.changed, strict=True):
-                if now != known:
-                    self._look(path, stale, gone)
+            for path in compress(table.paths, map(ne, changed, table.changed)):
+                self._look(path, stale, gone)
         return stale, gone
 
     def _find_stale(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
@@ -311,15 +312,17 @@ def _patched(before: Remembered, table: Table, old_entries: dict[int, Entry]) ->
     manifest = before.manifest()
     if manifest is None:
         return None
+    patched = bytearray(manifest)
     for row, old in old_entries.items():
         new = table.entry(row)
         if new == old:
             continue
         old_bytes = encode_entry(old)
-        if manifest.count(old_bytes) != 1:
+        at = patched.find(old_bytes)
+        if at < 0:
             return None
-        manifest = manifest.replace(old_bytes, encode_entry(new))
-    return manifest
+        patched[at : at + len(old_bytes)] = encode_entry(new)
+    return bytes(patched)
 
 
 def _windlass_home() -> str:
