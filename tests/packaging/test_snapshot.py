@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from trees import git, paths, snapshot_of, write
+from trees import git, paths, refuse_to_ask_git, settle, snapshot_of, write
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging import contents, limits, listing, repository
+from windlass.packaging import contents, limits, listing
 from windlass.packaging.manifest import Entry, parse_manifest
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
@@ -39,30 +39,6 @@ def refuse_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the tree was walked")
 
     monkeypatch.setattr(listing._Walk, "_list_folder", refuse)
-
-
-def refuse_to_ask_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(folder: str, arguments: object, given: bytes) -> None:
-        raise AssertionError(f"git was asked: {arguments}")
-
-    monkeypatch.setattr(repository, "_start", refuse)
-
-
-def settle(folder: Path, cache: Path) -> Snapshot:
-    """Snapshots until nothing is so new that it would have to be read again."""
-    import time
-
-    deadline = time.monotonic() + 20
-    while True:
-        began = time.time()
-        snapshot = snapshot_of(folder, cache)
-        newest = max(
-            max(found.st_mtime, found.st_ctime)
-            for found in map(os.lstat, [folder, *folder.rglob("*")])
-        )
-        if began - newest > 0.15:
-            return snapshot
-        assert time.monotonic() < deadline
 
 
 def test_a_snapshot_holds_contents_modes_and_links(tree: Path, cache: Path) -> None:

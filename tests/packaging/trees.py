@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
+import pytest
+
+from windlass.packaging import repository
 from windlass.packaging.roots import Root
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
@@ -33,3 +38,25 @@ def snapshot_of(folder: Path, cache: Path, **options: bool) -> Snapshot:
 
 def paths(snapshot: Snapshot) -> list[str]:
     return [entry.path for entry in snapshot.entries]
+
+
+def refuse_to_ask_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: str, arguments: object, given: bytes) -> None:
+        raise AssertionError(f"git was asked: {arguments}")
+
+    monkeypatch.setattr(repository, "_start", refuse)
+
+
+def settle(folder: Path, cache: Path) -> Snapshot:
+    """Snapshots until nothing is so new that it would have to be read again."""
+    deadline = time.monotonic() + 20
+    while True:
+        began = time.time()
+        snapshot = snapshot_of(folder, cache)
+        newest = max(
+            max(found.st_mtime, found.st_ctime)
+            for found in map(os.lstat, [folder, *folder.rglob("*")])
+        )
+        if began - newest > 0.15:
+            return snapshot
+        assert time.monotonic() < deadline

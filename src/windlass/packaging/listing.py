@@ -46,6 +46,7 @@ class Listing(NamedTuple):
     git_index: _Print | None = None  # of git's list of tracked files
     tracked_ignored: bytes = b""  # what git tracks although it is ignored
     ignored: tuple[str, ...] | None = None  # what is there and git ignores; none if that is much
+    is_all_of_git: bool = False  # whether all that git may call dirty is among the files
 
 
 class _Step(NamedTuple):
@@ -74,6 +75,7 @@ class _Walk:
         self._folders: list[Folder] = []
         self._rules: list[str] = []
         self._ignored: list[str] = []
+        self._is_all_of_git = True
 
     def run(self, is_repository: bool, status: GitStatus | None) -> Listing:
         root = self._root
@@ -95,7 +97,8 @@ class _Walk:
         rules = [(rule, prints.get(rule) or fingerprint(rule)) for rule in self._rules]
         self._files.sort()
         left_out = None if len(self._ignored) > IGNORED_LIMIT else tuple(self._ignored)
-        return Listing(self._files, self._folders, rules, index, tracked, left_out)
+        is_all = self._is_all_of_git and ignored is not None and not tracked
+        return Listing(self._files, self._folders, rules, index, tracked, left_out, is_all)
 
     def _list_folder(self, step: _Step, is_repository: bool) -> list[_Step]:
         path, git_scopes, our_scopes, ignored, folder_is_ignored = step
@@ -103,6 +106,7 @@ class _Walk:
         entries, folder = _scan(full, path)
         names = {entry.name for entry in entries}
         if path and "pyvenv.cfg" in names:
+            self._leave_out_environment(path, ignored)
             return []  # a virtual environment, whatever it is called
         self._folders.append(folder)
         if path and ".git" in names and is_repository:
@@ -112,6 +116,7 @@ class _Walk:
         elif ".gitignore" in names:
             self._rules.append(full + ".gitignore")
         if ".windlassignore" in names:
+            self._is_all_of_git = False
             our_scopes += ((len(path), self._read_patterns(full + ".windlassignore")),)
 
         steps: list[_Step] = []
@@ -123,6 +128,7 @@ class _Walk:
             here = path + name
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder and prefix + here == self._home:
+                self._is_all_of_git = False
                 continue
             is_ignored = verdict_of(our_scopes, here, is_folder) if our_scopes else None
             is_ignored_by_git = ignored is not None and here in ignored
@@ -143,6 +149,7 @@ class _Walk:
 
     def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
         """What is ignored inside a submodule or a repository that lies in this one."""
+        self._is_all_of_git = False
         folder = self._prefix + path.rstrip("/")
         inner = GitStatus(folder).ignored()
         if inner is None:
@@ -150,6 +157,13 @@ class _Walk:
         self._rules.append(os.path.join(git_directory(folder), "index"))
         self._rules += rule_files(folder)
         return (ignored or frozenset()) | {path + each for each in inner}
+
+    def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
+        """Git leaves it out as well, if a file inside says so; that file may change."""
+        if ignored is None or path + "pyvenv.cfg" not in ignored:
+            self._is_all_of_git = False
+        else:
+            self._rules.append(self._prefix + path + ".gitignore")
 
     def _read_patterns(self, file: str) -> Patterns:
         self._rules.append(file)

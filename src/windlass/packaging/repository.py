@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from windlass.model.records import Git
+from windlass.packaging.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
 
 if TYPE_CHECKING:
     import subprocess
@@ -17,6 +18,12 @@ _STATUS = (
 )  # fmt: skip
 _TRACKED_IGNORED = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
 _PATIENCE = 60.0
+_FIELDS = {
+    b"1 ": 8,
+    b"2 ": 9,
+    b"u ": 10,
+    b"? ": 1,
+}  # of a file that is not as committed, before its path
 
 
 class GitCall:
@@ -46,15 +53,34 @@ class GitCall:
 
 
 class GitStatus:
-    """The state of a working tree, asked for once and used for all that needs it.
+    """The state of a working tree, asked for at most once and used for all that needs it.
 
     `folder` is where the repository begins; of any other folder nothing is said, so that a
     repository somewhere above, such as one of a whole home directory, is never read through.
     """
 
     def __init__(self, folder: str) -> None:
-        is_repository = os.path.exists(os.path.join(folder, ".git"))
-        self._call = GitCall(folder, _STATUS) if is_repository else None
+        self._folder = folder
+        self._call: GitCall | None = None
+        self.is_begun = False
+        self._known: Git | None = None
+        self._keep: Callable[[Git], None] | None = None
+
+    def begin(self) -> None:
+        """Ask git now, so that it answers while other things are done."""
+        if self.is_begun:
+            return
+        self.is_begun = True
+        if os.path.exists(os.path.join(self._folder, ".git")):
+            self._call = GitCall(self._folder, _STATUS)
+
+    def know(self, state: Git) -> None:
+        """Take over what is known already."""
+        self._known = state
+
+    def tell(self, keep: Callable[[Git], None]) -> None:
+        """Have git's answer kept, once it is there."""
+        self._keep = keep
 
     def ignored(self) -> set[str] | None:
         """The ignored paths (folders without their slash), or nothing if git cannot say."""
@@ -66,10 +92,17 @@ class GitStatus:
 
     def state(self) -> Git | None:
         """Commit, branch and dirtiness, or nothing if git cannot say."""
-        output = self._output()
-        return None if output is None else parse_status(output)
+        if self._known is None:
+            output = self._output()
+            if output is None:
+                return None
+            self._known = parse_status(output)
+            if self._keep is not None:
+                self._keep(self._known)
+        return self._known
 
     def _output(self) -> bytes | None:
+        self.begin()
         return None if self._call is None else self._call.output()
 
 
@@ -107,10 +140,14 @@ def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
 
 
 def parse_status(output: bytes) -> Git:
-    r"""What `git status --porcelain=v2 --branch -z` says, as a record.
+    r"""What `git status --porcelain=v2 --branch -z --no-renames` says, as a record.
+
+    Caches that are never packaged make no tree dirty: no snapshot tells of them.
 
     >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? new.py\0")
     Git(commit='4b825d', branch='main', dirty=True)
+    >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? a/__pycache__/b.pyc\0")
+    Git(commit='4b825d', branch='main', dirty=False)
     """
     commit = branch = ""
     dirty = False
@@ -119,8 +156,8 @@ def parse_status(output: bytes) -> Git:
             commit = record[13:].decode()
         elif record.startswith(b"# branch.head "):
             branch = record[14:].decode("utf-8", "replace")
-        elif record[:2] in (b"1 ", b"2 ", b"u ", b"? "):
-            dirty = True
+        elif (number := _FIELDS.get(record[:2])) and not dirty:
+            dirty = not is_never_packaged(record.split(b" ", number)[-1])
     return Git(
         commit="" if commit == "(initial)" else commit,
         branch="" if branch == "(detached)" else branch,
@@ -128,16 +165,30 @@ def parse_status(output: bytes) -> Git:
     )
 
 
+def is_never_packaged(path: bytes) -> bool:
+    """Whether a path lies in what no snapshot holds, whatever git makes of it.
+
+    >>> is_never_packaged(b"a/__pycache__/x"), is_never_packaged(b"a/x.py")
+    (True, False)
+    """
+    parts = os.fsdecode(path).split("/")
+    return any(part in ALWAYS_IGNORED or part.endswith(ALWAYS_IGNORED_ENDINGS) for part in parts)
+
+
 def rule_files(folder: str) -> list[str]:
     """The files, outside the tree, that say what git ignores; any may be missing."""
-    common = _common_directory(git_directory(folder))
+    directory = git_directory(folder)
+    common = common_directory(directory)
     config_home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     files = [
         os.path.join(common, "info", "exclude"),
         os.path.join(common, "config"),
+        os.path.join(directory, "config.worktree"),
+        os.path.join(common, "info", "attributes"),
         os.path.expanduser("~/.gitconfig"),
         os.path.join(config_home, "git", "config"),
         os.path.join(config_home, "git", "ignore"),
+        os.path.join(config_home, "git", "attributes"),
         "/etc/gitconfig",
     ]
     chosen = GitCall(folder, ("config", "--type=path", "--get", "core.excludesFile")).output()
@@ -157,7 +208,8 @@ def git_directory(folder: str) -> str:
     return os.path.join(folder, first.removeprefix("gitdir:").strip())
 
 
-def _common_directory(directory: str) -> str:
+def common_directory(directory: str) -> str:
+    """Where a repository keeps what all its working trees share."""
     try:
         with open(
             os.path.join(directory, "commondir"), encoding="utf-8", errors="surrogateescape"

@@ -14,6 +14,7 @@ import stat
 import time
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import compress
 from operator import ne
 from pathlib import Path
@@ -22,6 +23,7 @@ from windlass.model.errors import SnapshotError
 from windlass.packaging import statcache
 from windlass.packaging.contents import Reader
 from windlass.packaging.freshness import compare_listing, distrust_recent, forget_folders
+from windlass.packaging.gitmemory import GitMemory
 from windlass.packaging.limits import check_limits
 from windlass.packaging.listing import Listing, list_tree
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
@@ -156,13 +158,16 @@ class _Taking:
 
     def run(self) -> Snapshot:
         before = statcache.load(self._file, self._path, self._conditions)
+        git = _Git(self._status, self._file, self._path, before)
         listed = None if before is None else self._from_last(before)
         if listed is None:
             listed = self._from_walk(before)
         table, listing, stale, gone, is_same_list = listed
         if before and is_same_list and listing is before.listing and not stale and not gone:
+            git.is_unchanged(before)
             return Snapshot(self._root.path, before.tree, table, before.total, {}, None)
 
+        git.is_changed()
         self._check_limits(table, stale)
         old_entries: dict[int, Entry] = {}
         left_out: list[str] = []
@@ -183,7 +188,10 @@ class _Taking:
             table = table.changed_by((), gone)
             manifest = table.manifest()
         tree = tree_digest(manifest)
-        statcache.save(self._file, self._path, self._conditions, table, listing, manifest, tree)
+        generation = statcache.save(
+            self._file, self._path, self._conditions, table, listing, manifest, tree
+        )
+        git.is_saved(listing, generation)
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
     def _from_last(self, before: Remembered) -> _Listed | None:
@@ -302,6 +310,39 @@ class _Taking:
             if stat.S_ISREG(found.st_mode):
                 sizes[table.row(path)] = found.st_size
         check_limits(self._prefix, table.paths, sizes, sum(sizes))
+
+
+class _Git:
+    """Git's part in a snapshot: it is asked only if it may say something new."""
+
+    def __init__(
+        self, status: GitStatus | None, file: str, root: str, before: Remembered | None
+    ) -> None:
+        self._status = status
+        self._known = None
+        if status is None:
+            return
+        # Only of what changes from now on will the next snapshot know.
+        self._is_asked_now = not status.is_begun
+        self._memory = GitMemory(f"{file}.git", root)
+        if before is not None:
+            self._known = self._memory.recall(before.generation)
+        if self._known is None:
+            status.begin()
+
+    def is_unchanged(self, before: Remembered) -> None:
+        if self._status is not None and self._known is not None:
+            self._status.know(self._known)
+        else:
+            self.is_saved(before.listing, before.generation)
+
+    def is_changed(self) -> None:
+        if self._status is not None:
+            self._status.begin()
+
+    def is_saved(self, listing: Listing, generation: bytes) -> None:
+        if self._status is not None and self._is_asked_now and listing.is_all_of_git:
+            self._status.tell(partial(self._memory.keep, generation))
 
 
 _Listed = tuple[Table, Listing, dict[str, os.stat_result], list[str], bool]

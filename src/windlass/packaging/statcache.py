@@ -20,7 +20,7 @@ from windlass.packaging.cachefiles import write_cache
 from windlass.packaging.listing import Listing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
 
-_MAGIC = b"windlass tree 2\n"
+_MAGIC = b"windlass tree 3\n"
 _HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of what follows
 
 # Never a time that a file has: such an entry is read again.
@@ -148,6 +148,7 @@ class Remembered(NamedTuple):
     tree: str
     total: int  # the bytes of all files
     file: str
+    generation: bytes  # no two are the same
 
     def manifest(self) -> bytes | None:
         """The manifest of that snapshot, unless the file was replaced or damaged meanwhile."""
@@ -180,6 +181,8 @@ class _Stored(msgspec.Struct, array_like=True):
     index: tuple[int, int, int, int] | None
     tracked_ignored: bytes
     ignored: list[bytes] | None
+    is_all_of_git: bool
+    generation: bytes
 
 
 def cache_file(cache_dir: str, root: str) -> str:
@@ -214,8 +217,9 @@ def save(
     listing: Listing,
     manifest: bytes,
     tree: str,
-) -> None:
-    """Remember a snapshot. That this fails is no reason for the snapshot to."""
+) -> bytes:
+    """Remember a snapshot, as the generation that is told. That it fails is no one's problem."""
+    generation = os.urandom(16)
     stored = _Stored(
         root=_text(root),
         conditions=conditions,
@@ -241,12 +245,15 @@ def save(
         rules=[(os.fsencode(rule), found) for rule, found in listing.rules],
         index=listing.git_index,
         tracked_ignored=listing.tracked_ignored,
+        is_all_of_git=listing.is_all_of_git,
+        generation=generation,
         ignored=None if listing.ignored is None else list(map(os.fsencode, listing.ignored)),
     )
     body = msgspec.msgpack.encode(stored)
     checksum = zlib.crc32(body).to_bytes(4, "big")
     header = _MAGIC + checksum + len(body).to_bytes(8, "big")
     write_cache(file, header, body, manifest)
+    return generation
 
 
 def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:
@@ -286,8 +293,9 @@ def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:
         stored.index,
         stored.tracked_ignored,
         None if stored.ignored is None else tuple(map(os.fsdecode, stored.ignored)),
+        stored.is_all_of_git,
     )
-    return Remembered(table, listing, stored.tree, stored.total, file)
+    return Remembered(table, listing, stored.tree, stored.total, file, stored.generation)
 
 
 def _joined(paths: Sequence[str]) -> bytes:
