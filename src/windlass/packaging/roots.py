@@ -128,7 +128,7 @@ def _ancestors(folder: str) -> Iterator[str]:
 
 
 def _folders_too_large() -> set[str]:
-    import tempfile
-
-    folders = ["/", os.path.expanduser("~"), tempfile.gettempdir(), "/tmp", "/var/tmp", "/home"]  # noqa: S108 - compared with, never written to
+    folders = ["/", os.path.expanduser("~"), "/tmp", "/var/tmp", "/usr/tmp", "/home"]  # noqa: S108 - compared with, never written to
+    # As tempfile has it, which would be a long import, and make a file to see that it can.
+    folders += filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
     return {os.path.realpath(folder) for folder in folders}
