@@ -44,11 +44,20 @@ class HomeWorld:
     def launchers(self) -> list[psutil.Process]:
         """The warm interpreters of the server that is there."""
         server = self.server()
-        try:
-            children = server.children() if server else []
-            return [each for each in children if _runs(each, "launcher.py")]
-        except psutil.NoSuchProcess:
-            return []
+        return [each for each in _children(server) if _runs(each, "launcher.py")] if server else []
+
+    def spares(self) -> list[psutil.Process]:
+        """The supervisors that launchers made ahead, which hold no attempt, and their processes."""
+        found = []
+        for launcher in self.launchers():
+            for forked in _children(launcher):
+                try:
+                    held = [file.path for file in forked.open_files()]
+                except psutil.NoSuchProcess:
+                    continue
+                if not any(path.startswith(str(self.home)) for path in held):
+                    found += [forked, *_children(forked)]
+        return found
 
     def kill_server(self) -> bool:
         """Kill the server and see it gone; whether there was one."""
@@ -92,7 +101,7 @@ class HomeWorld:
 
         def others() -> list[psutil.Process]:
             server = self.server()
-            own = {server, *self.launchers()} if server else set()
+            own = {server, *self.launchers(), *self.spares()} if server else set()
             return [each for each in self.processes() if each not in own]
 
         eventually(lambda: not others(), f"only the server is left, not {others()}")
@@ -144,3 +153,10 @@ def is_running(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children())
+    except psutil.NoSuchProcess:
+        return []

@@ -88,7 +88,7 @@ def _print_json(info: ServerInfo) -> None:
     print_json(
         {
             "accelerators": [
-                {**plain(kind), "here": count_here(kind.name, devices)} for kind in KINDS
+                {**kind._asdict(), "here": count_here(kind.name, devices)} for kind in KINDS
             ],
             "machine": {
                 "host": info.host,

@@ -107,6 +107,18 @@ class Controller:
         """Have a look at a job, soon; from any thread."""
         self.queue.add(uid)
 
+    def begin(self, job: Job) -> tuple[JobStatus, Sequence[Event]]:
+        """The first status of a job that is about to be stored, and what happened to it.
+
+        It is let in, if there is room, and its replicas are on record: the first look, for
+        which the job is to be woken once it is stored, makes them. To be woken, too, if it
+        could not be stored, so that it is forgotten.
+        """
+        now = self._clock.now()
+        decision = decide(job.spec, self._admitted(job, JobStatus()), (), now)
+        status = msgspec.structs.replace(decision.status, last_reconcile_time=now)
+        return status, decision.events
+
     def work(self, timeout: float | None = None) -> bool:
         """Take one look at the next job that is due; whether there was one."""
         uid = self.queue.get(timeout)

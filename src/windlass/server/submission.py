@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from windlass.engine.explanations import impossible
 from windlass.model.errors import InvalidArgument, ResourceError, Unsupported
-from windlass.model.job import FunctionCall
+from windlass.model.job import FunctionCall, Job
 from windlass.model.records import TrialRecord
+from windlass.model.status import Event, JobStatus
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
 from windlass.server.services import Services
@@ -13,15 +16,29 @@ from windlass.server.services import Services
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
     """The trial, new or, for a key that was seen before, the old one."""
+    controller = services.controller
 
     def take_in() -> None:
         _check(services, request)
         _take_blobs(services, request)
 
-    record, is_new = await services.trials.create(request, take_in)
-    if is_new:
-        services.controller.wake(request.key)
-    return record
+    begun: list[Job] = []
+
+    def begin(job: Job) -> tuple[JobStatus, Sequence[Event]]:
+        begun.append(job)
+        return controller.begin(job)
+
+    try:
+        return await services.trials.create(
+            request,
+            before=take_in,
+            begin=begin,
+            then=lambda: controller.wake(request.key),
+        )
+    except Exception:
+        if begun:
+            controller.wake(request.key)  # what is not stored after all keeps no room
+        raise
 
 
 def _check(services: Services, request: CreateTrial) -> None:

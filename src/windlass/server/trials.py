@@ -49,11 +49,17 @@ class TrialStore:
     # -- made by the API --------------------------------------------------------------
 
     async def create(
-        self, request: CreateTrial, before: Callable[[], None] = lambda: None
-    ) -> tuple[TrialRecord, bool]:
-        """The trial, and whether it is new: one key makes one trial.
+        self,
+        request: CreateTrial,
+        *,
+        before: Callable[[], None],
+        begin: Callable[[Job], tuple[JobStatus, Sequence[Event]]],
+        then: Callable[[], None],
+    ) -> TrialRecord:
+        """The trial that a key made before, or that it makes now.
 
-        `before` is called before a new one is stored, in the writer's thread, and may refuse.
+        Of a new one, in the writer's thread: `before` is called first and may refuse, `begin`
+        says what its first status is, and `then` is called when all of it is stored.
         """
 
         def change(connection: Connection) -> tuple[StoredTrial, bool]:
@@ -61,12 +67,19 @@ class TrialStore:
             if existing is not None:
                 return existing, False
             before()
-            return _insert(connection, request), True
+            made = _insert(connection, request)
+            status, happened = begin(made.job)
+            new = _advanced(made.record, status, (), None)
+            _store(connection, made, StoredTrial(record=new, status=status), happened)
+            return StoredTrial(record=new, status=status), True
 
-        stored, is_new = await self._db.awrite(
-            change, lambda made: self._recent.put_written(made[0])
-        )
-        return stored.record, is_new
+        def follow(stored: StoredTrial, is_new: bool) -> None:
+            self._recent.put_written(stored)
+            if is_new:
+                then()
+
+        stored, _ = await self._db.awrite(change, lambda made: follow(*made))
+        return stored.record
 
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
         """Note that a trial is to stop; its uid, or none if it has ended already.
@@ -219,38 +232,17 @@ class TrialStore:
         outcome: Outcome | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
         """A change to a new status if the old one still stands, and what follows it."""
-        old = stored.record
-        new = _advanced(old, status, replicas, outcome)
-        trial_id = old.id
-        values = {
-            "id": trial_id,
-            "old": _encode(stored.status),
-            "status": _encode(status),
-            "settled": status.settled,
-            **_columns_of(new),
-        }
-        changed = [
-            _attempt_row(trial_id, each) for each in new.attempts if each not in old.attempts
-        ]
-        events = [
-            {**msgspec.to_builtins(event), "trial_id": trial_id, "kind": event.kind.value}
-            for event in happened
-        ]
+        record = _advanced(stored.record, status, replicas, outcome)
+        new = StoredTrial(record=record, status=status)
 
         def change(connection: Connection) -> bool:
-            if not connection.run(_SWAP, values):
-                return False
-            if changed:
-                connection.run_many(_PUT_ATTEMPT, changed)
-            if events:
-                connection.run_many(_ADD_EVENT, events)
-            return True
+            return _store(connection, stored, new, happened)
 
         def then(is_done: bool) -> None:
             if is_done:
-                self._recent.put_written(StoredTrial(record=new, status=status))
+                self._recent.put_written(new)
             else:
-                self._recent.drop(trial_id)
+                self._recent.drop(record.id)
 
         return change, then
 
@@ -341,6 +333,28 @@ def _insert(connection: Connection, request: CreateTrial) -> StoredTrial:
     return StoredTrial(record=msgspec.structs.replace(record, id=trial_id), status=status)
 
 
+def _store(
+    connection: Connection, old: StoredTrial, new: StoredTrial, happened: Sequence[Event]
+) -> bool:
+    """Put `new` in the place of `old`, with what happened; false if `old` is no longer there."""
+    trial_id = old.record.id
+    values = {
+        "id": trial_id,
+        "old": _encode(old.status),
+        "status": _encode(new.status),
+        "settled": new.status.settled,
+        **_columns_of(new.record),
+    }
+    if not connection.run(_SWAP, values):
+        return False
+    changed = [each for each in new.record.attempts if each not in old.record.attempts]
+    if changed:
+        connection.run_many(_PUT_ATTEMPT, [_attempt_row(trial_id, each) for each in changed])
+    if happened:
+        connection.run_many(_ADD_EVENT, [_event_row(trial_id, each) for each in happened])
+    return True
+
+
 def _advanced(
     record: TrialRecord, status: JobStatus, replicas: Sequence[Replica], outcome: Outcome | None
 ) -> TrialRecord:
@@ -412,6 +426,16 @@ def _attempt_of(replica: Replica) -> Attempt:
 
 def _attempt_row(trial_id: int, attempt: Attempt) -> dict[str, Any]:
     return {"trial_id": trial_id, **{name: getattr(attempt, name) for name in _ATTEMPT_FIELDS}}
+
+
+def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
+    return {
+        "trial_id": trial_id,
+        "time": event.time,
+        "kind": event.kind.value,
+        "reason": event.reason,
+        "message": event.message,
+    }
 
 
 def _find(connection: Connection, column: str, value: int | str) -> StoredTrial | None:
