@@ -55,12 +55,12 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
         return
     for folder in folders:
         role, _, index = folder.name.rpartition("-")
-        if not role or not index.isdecimal():
+        if not role or not index.isdecimal() or not folder.is_dir():
             continue
         found += [
             (ReplicaId(role, int(index), int(attempt.name)), attempt)
             for attempt in folder.iterdir()
-            if attempt.name.isdecimal()
+            if attempt.name.isdecimal() and attempt.is_dir()
         ]
     yield from sorted(found)
 
