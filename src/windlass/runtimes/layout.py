@@ -55,14 +55,19 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
         return
     for folder in folders:
         role, _, index = folder.name.rpartition("-")
-        if not role or not index.isdecimal():
+        if not role or not _is_number(index) or not folder.is_dir():
             continue
         found += [
             (ReplicaId(role, int(index), int(attempt.name)), attempt)
             for attempt in folder.iterdir()
-            if attempt.name.isdecimal()
+            if _is_number(attempt.name) and attempt.is_dir()
         ]
     yield from sorted(found)
+
+
+def _is_number(name: str) -> bool:
+    """Whether a folder could be of ours: a trial may make others beside them."""
+    return name.isdecimal() and name.isascii() and len(name) <= 9
 
 
 def blob_path(home: Path, digest: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ class LogStore:
         return [
             Segment((replica.role, replica.index, replica.attempt), str(path / layout.LOG))
             for replica, path in layout.attempts(self._home, trial_id)
+            if _is_log(path / layout.LOG)
         ]
 
     def read(self, trial_id: int, cursor: str | None, stream: str | None = None) -> Page:
@@ -119,6 +121,14 @@ def format_cursor(places: dict[Key, int]) -> str:
         f"{role}-{index}.{attempt}:{offset}"
         for (role, index, attempt), offset in sorted(places.items())
     )
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a log is or may come to be there; a trial could have put a pipe in its place."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def _page(parts: list[LogPart], places: dict[Key, int], has_more: bool) -> Page:

@@ -82,10 +82,9 @@ class Recorder:
         )
 
     def _result(self, directory: Path) -> ResultInfo | None:
-        try:
-            digest, size = self._blobs.take(directory / "result.pkl")
-        except FileNotFoundError:
+        if not _is_file(directory / "result.pkl"):
             return None
+        digest, size = self._blobs.take(directory / "result.pkl")
         text = _text(_json(directory / "result.json"), "text")[:1000]
         return ResultInfo(digest=digest, size=size, text=text)
 
@@ -94,11 +93,8 @@ class Recorder:
         if not told:
             return None
         pickled: str | None = None
-        if told.get("pickled"):
-            try:
-                pickled, _ = self._blobs.take(directory / "error.pkl")
-            except FileNotFoundError:
-                pickled = None
+        if told.get("pickled") and _is_file(directory / "error.pkl"):
+            pickled, _ = self._blobs.take(directory / "error.pkl")
         return ErrorInfo(
             type=_text(told, "type")[:1000],
             message=_text(told, "message")[:_LONGEST_TEXT],
@@ -133,12 +129,17 @@ def _signal_of(replica: Replica) -> str:
 def _json(path: Path) -> dict[str, Any]:
     """What a trial's process wrote: anything at all, so nothing about it is taken for granted."""
     try:
-        if path.stat().st_size > _LARGEST_FILE:
+        if not _is_file(path) or path.stat().st_size > _LARGEST_FILE:
             return {}
         told = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it can be read to its end: a pipe or a link to a device has none."""
+    return path.is_file() and not path.is_symlink()
 
 
 def _text(told: dict[str, Any], name: str) -> str:
