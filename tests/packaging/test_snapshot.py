@@ -12,7 +12,7 @@ import pytest
 from trees import git, paths, refuse_to_ask_git, settle, snapshot_of, write
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging import contents, limits, listing
+from windlass.packaging import contents, freshness, limits, listing
 from windlass.packaging.manifest import Entry, parse_manifest
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
@@ -237,6 +237,20 @@ def test_quick_changes_of_the_same_size_are_all_seen(tree: Path, cache: Path) ->
     for index in range(50):
         write(tree, {"a.py": f"{index:03}"})
         assert entry(snapshot_of(tree, cache), "a.py").ref == digest(f"{index:03}".encode())
+
+
+def test_what_changed_just_now_is_read_again_although_its_folder_is_old(
+    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where clocks tick slowly, its time would not tell of one more change."""
+    write(tree, {"a.py": "1", "b.py": "2"})
+    settle(tree, cache)
+    monkeypatch.setattr(freshness, "_TICK", 10**18)
+    write(tree, {"a.py": "3"})
+    snapshot_of(tree, cache)
+    refuse_to_read(monkeypatch)
+    with pytest.raises(AssertionError, match=r"a\.py was read"):
+        snapshot_of(tree, cache)
 
 
 @pytest.mark.parametrize("damage", ["empty", "torn", "flipped", "other", "manifest", "folder"])
