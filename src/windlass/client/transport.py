@@ -49,6 +49,31 @@ class StreamEvent(NamedTuple):
     data: bytes
 
 
+class _Connection(http.client.HTTPConnection):
+    """Sends a request's head and body in one piece: each piece would wake the server up."""
+
+    def __init__(self, host: str, port: int | None, *, timeout: float) -> None:
+        super().__init__(host, port, timeout=timeout)
+        self.hold = False
+        self._held: list[bytes] = []
+
+    def send(self, data: Any) -> None:
+        if self.hold:
+            self._held.append(data)
+        else:
+            super().send(data)
+
+    def send_held(self) -> None:
+        """Send what was held."""
+        held, self._held, self.hold = b"".join(self._held), [], False
+        if held:
+            super().send(held)
+
+
+class _SecureConnection(_Connection, http.client.HTTPSConnection):
+    """The same, encrypted."""
+
+
 class Transport:
     """Requests to one server, from any thread, with connections kept open."""
 
@@ -59,7 +84,7 @@ class Transport:
         self._timeout = timeout
         self._home = None if self._named else Home.find()
         self._endpoint: Endpoint | None = None
-        self._idle: list[http.client.HTTPConnection] = []
+        self._idle: list[_Connection] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -155,7 +180,7 @@ class Transport:
         body: Body,
         query: Mapping[str, Any] | None,
         headers: dict[str, str],
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    ) -> tuple[_Connection, http.client.HTTPResponse]:
         target = API + path
         if query:
             target += "?" + urlencode({k: v for k, v in query.items() if v is not None})
@@ -189,9 +214,10 @@ class Transport:
         method: str,
         content: bytes | Iterable[bytes] | None,
         headers: dict[str, str],
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    ) -> tuple[_Connection, http.client.HTTPResponse]:
         connection = self._take()
         try:
+            connection.hold = isinstance(content, bytes)
             connection.request(
                 method,
                 target,
@@ -202,27 +228,24 @@ class Transport:
                     **headers,
                 },
             )
+            connection.send_held()
             response = connection.getresponse()
         except BaseException:
             connection.close()
             raise
         return connection, response
 
-    def _take(self) -> http.client.HTTPConnection:
+    def _take(self) -> _Connection:
         if self._pid != os.getpid():  # after a fork the parent's connections are not ours
             self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
         with self._lock:
             if self._idle:
                 return self._idle.pop()
         parts = urlsplit(self.endpoint.url)
-        kind = (
-            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        )
+        kind = _SecureConnection if parts.scheme == "https" else _Connection
         return kind(str(parts.hostname), parts.port, timeout=self._timeout)
 
-    def _keep(
-        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
-    ) -> None:
+    def _keep(self, connection: _Connection, response: http.client.HTTPResponse) -> None:
         if response.will_close:
             connection.close()
             return
@@ -273,9 +296,7 @@ class Transport:
 class EventStream:
     """The events of one answer. `cut` ends it from any thread."""
 
-    def __init__(
-        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
-    ) -> None:
+    def __init__(self, connection: _Connection, response: http.client.HTTPResponse) -> None:
         self._response = response
         self._sock = connection.sock
         self.is_complete = False

@@ -163,9 +163,8 @@ def _is_astray(name: str, module: object, root: str) -> bool:
     if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
         return False
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not file.endswith(".py") or _is_ours(module):
-        return False
-    if is_installed(file):
+    is_source = isinstance(file, str) and file.endswith(".py")
+    if not is_source or _is_ours(module) or is_installed(file):
         _at_home[name] = module
         return False
     return not _is_known_file(file, root) or (
