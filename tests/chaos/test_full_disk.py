@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -172,3 +173,5 @@ def test_wherever_the_space_runs_out_each_trial_is_taken_whole_or_refused(
                 assert "No space left on device" in trial.message
         known = {trial.id: trial.params["name"] for trial in wl.list_trials()}
         assert known == {1: "first", **expected}
+        # All have ended: nobody's environment or secrets are left, of the refused least of all.
+        eventually(lambda: not os.listdir(disk / "home" / "private"), "private files are gone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,13 +112,15 @@ def current_umask() -> int:
     >>> 0 <= current_umask() <= 0o777
     True
     """
-    try:
-        with open("/proc/self/status") as status:
-            for line in status:
-                if line.startswith("Umask:"):
-                    return int(line.split()[1], 8)
-    except OSError:
-        pass  # not Linux: there it can only be read by setting it
+    if threading.active_count() > 1:
+        try:
+            with open("/proc/self/status") as status:
+                for line in status:
+                    if line.startswith("Umask:"):
+                        return int(line.split()[1], 8)
+        except OSError:
+            pass  # not Linux
+    # Setting it is the quick way, and elsewhere the only one; another thread could be misled.
     umask = os.umask(0o077)
     os.umask(umask)
     return umask

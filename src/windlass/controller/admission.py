@@ -111,6 +111,11 @@ class AdmissionQueue:
         with self._lock:
             return uid in self._running
 
+    def is_waiting(self, uid: str) -> bool:
+        """Whether a job waits for room."""
+        with self._lock:
+            return uid in self._waiting
+
     def devices(self, uid: str) -> dict[Place, tuple[int, ...]]:
         """The accelerators that each replica of a job got, by role and index."""
         with self._lock:

@@ -110,14 +110,21 @@ class Controller:
     def begin(self, job: Job) -> tuple[JobStatus, Sequence[Event]]:
         """The first status of a job that is about to be stored, and what happened to it.
 
-        It is let in, if there is room, and its replicas are on record: the first look, for
-        which the job is to be woken once it is stored, makes them. To be woken, too, if it
-        could not be stored, so that it is forgotten.
+        It is let in, if there is room, and its replicas are on record: the first look makes
+        them. `begun` is to be called once it is stored, or `wake` if it could not be, so that
+        it is forgotten.
         """
         now = self._clock.now()
         decision = decide(job.spec, self._admitted(job, JobStatus()), (), now)
         status = msgspec.structs.replace(decision.status, last_reconcile_time=now)
         return status, decision.events
+
+    def begun(self, uid: str) -> None:
+        """A job that `begin` was asked about is stored: look at it, unless it waits for room."""
+        if self.admission is not None and self.admission.is_waiting(uid):
+            self.queue.add_after(uid, LONGEST_RESYNC)  # woken when there is room
+        else:
+            self.wake(uid)
 
     def work(self, timeout: float | None = None) -> bool:
         """Take one look at the next job that is due; whether there was one."""

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from windlass.worker.files import remove_if_there
+from windlass.worker.files import remove_if_there, write_bytes
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _CHUNK = 1 << 20
@@ -68,10 +68,10 @@ class BlobStore:
         actual = hashlib.sha256(data).hexdigest()
         if digest is not None and actual != digest:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
-        if not self.has(actual):
-            with self.incoming() as blob:
-                blob.write(data)
-                blob.keep(actual)
+        target = self.place(actual)
+        if not os.path.exists(target):
+            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+            write_bytes(target, data, durable=True)
         return actual
 
     def incoming(self) -> IncomingBlob:

@@ -136,7 +136,14 @@ class Database:
         self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
     ) -> T:
         """`write` for the event loop."""
-        return await asyncio.wrap_future(self.submit(change, then))
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[T] = loop.create_future()
+
+        def tell(done: Future[T]) -> None:
+            loop.call_soon_threadsafe(_copy, done, waiting)
+
+        self.submit(change, then).add_done_callback(tell)
+        return await waiting
 
     def read(self, query: Callable[[Connection], T]) -> T:
         """Look something up."""
@@ -218,15 +225,25 @@ class _Write:
             self._error = error
 
     def settle(self) -> None:
-        if self._error is None:
-            if self._then is not None:
-                self._then(self._value)
-            self._future.set_result(self._value)
-        else:
+        if self._error is not None:
             self._future.set_exception(self._error)
+            return
+        if self._then is not None:
+            self._then(self._value)
+        self._future.set_result(self._value)
 
     def refuse(self, error: Exception) -> None:
         self._future.set_exception(self._error or error)
+
+
+def _copy(done: Future[T], waiting: asyncio.Future[T]) -> None:
+    if waiting.cancelled():
+        return
+    error = done.exception()
+    if error is None:
+        waiting.set_result(done.result())
+    else:
+        waiting.set_exception(error)
 
 
 def _upgrade(connection: Connection, path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Container
 from pathlib import Path
 
 import msgspec
 
 from windlass.model.wire import Private
+from windlass.worker.files import write_bytes
 
 
 class PrivateFiles:
@@ -31,16 +30,7 @@ class PrivateFiles:
 
     def keep(self, uid: str, private: Private) -> None:
         """Write the file; durable before the trial is."""
-        handle, name = tempfile.mkstemp(dir=self._root, prefix=".")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.encode(private))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path(uid))
-        except OSError:
-            os.unlink(name)  # half of it is of no use, and nobody's business
-            raise
+        write_bytes(f"{self._root}/{uid}", msgspec.json.encode(private), durable=True)
 
     def erase(self, uid: str) -> None:
         """Forget what the trial knew."""

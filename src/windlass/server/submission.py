@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import sqlite3
 
 from windlass.engine.explanations import impossible
 from windlass.model.errors import InvalidArgument, ResourceError, Unsupported
-from windlass.model.job import FunctionCall, Job
+from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord
-from windlass.model.status import Event, JobStatus
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
 from windlass.server.services import Services
@@ -16,28 +16,27 @@ from windlass.server.services import Services
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
     """The trial, new or, for a key that was seen before, the old one."""
-    controller = services.controller
+    key, controller = request.key, services.controller
+    is_taken_in = False
 
     def take_in() -> None:
+        nonlocal is_taken_in
         _check(services, request)
         _take_blobs(services, request)
-
-    begun: list[Job] = []
-
-    def begin(job: Job) -> tuple[JobStatus, Sequence[Event]]:
-        begun.append(job)
-        return controller.begin(job)
+        is_taken_in = True
 
     try:
         return await services.trials.create(
             request,
             before=take_in,
-            begin=begin,
-            then=lambda: controller.wake(request.key),
+            begin=controller.begin,
+            then=lambda: controller.begun(key),
         )
     except Exception:
-        if begun:
-            controller.wake(request.key)  # what is not stored after all keeps no room
+        if is_taken_in:  # but not stored: it keeps no room, and no secrets stay behind
+            controller.wake(key)
+            with contextlib.suppress(sqlite3.Error):  # else it is erased at the next start
+                await services.trials.unless_stored(key, lambda: services.private.erase(key))
         raise
 
 

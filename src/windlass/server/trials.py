@@ -81,6 +81,15 @@ class TrialStore:
         stored, _ = await self._db.awrite(change, lambda made: follow(*made))
         return stored.record
 
+    async def unless_stored(self, key: str, act: Callable[[], None]) -> None:
+        """Do something about a key that made no trial, while nobody else makes one of it."""
+
+        def change(connection: Connection) -> None:
+            if _find(connection, "uid", key) is None:
+                act()
+
+        await self._db.awrite(change)
+
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
         """Note that a trial is to stop; its uid, or none if it has ended already.
 

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from _thread import get_ident  # all that is needed of `threading`
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def write_json(path: str, value: object, *, durable: bool = False) -> None:
 
 def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
     """Write a file, owner-only, that readers see whole or not at all."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{os.getpid()}-{get_ident()}.tmp"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
