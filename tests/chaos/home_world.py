@@ -26,6 +26,7 @@ class HomeWorld:
 
     def processes(self) -> list[psutil.Process]:
         """All live processes that came of this home, whoever their parent is by now."""
+        psutil.process_iter.cache_clear()  # it keeps those that had a number before
         return [each for each in psutil.process_iter() if self._is_ours(each)]
 
     def server(self) -> psutil.Process | None:

@@ -64,7 +64,15 @@ def find_strays(
     """The processes of an attempt that run on this machine."""
     session = _session_of(process)
     born_by = last_beat + _LATE
-    return [each for each in psutil.process_iter() if _belongs(each, marker, session, born_by)]
+    found = []
+    for pid in psutil.pids():  # not `process_iter`, which remembers whoever had the number before
+        try:
+            process = psutil.Process(pid)
+        except psutil.NoSuchProcess:
+            continue
+        if _belongs(process, marker, session, born_by):
+            found.append(process)
+    return found
 
 
 def _session_of(process: tuple[int, str] | None) -> int | None:

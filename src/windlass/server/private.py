@@ -14,6 +14,7 @@ from windlass.worker.files import write_bytes
 class PrivateFiles:
     """The files of all trials that have not ended, by uid.
 
+    >>> import tempfile
     >>> files = PrivateFiles(Path(tempfile.mkdtemp()))
     >>> files.keep("0" * 32, Private(secrets={"TOKEN": "hush"}))
     >>> files.erase("0" * 32)
