@@ -40,8 +40,11 @@ def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
     family = [process, *process.children(recursive=True)]
     assert len(family) > 1, "there is a launcher"
     for each in family:
-        assert server.token not in " ".join(each.cmdline())
-        assert server.token not in "\0".join(each.environ().values())
+        try:
+            told = [*each.cmdline(), *each.environ().values()]
+        except psutil.NoSuchProcess:
+            continue  # the trial's own supervisor, on its way out
+        assert not [text for text in told if server.token in text]
     holders = [
         path.relative_to(home)
         for path in home.rglob("*")

@@ -1,0 +1,32 @@
+"""docs/reliability.md names the test of each promise: they are there, and none is left out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def named() -> set[tuple[str, str]]:
+    found = set(NAMED.findall((ROOT / "docs" / "reliability.md").read_text()))
+    assert len(found) > 30
+    return found
+
+
+def functions_of(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    names = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    return {name for name in names if name.startswith("test_")}
+
+
+def test_every_test_that_holds_a_promise_is_there() -> None:
+    missing = [(file, test) for file, test in named() if test not in functions_of(ROOT / file)]
+    assert not missing
+
+
+def test_every_file_of_chaos_holds_a_promise() -> None:
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/chaos").glob("test_*.py")}
+    assert files <= {file for file, _ in named()}
