@@ -134,3 +134,14 @@ def test_what_a_killed_server_left_half_written_is_never_seen(store: BlobStore) 
     assert all(name.startswith(".in-") for name in os.listdir(store.root))
     blob.__exit__()
     assert files(store) == set()
+
+
+def test_what_a_killed_server_had_begun_to_write_is_swept(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path)
+    kept = store.put(b"whole")
+    half = store.incoming()
+    half.write(b"hal")
+    assert len(list(tmp_path.iterdir())) == 2
+    BlobStore(tmp_path).sweep()
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [kept]
+    assert store.get(kept) == b"whole"

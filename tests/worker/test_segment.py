@@ -138,3 +138,12 @@ assert writer.flush(2.0) and not writer.has_lost
         (STDERR, b"53 bytes of log lost: no space left"),
         (STDOUT, b"last"),
     ]
+
+
+def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    writer = SegmentWriter(str(tmp_path / "log"))
+    writer.close()
+    writer.add(encode_lines(1.0, STDOUT, b"unheard\n"))
+    assert not writer.flush(1.0)
+    assert writer.has_lost
+    assert writer.why_lost == "Bad file descriptor"

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from windlass.worker.files import remove_if_there, write_bytes
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _CHUNK = 1 << 20
+_INCOMING = ".in-"  # what has no name yet
 
 
 class BlobStore:
@@ -70,9 +72,16 @@ class BlobStore:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
         target = self.place(actual)
         if not os.path.exists(target):
-            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-            write_bytes(target, data, durable=True)
+            temporary = f"{self._root}/{_INCOMING}{actual}-{threading.get_ident()}"
+            write_bytes(temporary, data, durable=True)
+            put_in_place(temporary, target)
         return actual
+
+    def sweep(self) -> None:
+        """Remove what servers that were killed had begun to write; for a start."""
+        for name in os.listdir(self._root):
+            if name.startswith(_INCOMING):
+                remove_if_there(f"{self._root}/{name}")
 
     def incoming(self) -> IncomingBlob:
         """A blob that arrives in pieces."""
@@ -90,7 +99,7 @@ class BlobStore:
         target = self.place(digest)
         if not os.path.exists(target):
             # A link, not a move: whoever is killed in between finds the source again.
-            temporary = f"{self._root}/.take-{digest}.{os.getpid()}"
+            temporary = f"{self._root}/{_INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
             os.link(source, temporary)
             put_in_place(temporary, target)
@@ -103,7 +112,7 @@ class IncomingBlob:
     def __init__(self, store: BlobStore) -> None:
         self._store = store
         self._hasher = hashlib.sha256()
-        handle, self._name = tempfile.mkstemp(prefix=".in-", dir=store.root)
+        handle, self._name = tempfile.mkstemp(prefix=_INCOMING, dir=store.root)
         self._file = os.fdopen(handle, "wb")
 
     def __enter__(self) -> IncomingBlob:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from windlass.model.wire import Fault
 JSON = "application/json"
 EVENTS = "text/event-stream"
 OCTETS = "application/octet-stream"
+_PIECE = 1 << 20
 
 
 class Refused(Exception):
@@ -75,6 +77,25 @@ def _too_large(largest: int) -> Refused:
     text = f"The request is larger than {largest >> 20} MB."
     # What is left of it is not waited for.
     return Refused(413, Fault(code="invalid_argument", message=text), {"Connection": "close"})
+
+
+def file_answer(path: str) -> Answer:
+    """The bytes of a file: a large one a piece at a time, so that it never is in memory."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= _PIECE:
+            return Answer(file.read(), media_type=OCTETS)
+    return Answer(_pieces(path, size), media_type=OCTETS, headers={"Content-Length": str(size)})
+
+
+async def _pieces(path: str, size: int) -> AsyncGenerator[bytes, None]:
+    with open(path, "rb") as file:
+        while size > 0:
+            piece = await asyncio.to_thread(file.read, min(size, _PIECE))
+            if not piece:
+                return  # it was cut meanwhile: the client sees that bytes are missing
+            size -= len(piece)
+            yield piece
 
 
 async def send_answer(answer: Answer, receive: Any, send: Any) -> None:

@@ -167,6 +167,7 @@ def _listen() -> socket.socket:
 def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) -> Services:
     trials = TrialStore(database)
     blobs = BlobStore(home.blobs)
+    blobs.sweep()
     private = PrivateFiles(home.private)
     private.sweep(set(trials.unfinished()))
     capacity = read_capacity()

@@ -99,6 +99,7 @@ class SegmentWriter:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._batch: list[bytes] = []
         self._lost = 0
+        self._why = ""
         self._cut_torn_record()
 
     @property
@@ -106,17 +107,22 @@ class SegmentWriter:
         """Whether text was dropped that no record tells of yet."""
         return self._lost > 0
 
+    @property
+    def why_lost(self) -> str:
+        """Why text was dropped, if it was."""
+        return self._why
+
     def add(self, records: bytes) -> None:
         """Put whole records into the batch."""
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
-        """Write the batch; whether anything was. What finds no space is counted and lost."""
+        """Write the batch; whether anything was. What cannot be written is counted and lost."""
         batch, self._batch = b"".join(self._batch), []
         if not batch and not self._lost:
             return False
         if self._lost:
-            note = f"{self._lost} bytes of log lost: no space left"
+            note = f"{self._lost} bytes of log lost: {self._why}"
             if self._write(encode_lines(time, STDERR, note.encode() + b"\n")):
                 self._lost += len(batch)
                 return False
@@ -129,15 +135,18 @@ class SegmentWriter:
         os.close(self._fd)
 
     def _write(self, data: bytes) -> int:
-        """Append records; how many bytes of them found no space."""
+        """Append records; how many bytes of them could not be written.
+
+        Whatever the disk says, who writes them goes on.
+        """
         view = memoryview(data)
         written = 0
         try:
             while written < len(data):
                 written += os.write(self._fd, view[written:])
         except OSError as error:
-            if error.errno not in _FULL:
-                raise
+            is_full = error.errno in _FULL
+            self._why = "no space left" if is_full else os.strerror(error.errno or errno.EIO)
             whole = data.rfind(b"\n", 0, written) + 1
             if whole < written:
                 size = os.fstat(self._fd).st_size

@@ -253,7 +253,8 @@ class Supervision:
         if departure.was_first_asked:
             ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
         if self._watch.log.has_lost:
-            ending.setdefault("message", "the disk is full: some of its log was lost")
+            why = self._watch.log.why_lost
+            ending.setdefault("message", f"some of its log was lost: {why}")
         return ending
 
     def _attend(

@@ -8,11 +8,12 @@ from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.wire import API, SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
 from windlass.server.blobs import BlobStore, IncomingBlob
-from windlass.server.http import OCTETS, Answer, Request
+from windlass.server.http import OCTETS, Answer, Request, file_answer
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
 _HEADER = 40
+_AT_ONCE = 1 << 20
 _LARGEST_BLOB = 8 << 30
 _LARGEST_MANIFEST = 64 << 20
 
@@ -46,9 +47,15 @@ def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
 async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
     """A pack of blobs: digest (32 bytes), length (8 bytes), bytes; repeated."""
     intake = _Intake(services.blobs)
+    waiting, size = [], 0
     try:
         async for chunk in request.stream():
-            intake.feed(chunk)
+            waiting.append(chunk)
+            size += len(chunk)
+            if size >= _AT_ONCE:  # hashing and syncing hold up nobody else
+                await asyncio.to_thread(intake.feed, b"".join(waiting))
+                waiting, size = [], 0
+        await asyncio.to_thread(intake.feed, b"".join(waiting))
     finally:
         intake.close()
     if intake.is_torn:
@@ -114,10 +121,9 @@ async def get_blob(services: Services, digest: str) -> Answer:
     """The bytes of a blob."""
     blobs = services.blobs
     try:
-        data = await asyncio.to_thread(blobs.get, digest)
+        return await asyncio.to_thread(file_answer, blobs.place(digest))
     except (ValueError, FileNotFoundError) as error:
         raise NotFound(f"There is no blob {digest[:80]}.") from error
-    return Answer(data, media_type=OCTETS)
 
 
 routes = [

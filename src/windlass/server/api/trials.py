@@ -12,7 +12,7 @@ from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import API, CreateTrial, LogPage, StopTrial, TrialPage
-from windlass.server.http import EVENTS, OCTETS, Answer, Request
+from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.logs import Page, parse_cursor
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.records import describe, enrich, enrich_page
@@ -160,8 +160,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         raise NotFound(
             f"Trial {trial_id} has no value: {why}.", hint=f"See: windlass show {trial_id}"
         )
-    data = await asyncio.to_thread(services.blobs.get, record.result.digest)
-    return Answer(data, media_type=OCTETS)
+    return await asyncio.to_thread(file_answer, services.blobs.place(record.result.digest))
 
 
 async def get_error(services: Services, trial_id: TrialId) -> Answer:
@@ -171,8 +170,7 @@ async def get_error(services: Services, trial_id: TrialId) -> Answer:
         raise NotFound(
             f"Trial {trial_id} left no exception.", hint=f"See: windlass show {trial_id}"
         )
-    data = await asyncio.to_thread(services.blobs.get, record.error.pickle)
-    return Answer(data, media_type=OCTETS)
+    return await asyncio.to_thread(file_answer, services.blobs.place(record.error.pickle))
 
 
 async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> TrialRecord:
