@@ -6,6 +6,7 @@ import _socket  # the bare half of `socket`: a third of a supervisor's imports w
 import errno
 import json
 import os
+import time
 
 from windlass.worker.files import read_json
 
@@ -31,24 +32,30 @@ class Nudger:
         self._socket.setblocking(False)
         self._address = ""
         self._seen: tuple[int, int] | None = None
-        self._unsent: set[str] = set()
+        self._unsent: dict[str, float] = {}  # what is to be told, and not before when
 
-    def nudge(self, about: str) -> None:
-        """Tell the server that the log grew (`LOG`) or that the state changed (`STATE`)."""
-        self._unsent.add(about)
+    def nudge(self, about: str, delay: float = 0.0) -> None:
+        """Tell the server that the log grew (`LOG`) or that the state changed (`STATE`).
+
+        With a delay, it is told when `retry` is called after that, unless there is news before.
+        """
+        self._unsent[about] = time.monotonic() + delay if delay else 0.0
         self.retry()
 
     @property
     def is_pending(self) -> bool:
-        """Whether the server's buffer was full, so that `retry` should be called shortly."""
+        """Whether something is still to be told, so that `retry` should be called shortly."""
         return bool(self._unsent)
 
     def retry(self) -> None:
-        """Send what could not be sent."""
-        self._find_server()
-        for about in sorted(self._unsent):
+        """Send what is due."""
+        now = time.monotonic()
+        due = [about for about, not_before in self._unsent.items() if not_before <= now]
+        if due:
+            self._find_server()
+        for about in due:
             if self._send(about):
-                self._unsent.discard(about)
+                del self._unsent[about]
 
     def _find_server(self) -> None:
         try:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _GRACE_FOR_LEFTOVERS = 2.0
 _DRAIN = 1.0  # for pipes that someone outside keeps open
 _LARGE_TREE = 1000
+_SHORT = 0.02
 _LAST_NUDGE = 2.0
 _HEAD_START = 2.0  # in which the server, if there is one, sees to a deadline itself
 
@@ -253,8 +254,8 @@ class Supervision:
         if departure.was_first_asked:
             ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
         if self._watch.log.has_lost:
-            why = self._watch.log.why_lost
-            ending.setdefault("message", f"some of its log was lost: {why}")
+            why = self._watch.log.why_lost.replace("no space left", "the disk is full")
+            ending.setdefault("message", f"{why}: some of its log was lost")
         return ending
 
     def _attend(
@@ -296,7 +297,8 @@ class Supervision:
     def _enter(self, stage: str, message: str) -> None:
         self._state["stage"], self._state["message"] = stage, message
         self._write_state()
-        self._nudger.nudge(STATE)
+        # Of one that is over at once only the end is told: that is one look less at it.
+        self._nudger.nudge(STATE, delay=_SHORT if stage == "running" else 0.0)
 
     def _write_first_state(self) -> None:
         """Nothing is begun before it is there: what has no state can safely be begun again."""
