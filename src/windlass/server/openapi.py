@@ -110,7 +110,8 @@ def _query_parameters(route: Route, known: dict[str, Any]) -> list[dict[str, Any
             "name": field.name,
             "in": "query",
             "required": field.required,
-            "schema": known[repr(field.type)],
+            "schema": known[repr(field.type)]
+            | ({} if field.default in (None, msgspec.NODEFAULT) else {"default": field.default}),
         }
         for field in _fields(route)
     ]

@@ -25,7 +25,6 @@ _GIVEN = ("request", "services", "data", "return")
 _BLANK = re.compile(r"\{(\w+)(?::(int|path))?\}")
 _BLANKS = {None: r"[^/]+", "int": r"-?[0-9]{1,30}", "path": r".+"}
 _LARGEST_BODY = 1 << 20
-_LARGEST_QUERY = 64 << 10
 
 
 class Route:
@@ -108,7 +107,7 @@ class Routes:
         if not allowed:
             raise NotFound(f"There is nothing at {path[:200]}.")
         fault = Fault(code="not_found", message=f"{method[:20]} is nothing that can be done there.")
-        raise Refused(405, fault, {"Allow": ", ".join(sorted(allowed))})
+        raise Refused(405, fault, {"Allow": ", ".join(sorted(set(allowed)))})
 
     def _candidates(self, path: str) -> Iterable[tuple[Route, dict[str, str]]]:
         for route in self._plain.get(path, ()):
@@ -129,8 +128,6 @@ def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) 
 
 
 def _read_query(wanted: Any, text: str) -> dict[str, Any]:
-    if len(text) > _LARGEST_QUERY:
-        raise Refused(414, Fault(code="invalid_argument", message="The query is too long."))
     asked = dict(parse_qsl(text, keep_blank_values=True))
     read = msgspec.convert(asked, wanted, strict=False)
     return {name: getattr(read, name) for name in wanted.__struct_fields__}

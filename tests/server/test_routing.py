@@ -1,0 +1,119 @@
+"""Which operation a request means, and what of it is refused before it is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import windlass as wl
+from asking import API, Server
+from windlass.server.http import Answer, Refused
+from windlass.server.routing import Route, Routes
+
+
+@pytest.fixture
+def server(home: Path) -> Server:
+    wl.Client().server_info()
+    return Server(home)
+
+
+def submit(server: Server, number: int, **fields: Any) -> tuple[int, Any]:
+    role = {"executable": {"type": "process", "argv": ["true"]}}
+    trial = {"key": f"{number:032x}", "experiment": "e", "spec": {"roles": [role]}, **fields}
+    return server.submit(trial)
+
+
+def test_what_is_not_there_and_what_cannot_be_done_there_are_told_apart(server: Server) -> None:
+    status, fault = server.ask("GET", f"{API}/nothing")
+    assert (status, fault["code"]) == (404, "not_found")
+    for method in ("DELETE", "PUT", "HEAD", "OPTIONS"):
+        assert server.ask(method, f"{API}/trials")[0] == 405
+
+
+def test_a_slash_at_the_end_changes_nothing(server: Server) -> None:
+    assert server.ask("GET", f"{API}/trials/")[0] == 200
+    assert server.ask("GET", f"{API}/experiments/")[0] == 200
+
+
+def test_an_experiment_may_have_any_name_in_its_path(server: Server) -> None:
+    names = ["a/b", "a/", "/a", "été ☃", "..", "a%2Fb", "a?b#c", " "]
+    for number, name in enumerate(names):
+        status, record = submit(server, number, experiment=name)
+        assert status == 201, record
+    for name in names:
+        status, found = server.ask("GET", f"{API}/experiments/{quote(name, safe='')}")
+        assert (status, found["name"]) == (200, name)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("limit=0", "limit: Expected `int` >= 1"),
+        ("limit=501", "limit: Expected `int` <= 500"),
+        ("limit=many", "limit: Expected `int`, got `str`"),
+        ("experiment_id=0", "experiment_id"),
+        ("name=" + "x" * 1001, "name"),
+        ("state=GONE", "There is no state 'GONE'"),
+        ("sort=size", "Cannot sort by 'size'"),
+        ("cursor=!", "cursor"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_refused_with_what_is_wrong(
+    server: Server, query: str, told: str
+) -> None:
+    status, fault = server.ask("GET", f"{API}/trials?{query}")
+    assert status == 400, fault
+    assert fault["code"] == "invalid_argument"
+    assert told in fault["message"]
+
+
+def test_a_body_that_makes_no_sense_is_refused_with_what_is_wrong(server: Server) -> None:
+    for body, told in (
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"\xff", "no JSON"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b'{"key": "x"}', "key"),
+        (b'{"params": {"a": ' + b"[" * 100_000, "nested too deeply"),
+    ):
+        status, fault = server.ask("POST", f"{API}/trials", body)
+        assert (status, fault["code"]) == (400, "invalid_argument"), body[:20]
+        assert told in fault["message"], fault
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Server) -> None:
+    path, told = f"{API}/trials/1/stop", str(2 << 20)
+    status, fault = server.ask("POST", path, b"", Content_Length=told)
+    assert (status, fault["code"]) == (413, "invalid_argument")
+
+
+def test_the_document_has_every_operation_with_its_parameters(server: Server) -> None:
+    status, document = server.ask("GET", f"{API}/schema/openapi.json")
+    assert status == 200
+    listing = document["paths"][f"{API}/trials"]["get"]
+    limit = next(each for each in listing["parameters"] if each["name"] == "limit")
+    assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
+    asked = document["paths"][f"{API}/trials"]["post"]["requestBody"]["content"]
+    assert asked["application/json"]["schema"] == {"$ref": "#/components/schemas/CreateTrial"}
+    assert "\\\\Z" not in json.dumps(document)
+
+
+async def _nothing(name: str) -> Answer:
+    return Answer(name.encode())
+
+
+def test_plain_paths_come_before_those_with_blanks() -> None:
+    plain = Route("GET", "/a/b", _nothing)
+    blank = Route("GET", "/a/{name}", _nothing)
+    rest = Route("GET", "/r/{name:path}", _nothing)
+    routes = Routes([blank, plain, rest])
+    assert routes.find("GET", "/a/b").route is plain
+    assert routes.find("GET", "/a/c") == (blank, {"name": "c"})
+    assert routes.find("GET", "/r/x/y/") == (rest, {"name": "x/y/"})
+    with pytest.raises(Refused) as refused:
+        routes.find("POST", "/a/b")
+    assert (refused.value.status, refused.value.headers) == (405, {"Allow": "GET"})
