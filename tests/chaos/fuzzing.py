@@ -116,13 +116,14 @@ def mutated_json(draw: st.DrawFn, valid: bytes) -> bytes:
         places = list(_places(value))
         if not places:
             break
-        holder, key = draw(st.sampled_from(places))
+        holder, key = places[draw(st.integers(0, len(places) - 1))]
+        # Copies: what was drawn is not ours to change, and nothing may come to hold itself.
         if draw(st.booleans()):
-            holder[key] = draw(json_values)
+            holder[key] = copy.deepcopy(draw(json_values))
         elif isinstance(holder, dict):
             del holder[key]
         else:
-            holder.append(holder[key])
+            holder.append(copy.deepcopy(holder[key]))
     return json.dumps(value, separators=(",", ":")).encode()
 
 

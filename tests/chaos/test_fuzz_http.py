@@ -186,9 +186,10 @@ def test_a_body_without_an_end_is_refused(line: Line, path: str) -> None:
 
 
 def test_a_blob_that_never_arrives_leaves_nothing_behind(line: Line, home: Path) -> None:
-    pack = bytes(32) + (1000).to_bytes(8, "big") + b"x" * 500
+    size = 3 << 20  # more than is taken in at once
+    pack = bytes(32) + size.to_bytes(8, "big") + b"x" * (size // 2)
     with line.connect() as connection:
-        connection.sendall(line.head("POST", "/blobs", "Content-Length: 5000") + pack)
+        connection.sendall(line.head("POST", "/blobs", f"Content-Length: {size + 40}") + pack)
         eventually(lambda: bool(unfinished(home)), "the blob is being written")
     eventually(lambda: not unfinished(home), "the torn blob is gone")
 
