@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def spare_of(world: World, launcher: psutil.Process) -> psutil.Process:
 
 
 def value_of(world: World, job: Job) -> Any:
-    assert world.run(job).exit_code == 0, world.lines(job)
+    assert world.run(job).exit_code == 0, "\n".join(t for _, t in world.lines(job))
     return world.value(job)
 
 
@@ -219,6 +220,41 @@ def test_a_fork_ends_as_programs_end(world: World) -> None:
         said[how] = [text for stream, text in world.lines(job) if stream == "stdout"]
     assert codes == {"": 0, "text": 1, "code": 3, "raise": 1, "kill": 137}
     assert said[""] == said["text"] == said["code"] == ["last wordsthread", "at exit"]
+
+
+def test_what_a_fork_left_open_is_written(world: World) -> None:
+    """A module of the project holds it, so nothing but the end of the process closes it."""
+    files = {
+        "job.py": """
+            import ctypes
+            import zipfile
+
+            notes = open("notes.txt", "w")
+            archive = zipfile.ZipFile("all.zip", "w")
+
+            class Last:
+                def __del__(self):
+                    print("finalized")
+
+            last = Last()
+
+            def leave(code):
+                notes.write("noted")
+                archive.writestr("name", "text")
+                ctypes.CDLL(None).puts(b"printed in C")
+                raise SystemExit(code)
+            """
+    }
+    env = {"PYTHONUNBUFFERED": ""}
+    warm(world, env=env)
+    for code in (0, 3):
+        job = world.call(("job", "leave"), code, files=files, env=env)
+        assert world.run(job).exit_code == code
+        work = world.path(job).parent / "work"
+        assert (work / "notes.txt").read_text() == "noted"
+        assert zipfile.ZipFile(work / "all.zip").read("name") == b"text"
+        said = [text for stream, text in world.lines(job) if stream == "stdout"]
+        assert said == ["finalized", "printed in C"]
 
 
 def test_modules_of_the_project_come_before_those_the_launcher_has_loaded(world: World) -> None:

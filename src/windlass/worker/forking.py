@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import io
 import json
 import os
 import select
@@ -26,7 +27,7 @@ from windlass.worker.signals import SignalPipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _LULL = 0.02
 
@@ -85,7 +86,7 @@ class _Spare:
 
 def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
     """In a fork: be the function's process, from its environment to its exit. Never returns."""
-    code = 1
+    code, known = 1, frozenset(sys.modules)
     try:
         _close_all_but_standard()
         _mark(environ[MARKER])
@@ -97,12 +98,13 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         for name in list(sys.modules):
             if name.split(".")[0] == "windlass":
                 del sys.modules[name]  # the one that user code imports is its own
+        known = frozenset(sys.modules)
         call.run_call(attempt_dir)
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
     finally:
-        os._exit(_finish(code))
+        os._exit(_finish(code, known))
 
 
 def _warm_up() -> None:
@@ -203,15 +205,34 @@ def _exit_code(leaving: SystemExit) -> int:
     return 1
 
 
-def _finish(code: int) -> int:
-    """What Python does at its end: wait for threads, run the exit handlers, flush."""
+def _finish(code: int, known: Collection[str]) -> int:
+    """What Python does at its end: wait for threads, run the exit handlers, let go, flush."""
     threading = sys.modules.get("threading")
     if threading is not None:
         threading._shutdown()
     atexit._run_exitfuncs()
+    _let_go(known)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             code = code or 120  # the code Python itself leaves with then
+    ctypes.CDLL(None).fflush(None)  # what C code printed
     return code
+
+
+def _let_go(known: Collection[str]) -> None:
+    """Have open files written and finalizers run.
+
+    Python takes everything apart for it, which would take longer than all else here. What the
+    launcher had loaded has nothing to write: what is frozen is not among these objects.
+    """
+    for each in reversed(gc.get_objects()):  # a file that writes to another was made after it
+        if issubclass(type(each), io.IOBase):
+            try:
+                each.flush()
+            except Exception:  # noqa: BLE001, S110  # it is closed, or cannot be written
+                pass
+    for name in sys.modules.keys() - known:
+        sys.modules.pop(name, None)
+    gc.collect()
