@@ -363,3 +363,11 @@ def test_one_that_waits_ends_with_its_launcher(world: World) -> None:
     launcher.kill()
     for each in (spare, process):
         each.wait(timeout=60)
+
+
+def test_a_launcher_that_does_not_answer_is_done_without(world: World) -> None:
+    warm(world)
+    launcher = launcher_of(world)
+    launcher.suspend()
+    assert value_of(world, world.call(lambda: 5)) == 5
+    launcher.wait(timeout=60)
