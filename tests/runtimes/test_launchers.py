@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,10 +84,12 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
         sys.path.insert(0, "/spoiled")
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-    def look() -> dict[str, Any]:
+    def look(asked: float) -> dict[str, Any]:
+        import logging
         import os
         import signal
         import sys
+        import time
 
         return {
             "forked": any(
@@ -101,6 +104,8 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
             "term": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
             "int": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
             "pipe": signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN,
+            "size": signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN,
+            "young": logging.makeLogRecord({}).relativeCreated < 1000 * (time.time() - asked),
             "own": os.environ["OWN"],
             "leader": os.getsid(0) == os.getpid(),
             "stdin": os.read(0, 1),
@@ -108,7 +113,7 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
 
     warm(world)
     world.run(world.call(spoil))
-    job = world.call(look, env={"OWN": "mine"}, private={"umask": 0o27})
+    job = world.call(look, time.time(), env={"OWN": "mine"}, private={"umask": 0o27})
     assert value_of(world, job) == {
         "forked": True,
         "spoiled": False,
@@ -120,6 +125,8 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
         "term": True,
         "int": True,
         "pipe": True,
+        "size": True,
+        "young": True,
         "own": "mine",
         "leader": True,
         "stdin": b"",

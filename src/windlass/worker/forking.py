@@ -28,6 +28,7 @@ from windlass.worker.signals import SignalPipe
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from typing import Any
 
 _LULL = 0.02
 
@@ -94,7 +95,9 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         os.environ.update(environ)
         time.tzset()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)  # as Python does
+        _start_clock_of_logging()
         for name in list(sys.modules):
             if name.split(".")[0] == "windlass":
                 del sys.modules[name]  # the one that user code imports is its own
@@ -162,6 +165,14 @@ def _supervise(
 
 def _answer(asked: socket.socket, message: object) -> None:
     asked.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _start_clock_of_logging() -> None:
+    """Its records tell how long the program has run: since now, not since the launcher began."""
+    logging: Any = sys.modules.get("logging")  # loaded along with cloudpickle
+    if logging is not None:
+        is_whole = isinstance(logging._startTime, int)
+        logging._startTime = time.time_ns() if is_whole else time.time()
 
 
 def _mark(marker: str) -> None:
