@@ -229,6 +229,24 @@ def test_a_fork_ends_as_programs_end(world: World) -> None:
     assert said[""] == said["text"] == said["code"] == ["last wordsthread", "at exit"]
 
 
+def test_a_fork_that_closed_its_output_has_not_failed(world: World) -> None:
+    def leave(how: str) -> None:
+        import sys
+
+        if how == "closed":
+            sys.stdout.close()
+        if how == "none":
+            sys.stdout = sys.stderr = None  # type: ignore[assignment]
+        if how == "broken":
+            sys.stdout = type("Broken", (), {"flush": lambda self: 1 / 0})()
+
+    warm(world)
+    codes = {
+        how: world.run(world.call(leave, how)).exit_code for how in ("closed", "none", "broken")
+    }
+    assert codes == {"closed": 0, "none": 0, "broken": 120}
+
+
 def test_what_a_fork_left_open_is_written(world: World) -> None:
     """A module of the project holds it, so nothing but the end of the process closes it."""
     files = {

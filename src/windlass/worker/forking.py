@@ -224,9 +224,11 @@ def _finish(code: int, known: Collection[str]) -> int:
     atexit._run_exitfuncs()
     _let_go(known)
     for stream in (sys.stdout, sys.stderr):
+        if stream is None or getattr(stream, "closed", False):
+            continue
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):
+        except Exception:  # noqa: BLE001  # user code may have put anything there
             code = code or 120  # the code Python itself leaves with then
     ctypes.CDLL(None).fflush(None)  # what C code printed
     return code
