@@ -82,10 +82,10 @@ class MemoryStore:
         for each in jobs:
             self.add(each)
 
-    def add(self, new: Job) -> str:
+    def add(self, new: Job, status: JobStatus | None = None) -> str:
         with self.changed:
             self.jobs[new.uid] = new
-            self.statuses[new.uid] = JobStatus()
+            self.statuses[new.uid] = status or JobStatus()
         return new.uid
 
     def change(self, uid: str, **changes: object) -> None:

@@ -73,6 +73,33 @@ def test_a_job_woken_that_does_not_exist_is_no_trouble():
     assert place.work() == 1
 
 
+def test_a_job_looked_at_before_it_is_stored_keeps_its_room():
+    """Another thread may let it in, and wake it, while its record is on the way to the disk."""
+    place = Place(cpus=1)
+    first, second = job(1), job(2)
+    status, _ = place.controller.begin(first)
+    assert status.admitted
+    place.controller.wake(first.uid)
+    place.work()
+    place.store.add(first, status)
+    place.controller.begun(first.uid)
+    place.store.add(second, place.controller.begin(second)[0])
+    place.controller.begun(second.uid)
+    place.work()
+    assert place.alive() == ["job-1 main-0.1"]
+    place.runtime.end("job-1", FIRST)
+    place.work()
+    assert place.alive() == ["job-2 main-0.1"]
+
+
+def test_a_job_that_could_not_be_stored_keeps_no_room():
+    place = Place(cpus=1)
+    place.controller.begin(job(1))
+    place.controller.abandon("job-1")
+    place.work()
+    assert place.controller.admission.free().cpus == 1
+
+
 def test_an_attempt_is_on_record_before_it_is_created():
     place = Place(job())
     on_record = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,7 +67,7 @@ def spare_of(world: World, launcher: psutil.Process) -> psutil.Process:
 
 
 def value_of(world: World, job: Job) -> Any:
-    assert world.run(job).exit_code == 0, world.lines(job)
+    assert world.run(job).exit_code == 0, "\n".join(t for _, t in world.lines(job))
     return world.value(job)
 
 
@@ -82,10 +84,12 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
         sys.path.insert(0, "/spoiled")
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-    def look() -> dict[str, Any]:
+    def look(asked: float) -> dict[str, Any]:
+        import logging
         import os
         import signal
         import sys
+        import time
 
         return {
             "forked": any(
@@ -100,6 +104,8 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
             "term": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
             "int": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
             "pipe": signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN,
+            "size": signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN,
+            "young": logging.makeLogRecord({}).relativeCreated < 1000 * (time.time() - asked),
             "own": os.environ["OWN"],
             "leader": os.getsid(0) == os.getpid(),
             "stdin": os.read(0, 1),
@@ -107,7 +113,7 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
 
     warm(world)
     world.run(world.call(spoil))
-    job = world.call(look, env={"OWN": "mine"}, private={"umask": 0o27})
+    job = world.call(look, time.time(), env={"OWN": "mine"}, private={"umask": 0o27})
     assert value_of(world, job) == {
         "forked": True,
         "spoiled": False,
@@ -119,6 +125,8 @@ def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: Worl
         "term": True,
         "int": True,
         "pipe": True,
+        "size": True,
+        "young": True,
         "own": "mine",
         "leader": True,
         "stdin": b"",
@@ -219,6 +227,59 @@ def test_a_fork_ends_as_programs_end(world: World) -> None:
         said[how] = [text for stream, text in world.lines(job) if stream == "stdout"]
     assert codes == {"": 0, "text": 1, "code": 3, "raise": 1, "kill": 137}
     assert said[""] == said["text"] == said["code"] == ["last wordsthread", "at exit"]
+
+
+def test_a_fork_that_closed_its_output_has_not_failed(world: World) -> None:
+    def leave(how: str) -> None:
+        import sys
+
+        if how == "closed":
+            sys.stdout.close()
+        if how == "none":
+            sys.stdout = sys.stderr = None  # type: ignore[assignment]
+        if how == "broken":
+            sys.stdout = type("Broken", (), {"flush": lambda self: 1 / 0})()
+
+    warm(world)
+    codes = {
+        how: world.run(world.call(leave, how)).exit_code for how in ("closed", "none", "broken")
+    }
+    assert codes == {"closed": 0, "none": 0, "broken": 120}
+
+
+def test_what_a_fork_left_open_is_written(world: World) -> None:
+    """A module of the project holds it, so nothing but the end of the process closes it."""
+    files = {
+        "job.py": """
+            import ctypes
+            import zipfile
+
+            notes = open("notes.txt", "w")
+            archive = zipfile.ZipFile("all.zip", "w")
+
+            class Last:
+                def __del__(self):
+                    print("finalized")
+
+            last = Last()
+
+            def leave(code):
+                notes.write("noted")
+                archive.writestr("name", "text")
+                ctypes.CDLL(None).puts(b"printed in C")
+                raise SystemExit(code)
+            """
+    }
+    env = {"PYTHONUNBUFFERED": ""}
+    warm(world, env=env)
+    for code in (0, 3):
+        job = world.call(("job", "leave"), code, files=files, env=env)
+        assert world.run(job).exit_code == code
+        work = world.path(job).parent / "work"
+        assert (work / "notes.txt").read_text() == "noted"
+        assert zipfile.ZipFile(work / "all.zip").read("name") == b"text"
+        said = [text for stream, text in world.lines(job) if stream == "stdout"]
+        assert said == ["finalized", "printed in C"]
 
 
 def test_modules_of_the_project_come_before_those_the_launcher_has_loaded(world: World) -> None:
@@ -327,3 +388,11 @@ def test_one_that_waits_ends_with_its_launcher(world: World) -> None:
     launcher.kill()
     for each in (spare, process):
         each.wait(timeout=60)
+
+
+def test_a_launcher_that_does_not_answer_is_done_without(world: World) -> None:
+    warm(world)
+    launcher = launcher_of(world)
+    launcher.suspend()
+    assert value_of(world, world.call(lambda: 5)) == 5
+    launcher.wait(timeout=60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from windlass.model.errors import VersionMismatch, WindlassError
 from windlass.server.database import Connection, Database
 from windlass.server.migrations import HEAD
 from windlass.server.migrations.migrate import migrate
@@ -198,3 +200,24 @@ def test_a_database_that_was_never_stamped_is_migrated(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE notes (text TEXT)")
     Database(path).close()
     assert schema_of(path)["version"] == HEAD
+
+
+def test_a_database_of_a_newer_version_is_named_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    Database(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(VersionMismatch, match="newer version of Windlass"):
+        Database(path)
+    assert schema_of(path)["version"] == "9999"
+
+
+@pytest.mark.parametrize("damage", [b"no database at all " * 100, None])
+def test_a_damaged_database_is_named_and_left_alone(tmp_path: Path, damage: bytes | None) -> None:
+    path = tmp_path / "windlass.db"
+    Database(path).close()
+    path.write_bytes(damage or path.read_bytes()[:5000])
+    before = path.read_bytes()
+    with pytest.raises(WindlassError, match=re.escape(f"{path} cannot be read")):
+        Database(path)
+    assert path.read_bytes() == before

@@ -69,6 +69,7 @@ class Controller:
         self._on_queue_moved = on_queue_moved
         self._expectations = Expectations()
         self._threads: list[threading.Thread] = []
+        self._beginning: set[str] = set()  # jobs that ask for room and are being stored
         # Of each job only one worker at a time touches its entries.
         self._resync: dict[str, float] = {}
         self._saved: dict[str, tuple[Replica, ...]] = {}
@@ -111,9 +112,9 @@ class Controller:
         """The first status of a job that is about to be stored, and what happened to it.
 
         It is let in, if there is room, and its replicas are on record: the first look makes
-        them. `begun` is to be called once it is stored, or `wake` if it could not be, so that
-        it is forgotten.
+        them. `begun` is to be called once it is stored, or `abandon` if it could not be.
         """
+        self._beginning.add(job.uid)
         now = self._clock.now()
         decision = decide(job.spec, self._admitted(job, JobStatus()), (), now)
         status = msgspec.structs.replace(decision.status, last_reconcile_time=now)
@@ -121,10 +122,16 @@ class Controller:
 
     def begun(self, uid: str) -> None:
         """A job that `begin` was asked about is stored: look at it, unless it waits for room."""
+        self._beginning.discard(uid)
         if self.admission is not None and self.admission.is_waiting(uid):
             self.queue.add_after(uid, LONGEST_RESYNC)  # woken when there is room
         else:
             self.wake(uid)
+
+    def abandon(self, uid: str) -> None:
+        """A job that `begin` was asked about could not be stored: it keeps no room."""
+        self._beginning.discard(uid)
+        self.wake(uid)
 
     def work(self, timeout: float | None = None) -> bool:
         """Take one look at the next job that is due; whether there was one."""
@@ -146,9 +153,11 @@ class Controller:
     def reconcile(self, uid: str) -> bool:
         """One look at a job. False if something could not be done and is to be tried again."""
         for _ in range(_SAVE_TRIES):
+            is_beginning = uid in self._beginning  # before the look: it may be stored meanwhile
             loaded = self._store.load(uid)
             if loaded is None:
-                self._forget(uid)
+                if not is_beginning:  # else it was let in by another, and keeps its room
+                    self._forget(uid)
                 return True
             job, stored = loaded
             status = self._admitted(job, stored)

@@ -44,7 +44,7 @@ class Launchers:
                 return launcher.fork(attempt)
             except (OSError, ValueError) as error:
                 _log.warning("a launcher of %s failed: %s", python, error)
-                self._by_key.pop(key).close()
+                self._by_key.pop(key).kill()
                 return None
 
     def prepare(self, python: str, environ: Mapping[str, str]) -> None:
@@ -131,6 +131,11 @@ class _Launcher:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        """End one that does not answer: it may be stopped, and others wait for their turn."""
+        self._process.kill()
+        self.close()
 
     def _hear(self) -> dict[str, Any]:
         line = self._answers.readline()

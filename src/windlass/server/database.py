@@ -20,7 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from windlass.model.errors import VersionMismatch, WindlassError
 from windlass.server.migrations import HEAD
+from windlass.version import __version__
 
 T = TypeVar("T")
 Row = sqlite3.Row
@@ -108,8 +110,7 @@ class Database:
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._writes: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="windlass-read")
-        self._connection = Connection(path)  # the writer's
-        _upgrade(self._connection, path)
+        self._connection = _open(path)  # the writer's
         self._writer = threading.Thread(target=self._write_all, name="windlass-write", daemon=True)
         self._writer.start()
 
@@ -246,6 +247,21 @@ def _copy(done: Future[T], waiting: asyncio.Future[T]) -> None:
         waiting.set_exception(error)
 
 
+def _open(path: Path) -> Connection:
+    """A connection to a database that is at the newest schema now."""
+    try:
+        connection = Connection(path)
+        _upgrade(connection, path)
+    except sqlite3.OperationalError:
+        raise  # a full disk, a database that is locked: nothing is wrong with the file
+    except sqlite3.DatabaseError as error:
+        raise WindlassError(
+            f"{path} cannot be read: {error}.",
+            hint="Put a copy of it back, or move it away to begin anew.",
+        ) from error
+    return connection
+
+
 def _upgrade(connection: Connection, path: Path) -> None:
     """Bring the schema to `HEAD`: at once if nothing is there, else by the migrations.
 
@@ -254,6 +270,11 @@ def _upgrade(connection: Connection, path: Path) -> None:
     revision = _revision(connection)
     if revision == HEAD:
         return
+    if revision is not None and revision > HEAD:
+        raise VersionMismatch(
+            f"{path} was written by a newer version of Windlass than {__version__}.",
+            hint="Use that version, or another home: set WINDLASS_HOME.",
+        )
     if connection.value("SELECT count(*) FROM sqlite_master") == 0:
         with connection.transaction():
             for statement in _NEWEST.read_text().split(";\n"):

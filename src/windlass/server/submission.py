@@ -34,7 +34,7 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
         )
     except Exception:
         if is_taken_in:  # but not stored: it keeps no room, and no secrets stay behind
-            controller.wake(key)
+            controller.abandon(key)
             with contextlib.suppress(sqlite3.Error):  # else it is erased at the next start
                 await services.trials.unless_stored(key, lambda: services.private.erase(key))
         raise

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import io
 import json
 import os
 import select
@@ -26,7 +27,8 @@ from windlass.worker.signals import SignalPipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+    from typing import Any
 
 _LULL = 0.02
 
@@ -85,7 +87,7 @@ class _Spare:
 
 def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
     """In a fork: be the function's process, from its environment to its exit. Never returns."""
-    code = 1
+    code, known = 1, frozenset(sys.modules)
     try:
         _close_all_but_standard()
         _mark(environ[MARKER])
@@ -93,16 +95,19 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         os.environ.update(environ)
         time.tzset()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)  # as Python does
+        _start_clock_of_logging()
         for name in list(sys.modules):
             if name.split(".")[0] == "windlass":
                 del sys.modules[name]  # the one that user code imports is its own
+        known = frozenset(sys.modules)
         call.run_call(attempt_dir)
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
     finally:
-        os._exit(_finish(code))
+        os._exit(_finish(code, known))
 
 
 def _warm_up() -> None:
@@ -162,6 +167,14 @@ def _answer(asked: socket.socket, message: object) -> None:
     asked.sendall(json.dumps(message).encode() + b"\n")
 
 
+def _start_clock_of_logging() -> None:
+    """Its records tell how long the program has run: since now, not since the launcher began."""
+    logging: Any = sys.modules.get("logging")  # loaded along with cloudpickle
+    if logging is not None:
+        is_whole = isinstance(logging._startTime, int)
+        logging._startTime = time.time_ns() if is_whole else time.time()
+
+
 def _mark(marker: str) -> None:
     """Show the marker in the environment this process was started with, and be attached."""
     if sys.platform == "linux" and len(os.environ.get(MARKER, "")) == MARKER_ROOM:
@@ -203,15 +216,36 @@ def _exit_code(leaving: SystemExit) -> int:
     return 1
 
 
-def _finish(code: int) -> int:
-    """What Python does at its end: wait for threads, run the exit handlers, flush."""
+def _finish(code: int, known: Collection[str]) -> int:
+    """What Python does at its end: wait for threads, run the exit handlers, let go, flush."""
     threading = sys.modules.get("threading")
     if threading is not None:
         threading._shutdown()
     atexit._run_exitfuncs()
+    _let_go(known)
     for stream in (sys.stdout, sys.stderr):
+        if stream is None or getattr(stream, "closed", False):
+            continue
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):
+        except Exception:  # noqa: BLE001  # user code may have put anything there
             code = code or 120  # the code Python itself leaves with then
+    ctypes.CDLL(None).fflush(None)  # what C code printed
     return code
+
+
+def _let_go(known: Collection[str]) -> None:
+    """Have open files written and finalizers run.
+
+    Python takes everything apart for it, which would take longer than all else here. What the
+    launcher had loaded has nothing to write: what is frozen is not among these objects.
+    """
+    for each in reversed(gc.get_objects()):  # a file that writes to another was made after it
+        if issubclass(type(each), io.IOBase):
+            try:
+                each.flush()
+            except Exception:  # noqa: BLE001, S110  # it is closed, or cannot be written
+                pass
+    for name in sys.modules.keys() - known:
+        sys.modules.pop(name, None)
+    gc.collect()
