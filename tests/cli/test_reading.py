@@ -271,6 +271,24 @@ def test_result_of_a_failure_is_its_error(module_shell: Shell) -> None:
     assert "    out\n" in done.stderr
 
 
+def test_what_was_raised_is_told_with_a_tip(shell: Shell) -> None:
+    shell.write("lacks.py", """
+        import windlass as wl
+
+        @wl.run
+        def lacks():
+            import tools_of_mine
+
+        trial = lacks.submit()
+        trial.wait()
+        print(trial.id)
+    """)  # fmt: skip
+    trial_id = shell.start(sys.executable, str(shell.folder / "lacks.py")).stdout.strip()
+    tip = '  Tip: install it for the trial: packages=["tools_of_mine"]'
+    told = (shell.good("show", trial_id), shell("result", trial_id).stderr)
+    assert [tip in text.splitlines() for text in told] == [True, True], told
+
+
 def test_result_of_what_has_none_says_why(module_shell: Shell) -> None:
     shell = module_shell
     trial_id = str(shell.submit("--", "sleep", "600"))

@@ -199,6 +199,7 @@ def test_what_does_not_exist_gets_the_nearest_that_does(shell: Shell) -> None:
         ("jobs/ech.py", "Did you mean 'jobs/echo.py'?"),
         ("echo", None),
         ("fail", "Did you mean 'fail.py'?"),
+        ("train.py", "windlass run -- python -m pkg.train"),
         ("pkg/none.py", "windlass run -- python -m pkg.train"),
         ("nowhere/x.py", "There is no folder 'nowhere' either."),
         ("no-such-command", "There is no script and no command 'no-such-command'."),

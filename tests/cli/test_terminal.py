@@ -68,6 +68,14 @@ def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None
     assert shell.good("logs", trial_id) == (wild + tamed + "\n").replace("\r", "\n")
 
 
+def test_a_tip_repeats_nothing_that_takes_a_terminal_over(shell: Shell) -> None:
+    shell.write("lacks.py", """raise ModuleNotFoundError("No module named 'a\\x1b]0;b'")""")
+    terminal = shell.terminal("run", "lacks.py")
+    assert terminal.end() == 1
+    assert "failed: exit code 1." in terminal.text
+    assert "\x1b]" not in terminal.raw
+
+
 def test_without_colours_there_are_none(shell: Shell) -> None:
     terminal = shell.terminal("run", "--", "echo", "plain", NO_COLOR="1")
     assert terminal.end() == 0

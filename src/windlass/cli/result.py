@@ -115,20 +115,18 @@ def _check_value(client: Client, record: TrialRecord) -> None:
 
 def _failure(client: Client, record: TrialRecord) -> WindlassError:
     """How a trial failed; what its function raised is told as text, with its traceback."""
+    from windlass.cli.failing import describe_error
     from windlass.cli.text import clean_lines
     from windlass.client.outcomes import failure_of
-    from windlass.client.tips import last_lines, tip_for
+    from windlass.client.tips import last_lines
     from windlass.model.errors import TrialFailed
 
     error = record.error
     if error is None or record.reason in ("Stopped", "DeadlineExceeded"):
         tail = last_lines(list(client.get_trial(record.id).logs(tail=20)))
         return failure_of(record, [clean_lines(line) for line in tail])
-    told = clean_lines(error.traceback.rstrip() or f"{error.type}: {error.message}")
-    tip = tip_for(record, f"{error.type}: {error.message}\n{error.traceback}")
-    return TrialFailed(
-        f"Trial {record.id} ({record.name}) failed:", hint=told + (f"\n{tip}" if tip else "")
-    )
+    told = describe_error(record, error)
+    return TrialFailed(f"Trial {record.id} ({record.name}) failed:", hint=told)
 
 
 def _fetch(client: Client, trial_id: int) -> bytes:

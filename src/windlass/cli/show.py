@@ -192,7 +192,8 @@ def _print_attempts(attempts: Sequence[Attempt]) -> None:
 
 
 def _print_outcome(record: TrialRecord) -> None:
-    from windlass.cli.text import clean, clean_lines, paint
+    from windlass.cli.failing import describe_error
+    from windlass.cli.text import clean, paint
     from windlass.model.quantities import format_size
 
     if record.result is not None:
@@ -204,8 +205,7 @@ def _print_outcome(record: TrialRecord) -> None:
     if record.error is not None:
         print()
         print(paint("Error", "red", bold=True))
-        told = record.error.traceback or f"{record.error.type}: {record.error.message}"
-        for line in clean_lines(told.rstrip()).splitlines():
+        for line in describe_error(record, record.error).splitlines():
             print(f"  {line}")
 
 

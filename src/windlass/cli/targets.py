@@ -134,7 +134,7 @@ def _nearest(path: str) -> str:
         there = [entry.name for entry in os.scandir(folder or ".") if entry.is_file()]
     except OSError:
         return f"There is no folder {folder!r} either."
-    near = difflib.get_close_matches(name, there, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, there, n=1, cutoff=0.7)  # .py is alike in all
     if not near and not name.endswith(".py") and f"{name}.py" in there:
         near = [f"{name}.py"]
     if near:

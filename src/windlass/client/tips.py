@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord
 
-_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
-_IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([^']+)'")
+# What a tip repeats of a trial's words is a name and nothing else: nothing that steers a terminal.
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.-]+)'")
+_IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w.-]+)'")
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
 _MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
 _NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
