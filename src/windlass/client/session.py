@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.client.resources import Experiment, Trial, list_trials
-from windlass.client.submission import Draft, send
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import ExperimentRecord, TrialRecord
 from windlass.model.wire import ExperimentPage, ServerInfo
+
+if TYPE_CHECKING:
+    from windlass.client.submission import Draft
 
 _PAGE = 100
 
@@ -95,6 +97,8 @@ class Client:
 
     def submit(self, draft: Draft) -> Trial[Any]:
         """Send a draft; the trial, at once."""
+        from windlass.client.submission import send  # with all of packaging: most ask nothing of it
+
         record = send(
             self.transport,
             draft,
