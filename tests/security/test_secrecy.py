@@ -16,6 +16,7 @@ import windlass as wl
 from asking import API, Server
 from harness import eventually
 from windlass.server import guard
+from windlass.worker.files import is_locked
 
 
 def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
@@ -45,6 +46,9 @@ def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
         except psutil.NoSuchProcess:
             continue  # the trial's own supervisor, on its way out
         assert not [text for text in told if server.token in text]
+    # Its code is removed after its end, by the supervisor: files that go cannot be read.
+    attempt = home / "trials" / "1" / "main-0" / "1"
+    eventually(lambda: not is_locked(str(attempt / "lock")), "the supervisor has gone")
     holders = [
         path.relative_to(home)
         for path in home.rglob("*")
