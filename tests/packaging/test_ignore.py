@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trees import git, paths, snapshot_of, write
+from trees import git, paths, settle, snapshot_of, write
 
 from windlass.packaging.ignore import Patterns, quote_path
 
@@ -156,6 +156,24 @@ def test_the_private_and_the_global_excludes_of_git_hold(
     assert paths(snapshot_of(repository, cache)) == ["a.py"]
     (tmp_path / "my-excludes").write_text("a.py\n")
     assert paths(snapshot_of(repository, cache)) == ["c.bak"]
+
+
+def test_settings_of_git_that_lie_elsewhere_are_noticed(
+    repository: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repository, {"a.py": "", "b.tmp": "", "c.bak": ""})
+    home = tmp_path / "home"
+    write(home, {"tmp": "*.tmp\n", "bak": "*.bak\n", ".gitconfig": "[include]\npath = more\n"})
+    assert len(paths(settle(repository, cache))) == 3
+    (home / "more").write_text("[core]\nexcludesFile = ~/tmp\n")
+    assert paths(settle(repository, cache)) == ["a.py", "c.bak"]
+    (home / "more").write_text("[core]\nexcludesFile = ~/bak\n")
+    assert paths(settle(repository, cache)) == ["a.py", "b.tmp"]
+    (home / "other").write_text("[core]\nexcludesFile = ~/tmp\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "other"))
+    assert paths(settle(repository, cache)) == ["a.py", "c.bak"]
+    (home / "other").write_text("")
+    assert len(paths(settle(repository, cache))) == 3
 
 
 def test_submodules_and_nested_repositories_are_walked_by_their_own_rules(

@@ -63,9 +63,7 @@ def _position(folder: str) -> bytes:
         return b""
     if commit is None:
         return b""
-    # Settings given by variables are as good as those in files, which the listing rests on.
-    settings = sorted(item for item in os.environ.items() if item[0].startswith("GIT_CONFIG"))
-    return repr((head, commit, index, settings)).encode("utf-8", "backslashreplace")
+    return repr((head, commit, index)).encode("utf-8", "backslashreplace")
 
 
 def _commit(common: str, name: str) -> bytes | None:

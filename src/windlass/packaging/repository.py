@@ -191,10 +191,14 @@ def rule_files(folder: str) -> list[str]:
         os.path.join(config_home, "git", "attributes"),
         "/etc/gitconfig",
     ]
-    chosen = GitCall(folder, ("config", "--type=path", "--get", "core.excludesFile")).output()
-    if chosen:
-        files.append(os.path.join(folder, os.fsdecode(chosen).rstrip("\n")))
-    return files
+    return list(dict.fromkeys([*files, *_named_files(folder)]))
+
+
+def given_settings() -> list[tuple[str, str]]:
+    """The variables that are settings of git, or say where its settings are."""
+    places = ("HOME", "XDG_CONFIG_HOME")
+    items = os.environ.items()
+    return sorted(item for item in items if item[0] in places or item[0].startswith("GIT_CONFIG"))
 
 
 def git_directory(folder: str) -> str:
@@ -217,6 +221,26 @@ def common_directory(directory: str) -> str:
             return os.path.normpath(os.path.join(directory, file.readline().strip()))
     except OSError:
         return directory
+
+
+def _named_files(folder: str) -> list[str]:
+    """The files that git's settings come from, wherever they are, and those that they name."""
+    listed = GitCall(folder, ("config", "--list", "--show-origin", "-z")).output() or b""
+    fields = os.fsdecode(listed).split("\0")
+    files, chosen = [], ""
+    for origin, setting in zip(fields[::2], fields[1::2], strict=False):
+        kind, _, file = origin.partition(":")
+        name, _, value = setting.partition("\n")
+        if kind == "file":
+            files.append(os.path.join(folder, file))
+        if kind == "file" and name.startswith("include") and name.endswith(".path"):
+            named = os.path.expanduser(value)  # it may not be there yet
+            files.append(os.path.join(folder, os.path.dirname(file), named))
+        if name == "core.excludesfile":
+            chosen = value  # the last one holds
+    if chosen:
+        files.append(os.path.join(folder, os.path.expanduser(chosen)))
+    return files
 
 
 def _start(folder: str, arguments: Sequence[str], given: bytes) -> subprocess.Popen[bytes] | None:

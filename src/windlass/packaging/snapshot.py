@@ -27,7 +27,7 @@ from windlass.packaging.gitmemory import GitMemory
 from windlass.packaging.limits import check_limits
 from windlass.packaging.listing import Listing, list_tree
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
-from windlass.packaging.repository import GitStatus
+from windlass.packaging.repository import GitStatus, given_settings
 from windlass.packaging.roots import Root, loaded_files
 from windlass.packaging.statcache import Remembered, Table
 
@@ -152,7 +152,11 @@ class _Taking:
         self._status = status
         self._home = _windlass_home()
         self._looked = time.time_ns()
-        self._conditions = f"1 {root.kind} {os.fsencode(self._home)!r}"
+        # Settings given by variables are as good as those in files, which the listing rests on.
+        # They may hold a password: only what tells them apart is written down.
+        given = repr(given_settings() if root.kind == "git" else ()).encode()
+        settings = hashlib.sha256(given).hexdigest()
+        self._conditions = f"2 {root.kind} {os.fsencode(self._home)!r} {settings}"
         self._file = statcache.cache_file(str(cache_dir), self._path)
         self._reader = Reader(self._path, looked=self._looked, hold=hold)
 

@@ -42,9 +42,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class TrialStore:
     """Every trial there is."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, recent: Recent | None = None) -> None:
         self._db = database
-        self._recent = Recent()
+        self._recent = recent or Recent()
 
     # -- made by the API --------------------------------------------------------------
 
