@@ -45,6 +45,7 @@ OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 NOT_RUN = {
     ("README.md", "$ make demo"),
     ("quickstart.md", "$ make demo"),
+    ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
 MARKS = ("continues", "raises", "file", "prints", "python", "not")
 MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
