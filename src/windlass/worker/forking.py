@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-_LULL = 0.02
+_LULL = 0.005
 
 
 def serve(fd: int) -> None:
