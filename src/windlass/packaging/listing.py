@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
@@ -193,6 +194,7 @@ def fingerprint(file: str) -> _Print | None:
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
+@functools.lru_cache(maxsize=64)  # what is mounted there instead has another device
 def keeps_folder_times(root: str, device: int) -> bool:
     """Whether a new name in a folder is sure to change the folder's times.
 

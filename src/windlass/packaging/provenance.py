@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -105,12 +106,17 @@ def _user() -> str:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         if found := os.environ.get(name):
             return _text(found)
+    return _name_of(os.getuid())
+
+
+@functools.cache
+def _name_of(uid: int) -> str:
     import pwd
 
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:  # in a container the user may have no name
-        return str(os.getuid())
+        return str(uid)
 
 
 def _text(value: str) -> str:

@@ -47,7 +47,8 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         begin = str(script.parent)
     else:
         begin = os.path.realpath(start or os.getcwd())
-    too_much = _folders_too_large()
+    home, temporary = os.path.expanduser("~"), map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))
+    too_much = _folders_too_large(home, *filter(None, temporary))
     ancestors = [folder for folder in _ancestors(begin) if folder not in too_much]
     for folder in ancestors:
         if os.path.exists(os.path.join(folder, ".git")):
@@ -127,8 +128,8 @@ def _ancestors(folder: str) -> Iterator[str]:
         folder = parent
 
 
-def _folders_too_large() -> set[str]:
-    folders = ["/", os.path.expanduser("~"), "/tmp", "/var/tmp", "/usr/tmp", "/home"]  # noqa: S108 - compared with, never written to
+@lru_cache(maxsize=8)
+def _folders_too_large(*own: str) -> frozenset[str]:
     # As tempfile has it, which would be a long import, and make a file to see that it can.
-    folders += filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP")))
-    return {os.path.realpath(folder) for folder in folders}
+    shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - compared with, never written to
+    return frozenset(os.path.realpath(folder) for folder in (*shared, *own))
