@@ -15,16 +15,17 @@ ALLOWED = {
     "model": set(),
     "worker": set(),
     "engine": {"model"},
+    "frameworks": {"model"},
     "packaging": {"model", "worker", "version", "home"},
     "client": {"model", "packaging", "worker", "version", "home"},
-    "authoring": {"model", "packaging", "client", "version", "home"},
+    "authoring": {"model", "frameworks", "packaging", "client", "version", "home"},
     "controller": {"model", "engine", "runtimes.protocol"},
-    "runtimes": {"model", "worker", "version", "home"},
+    "runtimes": {"model", "frameworks", "worker", "version", "home"},
     "server": {
-        "model", "controller", "engine", "runtimes", "worker", "version", "home",
+        "model", "frameworks", "controller", "engine", "runtimes", "worker", "version", "home",
         "packaging.manifest",
     },
-    "cli": {"model", "client", "authoring", "packaging", "worker", "version", "home"},
+    "cli": {"model", "frameworks", "client", "authoring", "packaging", "worker", "version", "home"},
 }  # fmt: skip
 
 

@@ -135,14 +135,17 @@ class MemoryRuntime:
     def validate(self, spec):
         return []
 
-    def create(self, job, replica, devices):
+    def addresses(self, job, known):
+        return dict(known)
+
+    def create(self, job, replica, given):
         self.on_create(job.uid, replica)
         with self.lock:
             key = (job.uid, replica)
             if key in self.replicas:
                 return
             self.starts[key] += 1
-            self.devices[key] = devices
+            self.devices[key] = given.devices
             self.replicas[key] = Replica(id=replica, phase=Phase.PENDING)
             self.most_alive = max(self.most_alive, len(self.alive()))
         self.tell(job.uid)

@@ -139,8 +139,8 @@ def test_controllers_killed_at_any_moment_lose_and_double_nothing(seed):
     store.before_save = runtime.on_create = runtime.on_delete = perhaps_die
     create, save = runtime.create, store.save
 
-    def create_and_perhaps_die(job, replica, devices):
-        create(job, replica, devices)
+    def create_and_perhaps_die(job, replica, given):
+        create(job, replica, given)
         perhaps_die()
 
     def save_and_perhaps_die(*arguments):

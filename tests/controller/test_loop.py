@@ -169,12 +169,12 @@ def test_a_controller_killed_around_a_create_makes_nothing_twice(moment):
     place = Place(job(replicas=3))
     create = place.runtime.create
 
-    def die(job, replica, devices):
+    def die(job, replica, given):
         if replica.index == 1:
             if moment == "after":
-                create(job, replica, devices)
+                create(job, replica, given)
             raise Killed
-        create(job, replica, devices)
+        create(job, replica, given)
 
     place.runtime.create = die
     with pytest.raises(Killed):

@@ -16,7 +16,16 @@ from typing import Any
 import cloudpickle
 import psutil
 
-from windlass.model.job import Code, FunctionCall, Job, JobSpec, ProcessCall, Python, Role
+from windlass.model.job import (
+    Assignment,
+    Code,
+    FunctionCall,
+    Job,
+    JobSpec,
+    ProcessCall,
+    Python,
+    Role,
+)
 from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.local import LocalRuntime
@@ -110,7 +119,7 @@ class World:
         return self.job(ProcessCall(argv=argv), **spec)
 
     def start(self, job: Job, replica: ReplicaId = FIRST) -> Job:
-        self.runtime.create(job, replica, ())
+        self.runtime.create(job, replica, Assignment(seconds=job.spec.active_deadline))
         return job
 
     def run(self, job: Job, replica: ReplicaId = FIRST) -> Replica:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from runtime_world import FIRST, World, is_running
 
+from windlass.model.job import Assignment
 from windlass.model.status import Phase
 from windlass.runtimes import strays
 from windlass.runtimes.launching import launch_of
@@ -97,7 +98,8 @@ def test_what_was_asked_for_but_never_begun_is_begun_by_the_next(world: World) -
     job = world.script("print('ran')")
     path = world.path(job)
     path.mkdir(parents=True)
-    write_json(str(path / "launch.json"), launch_of(world.home, job, FIRST, (), has_devices=False))
+    launch = launch_of(world.home, job, FIRST, Assignment(), has_devices=False)
+    write_json(str(path / "launch.json"), launch)
     [seen] = world.runtime.list(job)
     assert seen.phase is Phase.PENDING
     world.runtime.close()
@@ -109,7 +111,8 @@ def test_one_that_never_began_is_lost_after_a_while(world: World) -> None:
     job = world.script("print('ran')")
     path = world.path(job)
     path.mkdir(parents=True)
-    write_json(str(path / "launch.json"), launch_of(world.home, job, FIRST, (), has_devices=False))
+    launch = launch_of(world.home, job, FIRST, Assignment(), has_devices=False)
+    write_json(str(path / "launch.json"), launch)
     os.utime(path / "launch.json", (1e9, 1e9))
     [seen] = world.runtime.list(job)
     assert (seen.phase, seen.reason) == (Phase.FAILED, "Lost")
@@ -119,7 +122,8 @@ def test_one_stopped_before_it_began_never_begins(world: World) -> None:
     job = world.script("open('ran', 'w')")
     path = world.path(job)
     path.mkdir(parents=True)
-    write_json(str(path / "launch.json"), launch_of(world.home, job, FIRST, (), has_devices=False))
+    launch = launch_of(world.home, job, FIRST, Assignment(), has_devices=False)
+    write_json(str(path / "launch.json"), launch)
     world.runtime.delete(job.uid, FIRST, 10)
     ended = world.end_of(job)
     assert (ended.reason, ended.exit_code) == ("Stopped", None)

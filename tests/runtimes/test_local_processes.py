@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runtime_world import FIRST, World, is_running
 
-from windlass.model.job import Code, Volume
+from windlass.model.job import Assignment, Code, Volume
 from windlass.model.status import Phase, ReplicaId
 
 
@@ -348,7 +348,7 @@ def test_devices_are_those_given_and_else_none(tmp_path: Path) -> None:
     try:
         script = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
         job = world.script(script)
-        world.runtime.create(job, FIRST, (1, 3))
+        world.runtime.create(job, FIRST, Assignment(devices=(1, 3)))
         world.end_of(job)
         assert world.lines(job) == [("stdout", "1,3")]
         job = world.script(script)

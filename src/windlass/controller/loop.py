@@ -21,11 +21,12 @@ from windlass.controller.expectations import Expectations
 from windlass.controller.queue import WorkQueue
 from windlass.controller.store import JobStore
 from windlass.engine.cleaning import settle
+from windlass.engine.deadline import deadline_left
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
 from windlass.engine.messages import name_of
 from windlass.engine.slots import is_alive
-from windlass.model.job import Job
+from windlass.model.job import Assignment, Job
 from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica, ReplicaId
 from windlass.runtimes.protocol import Runtime
 
@@ -271,8 +272,12 @@ class Controller:
             act = partial(self._runtime.delete, job.uid, replica, grace)
             all_done &= self._try(act, job.uid, replica, "DeleteFailed", events)
         for replica in decision.create:
-            devices = status.devices.get(_device_key(replica.role, replica.index), ())
-            act = partial(self._runtime.create, job, replica, devices)
+            given = Assignment(
+                devices=status.devices.get(_device_key(replica.role, replica.index), ()),
+                addresses=status.addresses,
+                seconds=deadline_left(job.spec, status, now),
+            )
+            act = partial(self._runtime.create, job, replica, given)
             all_done &= self._try(act, job.uid, replica, "CreateFailed", events)
         if events and not self._store.save(job.uid, status, status, events, replicas):
             self._failures.pop(job.uid, None)  # the next try tells of them again

@@ -130,6 +130,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         raise KeyError(name)
 
 
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replica is given when it starts, beyond what its job says."""
+
+    devices: tuple[int, ...] = ()  # its accelerators
+    addresses: dict[str, str] = {}  # of all replicas of the job: "role-index" -> "host:port"
+    seconds: float | None = None  # that are left of the job's deadline
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job as controller and runtimes handle it: its identity and what it is."""
 

@@ -94,6 +94,19 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str = ""
 
 
+class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The end that was the failure of a trial: whose, of what, and the last it wrote."""
+
+    role: str
+    index: int
+    attempt: int
+    exit_code: int | None = None
+    signal: str = ""
+    reason: str = ""
+    message: str = ""
+    lines: tuple[str, ...] = ()
+
+
 class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What went wrong, as text; `pickle` is the blob of the exception itself if it had one."""
 
@@ -131,6 +144,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     exit_code: int | None = None
     signal: str = ""
     reason: str = ""
+    cause: Cause | None = None
     error: ErrorInfo | None = None
     result: ResultInfo | None = None
     attempts: tuple[Attempt, ...] = ()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from windlass.model.job import Digest, EnvName, JobSpec, LongText
+from windlass.model.job import Digest, EnvName, JobSpec, LongText, RoleName
 from windlass.model.records import ExperimentRecord, Provenance, TrialRecord
 from windlass.model.resources import Capacity
 
@@ -49,6 +49,14 @@ class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """Have other numbers of replicas, by role."""
+
+    replicas: Annotated[
+        dict[RoleName, Annotated[int, msgspec.Meta(ge=0, le=10_000)]], msgspec.Meta(min_length=1)
+    ]
 
 
 class TrialPage(msgspec.Struct, frozen=True, kw_only=True):

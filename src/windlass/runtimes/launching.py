@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from windlass.model.job import Executable, FunctionCall, Job
+from windlass.model.job import Assignment, Executable, FunctionCall, Job
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
 
 
 def launch_of(
-    home: Path, job: Job, replica: ReplicaId, devices: tuple[int, ...], *, has_devices: bool
+    home: Path, job: Job, replica: ReplicaId, given: Assignment, *, has_devices: bool
 ) -> dict[str, Any]:
     """Everything that is written to `launch.json`, as the architecture page has it."""
     spec = job.spec
@@ -39,12 +39,12 @@ def launch_of(
         "root": spec.code.root,
         "tree": str(layout.blob_path(home, spec.code.tree)) if spec.code.tree else None,
         "blobs": str(home / "blobs"),
-        "env": {**_device_env(devices, has_devices), **role.env, **_carried()},
+        "env": {**_device_env(given.devices, has_devices), **role.env, **_carried()},
         "private": str(private) if private.exists() else None,
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],
         "environment": _environment(home, job),
-        "deadline": spec.active_deadline,
+        "deadline": None if given.seconds is None else max(given.seconds, 0.001),
         "server_file": str(layout.server_file(home)),
     }
 

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import windlass.worker
-from windlass.model.job import Job, JobSpec
+from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
@@ -62,7 +62,11 @@ class LocalRuntime:
         """Have the id of each trial told, in a thread of ours, whose log may have grown."""
         self._listener.on_log(callback)
 
-    def create(self, job: Job, replica: ReplicaId, devices: tuple[int, ...]) -> None:
+    def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002
+        """Where each replica of a job will be reached by the others."""
+        return dict(known)
+
+    def create(self, job: Job, replica: ReplicaId, given: Assignment) -> None:
         """Start a replica, unless it was started before."""
         self._trials[job.uid] = job.trial_id
         attempt = self._attempt(job, replica)
@@ -73,7 +77,7 @@ class LocalRuntime:
         if attempt.was_begun:
             return  # its supervisor died: `list` will tell
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        launch = launch_of(self._home, job, replica, devices, has_devices=self._has_devices)
+        launch = launch_of(self._home, job, replica, given, has_devices=self._has_devices)
         write_json(str(attempt.path / layout.LAUNCH), launch)
         try:
             self._begin(attempt, launch)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from windlass.model.job import Job, JobSpec
+from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Replica, ReplicaId
 
 
@@ -19,8 +19,17 @@ class Runtime(Protocol):
         """What a user asked for that cannot be had here, one sentence a problem."""
         ...
 
-    def create(self, job: Job, replica: ReplicaId, devices: tuple[int, ...]) -> None:
-        """Start an attempt of a replica with these accelerators; nothing if it was started.
+    def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
+        """Where each replica of a job will be reached by the others: "role-index" -> "host:port".
+
+        Asked before any is created and whenever their number changed; what is known stays. The
+        answer is stored, so that addresses stay the same over restarts of replicas and of ours.
+        Empty where nobody needs them.
+        """
+        ...
+
+    def create(self, job: Job, replica: ReplicaId, given: Assignment) -> None:
+        """Start an attempt of a replica with what it is given; nothing if it was started.
 
         Once this returns, `list` reports it. Raises if it could not be asked for, for example
         because what is left of an older attempt holds its name; it is then asked for again.

@@ -1,0 +1,33 @@
+"""What a framework is: a name, its roles, and the environment it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from windlass.frameworks.cluster import Cluster, Member
+from windlass.model.job import RestartScope
+
+
+class Framework(msgspec.Struct, frozen=True, kw_only=True):
+    """A framework of distributed training.
+
+    Your own is found by an entry point of the group `windlass.frameworks` that names such a value.
+
+    >>> def environment(cluster: Cluster, me: Member) -> dict[str, str]:
+    ...     return {"MPI_RANK": str(cluster.rank(me))}
+    >>> mpi = Framework(name="mpi", environment=environment, roles=("launcher", "worker"))
+    >>> me = Member(role="worker", index=0)
+    >>> mpi.environment(Cluster(members=(me,)), me)
+    {'MPI_RANK': '0'}
+    """
+
+    name: str
+    environment: Callable[[Cluster, Member], Mapping[str, str]]
+    roles: tuple[str, ...] = ()  # those it knows; none named: any
+    alone: tuple[str, ...] = ()  # roles of which there is one replica at most
+    rivals: tuple[tuple[str, ...], ...] = ()  # roles of which a job has one or the other
+    services: tuple[str, ...] = ()  # roles that serve the others, unless a job says otherwise
+    restart_scope: RestartScope = RestartScope.REPLICA  # unless a job says otherwise
+    default_role: str = "worker"  # of a job that names none

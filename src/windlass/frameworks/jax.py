@@ -1,0 +1,38 @@
+"""JAX: where the coordinator is, and which of the processes one is."""
+
+from __future__ import annotations
+
+from windlass.frameworks.cluster import Cluster, Member
+from windlass.frameworks.framework import Framework
+from windlass.model.job import RestartScope
+
+
+def environment(cluster: Cluster, me: Member) -> dict[str, str]:
+    """The coordinator, which is process 0, and one's own number; in two spellings.
+
+    The plain names are those of training operators; those that begin with `JAX_` are what
+    `jax.distributed.initialize()` reads by itself.
+
+    >>> pair = [Member(role="worker", index=i, address="10.0.0.1:1234") for i in range(2)]
+    >>> found = environment(Cluster(members=tuple(pair)), pair[1])
+    >>> found["COORDINATOR_ADDRESS"], found["NUM_PROCESSES"], found["PROCESS_ID"]
+    ('10.0.0.1', '2', '1')
+    >>> found["JAX_COORDINATOR_ADDRESS"]
+    '10.0.0.1:1234'
+    """
+    rank = cluster.rank(me)
+    if rank is None:
+        return {}
+    first = cluster.peers[0]
+    return {
+        "COORDINATOR_ADDRESS": first.host,
+        "COORDINATOR_PORT": first.port,
+        "NUM_PROCESSES": str(cluster.world_size),
+        "PROCESS_ID": str(rank),
+        "JAX_COORDINATOR_ADDRESS": first.address,
+        "JAX_NUM_PROCESSES": str(cluster.world_size),
+        "JAX_PROCESS_ID": str(rank),
+    }
+
+
+JAX = Framework(name="jax", environment=environment, restart_scope=RestartScope.JOB)

@@ -1,0 +1,52 @@
+"""What makes no sense in a job with roles, by the rules of its framework."""
+
+from __future__ import annotations
+
+import difflib
+
+from windlass.frameworks.framework import Framework
+from windlass.frameworks.registry import find_framework
+from windlass.model.errors import InvalidArgument
+from windlass.model.job import JobSpec, SuccessPolicy
+
+
+def problems_of(spec: JobSpec) -> list[str]:
+    """Everything about the roles of a job that cannot work, one sentence each; empty if nothing.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> role = Role(executable=ProcessCall(argv=("true",)), name="chef", replicas=2)
+    >>> problems_of(JobSpec(roles=(role,), framework="tensorflow"))
+    ["tensorflow has no role 'chef'; did you mean 'chief'?"]
+    """
+    try:
+        framework = find_framework(spec.framework)
+    except InvalidArgument as error:
+        return [error.message]
+    problems: list[str] = []
+    sizes = {role.name: role.replicas for role in spec.roles}
+    if len(sizes) < len(spec.roles):
+        problems.append("two roles have the same name")
+    if not any(sizes.values()):
+        problems.append("no role has a replica: there is nothing to run")
+    for name, size in sizes.items():
+        if framework.roles and name not in framework.roles:
+            problems.append(_unknown_role(framework, name))
+        elif name in framework.alone and size > 1:
+            problems.append(f"{framework.name} has one {name}; there are {size}")
+    for rivals in framework.rivals:
+        both = [name for name in rivals if sizes.get(name)]
+        if len(both) > 1:
+            problems.append(f"a job has a {' or a '.join(both)}, not both: each leads the others")
+    is_of_workers = spec.framework == "tensorflow" and sizes.get("worker")
+    if spec.success_policy is SuccessPolicy.ALL_WORKERS and not is_of_workers:
+        problems.append(
+            'success_policy "AllWorkers" is for framework "tensorflow" with workers; '
+            "every other job succeeds when all of its replicas did"
+        )
+    return problems
+
+
+def _unknown_role(framework: Framework, name: str) -> str:
+    near = difflib.get_close_matches(name, framework.roles, n=1, cutoff=0.5)
+    guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {', '.join(framework.roles)}"
+    return f"{framework.name} has no role {name!r}; {guess}"

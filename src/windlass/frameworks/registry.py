@@ -1,0 +1,57 @@
+"""Which frameworks there are: ours, and those that other packages bring."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+
+from windlass.frameworks.framework import Framework
+from windlass.frameworks.jax import JAX
+from windlass.frameworks.tensorflow import TENSORFLOW
+from windlass.frameworks.torch import TORCH
+from windlass.model.errors import InvalidArgument
+
+ENTRY_POINTS = "windlass.frameworks"
+PLAIN = Framework(name="", environment=lambda _cluster, _me: {}, default_role="main")
+_OURS = {each.name: each for each in (PLAIN, TENSORFLOW, TORCH, JAX)}
+
+
+def find_framework(name: str) -> Framework:
+    """The framework of that name; the empty one is of jobs that have none.
+
+    >>> find_framework("torch").restart_scope.value
+    'job'
+    >>> find_framework("pytorch")
+    Traceback (most recent call last):
+    windlass.InvalidArgument: there is no framework 'pytorch'; did you mean 'torch'?
+    """
+    if name in _OURS:
+        return _OURS[name]
+    if name in _others():
+        return _others()[name]
+    near = difflib.get_close_matches(name, known_frameworks(), n=1, cutoff=0.5)
+    guess = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known_frameworks())}"
+    raise InvalidArgument(f"there is no framework {name!r}; {guess}")
+
+
+def known_frameworks() -> tuple[str, ...]:
+    """The names of all frameworks, ours first."""
+    return tuple(name for name in (*_OURS, *_others()) if name)
+
+
+@functools.cache
+def _others() -> dict[str, Framework]:
+    """Those that installed packages bring; one that cannot be loaded is as good as absent."""
+    import logging
+    from importlib.metadata import entry_points
+
+    found: dict[str, Framework] = {}
+    for each in entry_points(group=ENTRY_POINTS):
+        try:
+            loaded = each.load()
+        except Exception as error:  # noqa: BLE001 -- loading runs another package's code
+            logging.getLogger(__name__).warning("the framework %s: %s", each.name, error)
+            continue
+        if isinstance(loaded, Framework):
+            found.setdefault(each.name, loaded)
+    return found
