@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replicas import attempts_of, exit_codes, left_of, reasons, role, shell, submit, wait_all
 
 import windlass as wl
+from replicas import attempts_of, exit_codes, left_of, reasons, role, shell, submit, wait_all
 
-KILLED = "kill -{0} $$; sleep 60"  # by a real signal, of its own hand
+KILLED = "kill -{0} $$"  # by a real signal, of its own hand
 ONCE = "[ $WINDLASS_ATTEMPT != 1 ] || exit {0}"  # and all is well the second time
 
 
