@@ -25,6 +25,7 @@ from windlass.engine.restarts import (
     plan_restarts,
     slot_verdict,
 )
+from windlass.engine.sizes import resized_message, sizes_of
 from windlass.engine.slots import Slot, histories, is_alive, observe, retired, strays
 from windlass.engine.success import success_message
 from windlass.model.job import JobSpec, RestartScope
@@ -78,6 +79,8 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
             message = limit_message(spec, status, restarts)
             return look.finish(ConditionType.FAILED, conditions.BACKOFF_REASON, message)
         look.restart(restarts)
+    if spec.restart_scope is RestartScope.JOB:
+        look.meet_anew()
     return look.progress(left)
 
 
@@ -135,7 +138,7 @@ class _Look:
             self.unsay(each, conditions.SUSPENDED_REASON, "suspended")
         self.remember(active_seconds=active_seconds(self.status, self.now), start_time=None)
         if not any(is_alive(each) for each in self.replicas):
-            self.remember(admitted=False, devices={})
+            self.remember(admitted=False, devices={}, sizes={}, started_with={})
         return self.decision()
 
     def wait_for_admission(self) -> Decision:
@@ -172,16 +175,38 @@ class _Look:
         self.slots = list(restarts.slots)
         self.remember(restarts=total)
 
+    def meet_anew(self) -> None:
+        """All start again if they were started as another number: each knows how many they are.
+
+        That is nobody's failure: it is not counted, and there is nothing to wait for.
+        """
+        before, now_is = self.status.started_with, sizes_of(self.spec)
+        if not before or before == now_is:
+            return
+        after = [slot.over(self.now) for slot in self.slots]
+        if any(new is not old for new, old in zip(after, self.slots, strict=True)):
+            message = resized_message(before, now_is)
+            self.tell(conditions.RESIZED_REASON, message)
+            self.unsay(ConditionType.RUNNING, conditions.RESIZED_REASON, message)
+            self.say(ConditionType.RESTARTING, conditions.RESIZED_REASON, message)
+        self.slots = after
+
     def progress(self, deadline: float | None) -> Decision:
         """Whatever should be there is made, whatever should not be goes."""
-        self.stop_replicas(strays(self.spec, self.replicas), "it is no longer part of the job")
+        going = strays(self.spec, self.replicas)
+        self.stop_replicas(going, "it is no longer part of the job")
         for slot in self.slots:
             self.stop_replicas(slot.leftovers, "another attempt takes its place")
         waits = [deadline] if deadline is not None else []
         together = self.spec.restart_scope is RestartScope.JOB
-        blocked = together and any(
-            slot.leftovers or (slot.history.not_before or 0.0) > self.now for slot in self.slots
+        blocked = together and (
+            bool(going)
+            or any(
+                slot.leftovers or (slot.history.not_before or 0.0) > self.now for slot in self.slots
+            )
         )
+        if together and not blocked:
+            self.remember(started_with=sizes_of(self.spec))
         for place, slot in enumerate(self.slots):
             due = slot.history.not_before
             if due is not None and due > self.now:

@@ -98,7 +98,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     def over(self, not_before: float) -> Slot:
         """The slot once its attempt is over for us; it keeps an earlier appointment."""
-        if self.history.attempt == 0:
+        if self.history.attempt == 0 or (self.awaits_next and self.history.phase is None):
             return self
         due = self.history.not_before if self.history.not_before is not None else not_before
         return self.with_history(not_before=due, phase=None)
