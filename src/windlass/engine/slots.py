@@ -81,6 +81,11 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
         return self.history.attempt > 1 or self.history.phase is not None
 
     @property
+    def is_new(self) -> bool:
+        """Whether nothing of it has ever been seen; of one told to go before that, who knows."""
+        return not self.was_created and not self.awaits_next
+
+    @property
     def leftovers(self) -> tuple[Replica, ...]:
         """Attempts that must be gone before the next one may start."""
         return tuple(
