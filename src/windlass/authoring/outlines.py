@@ -113,7 +113,9 @@ def roles_of(job: Whole) -> dict[str, Job]:
 def job_problems(job: Whole) -> list[Problem]:
     """Everything that is wrong with a job or a group, and where it stands."""
     taken = [name for name in WHOLE if isinstance(getattr(job, name), Whole)]
-    problems = [((name,), f"{name!r} is an option, and so no name of a role") for name in taken]
+    problems: list[Problem] = [
+        ((name,), f"{name!r} is an option, and so no name of a role") for name in taken
+    ]
     problems += [found for found in _whole_problems(job) if found[0][0] not in taken]
     if isinstance(job, JobGroup):
         problems += _group_problems(job)
