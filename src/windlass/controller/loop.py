@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -20,6 +21,7 @@ from windlass.controller.clock import Clock, SystemClock
 from windlass.controller.expectations import Expectations
 from windlass.controller.queue import WorkQueue
 from windlass.controller.store import JobStore
+from windlass.controller.timing import Timing
 from windlass.engine.cleaning import settle
 from windlass.engine.deadline import deadline_left
 from windlass.engine.decide import decide
@@ -62,6 +64,7 @@ class Controller:
     ) -> None:
         self.admission = admission
         self.queue = WorkQueue(clock)
+        self.timing = Timing()
         self._store = store
         self._runtime = runtime
         self._clock = clock or SystemClock()
@@ -139,6 +142,7 @@ class Controller:
         uid = self.queue.get(timeout)
         if uid is None:
             return False
+        began = time.perf_counter()
         try:
             if self.reconcile(uid):
                 self.queue.forget(uid)
@@ -148,6 +152,7 @@ class Controller:
             _log.exception("job %s: will be looked at again", uid)
             self.queue.add_rate_limited(uid)
         finally:
+            self.timing.add(time.perf_counter() - began)
             self.queue.done(uid)
         return True
 
