@@ -134,14 +134,14 @@ def test_suspending_resuming_scaling_and_what_is_unknown_stand_out() -> None:
     events = [
         event_of(1, "Suspended", "suspended"),
         event_of(2, "Resumed", "resumed"),
-        event_of(3, "Scaled", "worker: 2 to 4 replicas"),
+        event_of(3, "Scaled", "worker 2 -> 4"),
         event_of(4, "SomethingNew", "that nobody here knows"),
         event_of(5, "SomethingBad", "", warn=True),
     ]
     assert told(record_of(TrialState.SUSPENDED, message="by you"), events)[1:] == [
         ("SUSPENDED", "suspended"),
         ("RESUMED", "resumed"),
-        ("SCALED", "worker: 2 to 4 replicas"),
+        ("SCALED", "scaled: worker 2 -> 4"),
         ("NOTE", "that nobody here knows"),
         ("WARNING", "SomethingBad"),
         ("NOW", "suspended: by you"),

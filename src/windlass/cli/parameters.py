@@ -107,6 +107,37 @@ def complete_files(
     return [CompletionItem(incomplete, type="file")]
 
 
+def complete_roles(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The roles of the trial that was named before, each to be given a number."""
+    return [each for each in _roles(ctx, "=") if str(each.value).startswith(incomplete)]
+
+
+def complete_role_names(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The roles of the trial that was named before."""
+    return [each for each in _roles(ctx) if str(each.value).startswith(incomplete)]
+
+
+def complete_frameworks(
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The frameworks whose name begins so."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.frameworks import known_frameworks
+
+    return [CompletionItem(name) for name in known_frameworks() if name.startswith(incomplete)]
+
+
 TRIAL_ID = TrialIdType()
 STATE = StateType()
 
@@ -116,6 +147,19 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(
         function
     )
+
+
+def _roles(ctx: click.Context, after: str = "") -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.sighting import recent_trials
+
+    return [
+        CompletionItem(role.name + after, help=f"{role.replicas} replicas")
+        for trial in recent_trials()
+        if trial.id == ctx.params.get("trial_id")
+        for role in trial.spec.roles
+    ]
 
 
 def _state_names() -> list[str]:

@@ -222,8 +222,8 @@ class _Telling:
                 yield _Happening(event.time, 4, Mark.SUSPENDED, event.message or "suspended")
             case "Resumed":
                 yield _Happening(event.time, 0, Mark.RESUMED, event.message or "resumed")
-            case "Scaled" | "Scaling":
-                yield _Happening(event.time, 4, Mark.SCALED, event.message)
+            case "Scaled":
+                yield _Happening(event.time, 4, Mark.SCALED, f"scaled: {event.message}")
             case reason if reason in _ENDS:
                 yield _Happening(event.time, 6, *self._end(event))
             case _:
