@@ -30,7 +30,7 @@ def command(trial_id: int, as_json: bool) -> None:
 
     client = default_client()
     trial = client.get_trial(trial_id)
-    events = trial.events()
+    events = trial.events
     packages = _packages(client, trial.record.provenance.packages)
     if as_json:
         from windlass.cli.machine import plain, print_json

@@ -20,6 +20,9 @@ from windlass.worker.segment import read_parts
 
 _CHUNK = 256 * 1024
 _HITS = 1000  # that a page of a search holds of each segment
+_LAST_WORDS = 20  # lines that are kept of a failure
+_MOST_OF_LAST_WORDS = 4 << 20  # bytes that are searched for them
+_LONGEST_WORDS = 2000  # characters of each
 _PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})", re.ASCII)
 
 Key = tuple[str, int, int]  # role, index, attempt
@@ -92,6 +95,22 @@ class LogStore:
             parts += (_part_of_line(segment.key, line) for line in found)
             has_more = has_more or len(found) == _HITS
         return _page(parts, places, has_more)
+
+
+def last_words(path: Path) -> tuple[str, ...]:
+    """The last lines of a log as a person would have seen them: a progress bar as it last stood."""
+    if not _is_log(path):
+        return ()
+    try:
+        lines, _ = reading.tail(str(path), _LAST_WORDS, limit=_MOST_OF_LAST_WORDS)
+    except OSError:
+        return ()  # a disk that cannot be read must not keep the end from being recorded
+    texts = (line.text.decode("utf-8", "replace") for line in lines)
+    return tuple(_shorten(text.rstrip("\r").rpartition("\r")[2]) for text in texts)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_WORDS else text[: _LONGEST_WORDS - 1] + "…"
 
 
 def parse_cursor(cursor: str | None) -> dict[Key, int]:

@@ -11,7 +11,7 @@ from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import API, CreateTrial, LogPage, StopTrial, TrialPage
+from windlass.model.wire import API, CreateTrial, LogPage, ScaleTrial, StopTrial, TrialPage
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.logs import Page, parse_cursor
 from windlass.server.paging import PAGE_LIMIT
@@ -179,6 +179,30 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
     return await describe(services, trial_id)
 
 
+async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
+    """Stop a trial's replicas without failing it; nothing runs until it is resumed."""
+    from windlass.server import steering
+
+    await steering.suspend(services, trial_id, suspended=True)
+    return await describe(services, trial_id)
+
+
+async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
+    """Start a suspended trial again, as soon as there is room."""
+    from windlass.server import steering
+
+    await steering.suspend(services, trial_id, suspended=False)
+    return await describe(services, trial_id)
+
+
+async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -> TrialRecord:
+    """Have other numbers of replicas, by role; roles that are not named stay as they are."""
+    from windlass.server import steering
+
+    await steering.scale(services, trial_id, data.replicas)
+    return await describe(services, trial_id)
+
+
 def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None) -> Answer:
     parse_cursor(cursor)  # a wrong one is refused before the stream begins
     return Answer(
@@ -213,4 +237,7 @@ routes = [
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
+    Route("POST", f"{_TRIAL}/suspend", suspend_trial),
+    Route("POST", f"{_TRIAL}/resume", resume_trial),
+    Route("POST", f"{_TRIAL}/scale", scale_trial),
 ]
