@@ -93,8 +93,9 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
     named = [size for name, size in there.items() if role in (None, name)]
     seen = [a.index + 1 for a in trial.record.attempts if role in (None, a.role)]
     if index is not None and index >= (most := max([*named, *seen])):
+        whose = f" of {role}" if role else ""
         raise InvalidArgument(
-            f"Trial {trial.id} ({trial.name}) has no replica {index}" + f" of {role}." * bool(role),
+            f"Trial {trial.id} ({trial.name}) has no replica {index}{whose}.",
             hint=f"They are numbered from 0 to {most - 1}." if most > 1 else "It has one: 0.",
         )
 

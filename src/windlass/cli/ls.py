@@ -148,18 +148,13 @@ def _experiment_row(record: ExperimentRecord, now: float) -> Row:
 
 def _state(record: TrialRecord) -> str:
     """Its state; of several replicas that go on, also how many are at work or done."""
-    from windlass.cli.replicas import newest_attempts
+    from windlass.client.replicas import replicas_of
 
-    total = sum(role.replicas for role in record.spec.roles)
-    if total <= 1 or record.state.is_final:
+    replicas = replicas_of(record)
+    if len(replicas) <= 1 or record.state.is_final:
         return record.state.value
-    sizes = {role.name: role.replicas for role in record.spec.roles}
-    up = [
-        each
-        for each in newest_attempts(record)
-        if each.phase in ("Running", "Succeeded") and each.index < sizes.get(each.role, 0)
-    ]
-    return f"{record.state.value} {len(up)}/{total}"
+    up = sum(each.phase in ("Running", "Succeeded") for each in replicas)
+    return f"{record.state.value} {up}/{len(replicas)}"
 
 
 def full_name(record: TrialRecord) -> str:

@@ -138,6 +138,22 @@ def complete_frameworks(
     return [CompletionItem(name) for name in known_frameworks() if name.startswith(incomplete)]
 
 
+def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
+    """Complete one of a few words, in whatever case it was begun."""
+
+    def complete(
+        ctx: click.Context,  # noqa: ARG001 -- click's signature
+        param: click.Parameter,  # noqa: ARG001 -- click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        begun = incomplete.lower()
+        return [CompletionItem(each) for each in choices if each.lower().startswith(begun)]
+
+    return complete
+
+
 TRIAL_ID = TrialIdType()
 STATE = StateType()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Column, Row
+    from windlass.client.replicas import Replica
     from windlass.model.records import Attempt, TrialRecord
 
 _COLOURS = {"Running": "cyan", "Succeeded": "green", "Failed": "red"}
@@ -20,14 +21,12 @@ def print_replicas(record: TrialRecord) -> None:
     """
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import paint
-    from windlass.cli.timeline import replica_count
+    from windlass.client.replicas import has_several, replicas_of
 
-    is_alone = replica_count(record) <= 1 and len({(a.role, a.index) for a in record.attempts}) <= 1
+    is_alone = not has_several(record)
     if is_alone and len(record.attempts) <= 1:
         return
-    shown = record.attempts if is_alone else newest_attempts(record)
-    if not shown:
-        return
+    shown: Sequence[Attempt | Replica] = record.attempts if is_alone else replicas_of(record)
     print()
     print(paint("Attempts" if is_alone else "Replicas", bold=True))
     columns = [
@@ -40,23 +39,13 @@ def print_replicas(record: TrialRecord) -> None:
     print_table(*_without_empty(columns, rows, keep=("WHY",) if is_alone else ()))
 
 
-def newest_attempts(record: TrialRecord) -> list[Attempt]:
-    """The newest attempt of each replica, roles in their order, those that are gone last."""
-    newest: dict[tuple[str, int], Attempt] = {}
-    for each in record.attempts:
-        key = (each.role, each.index)
-        if key not in newest or newest[key].attempt < each.attempt:
-            newest[key] = each
-    places = {role.name: place for place, role in enumerate(record.spec.roles)}
-    return sorted(newest.values(), key=lambda a: (places.get(a.role, len(places)), a.index))
-
-
-def why_of(record: TrialRecord, attempt: Attempt) -> str:
+def why_of(record: TrialRecord, attempt: Attempt | Replica) -> str:
     """Why an attempt ended as it did: what is known of it, else the last it wrote."""
     from windlass.cli.timeline import describe_end
 
-    told = ": ".join(part for part in (attempt.reason, attempt.message) if part)
-    if told or attempt.phase != "Failed":
+    reason = attempt.reason if attempt.reason != "Stopped" else ""
+    told = ": ".join(part for part in (reason, attempt.message) if part)
+    if told or attempt.phase != "Failed" or attempt.reason == "Stopped":
         return told
     cause = record.cause
     is_cause = cause is not None and (cause.role, cause.index, cause.attempt) == (
@@ -68,7 +57,7 @@ def why_of(record: TrialRecord, attempt: Attempt) -> str:
     return lines[-1] if lines else describe_end(attempt).removeprefix("failed: ")
 
 
-def _row(record: TrialRecord, attempt: Attempt, now: float, *, is_alone: bool) -> Row:
+def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alone: bool) -> Row:
     from windlass.cli.tables import Cell
     from windlass.cli.text import clean
     from windlass.model.quantities import format_duration
@@ -77,11 +66,13 @@ def _row(record: TrialRecord, attempt: Attempt, now: float, *, is_alone: bool) -
     if attempt.started is not None:
         end = attempt.ended if attempt.ended is not None else now
         took = format_duration(end - attempt.started)
-    is_stopped = attempt.reason == "Stopped"
+    is_stopped = attempt.reason == "Stopped"  # by us, whatever its exit code says
     return [
         f"  {attempt.attempt}" if is_alone else f"  {attempt.role}-{attempt.index}",
-        "" if is_alone else str(attempt.attempt),
-        Cell(attempt.phase, "dim" if is_stopped else _COLOURS.get(attempt.phase, "")),
+        "" if is_alone else str(attempt.attempt or ""),
+        Cell("Stopped", "dim")
+        if is_stopped
+        else Cell(attempt.phase, _COLOURS.get(attempt.phase, "")),
         "" if attempt.exit_code is None else str(attempt.exit_code),
         took,
         attempt.address,

@@ -53,7 +53,7 @@ def _scale(trial: Trial[Any], asked: dict[str, int]) -> str:
     trial.scale(**sizes)
     changed = {name: size for name, size in sizes.items() if before.get(name) != size}
     if not changed:
-        held = ", ".join(f"{size} {name}" for name, size in sizes.items())
+        held = ", ".join(f"{name} {size}" for name, size in sizes.items())
         return f"{called(trial)} had that size before: {held}."
     told = ", ".join(f"{name} {before[name]} -> {size}" for name, size in changed.items())
     return f"{called(trial)} is scaled: {told}."

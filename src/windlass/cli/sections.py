@@ -24,12 +24,14 @@ class SectionedCommand(click.Command):
         """Write the sections; what is in none stands last."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if (row := param.get_help_record(ctx)) is not None:
+            row = param.get_help_record(ctx)
+            if row is not None and isinstance(param, click.Option):
                 title = param.section if isinstance(param, SectionedOption) else "Others"
                 sections.setdefault(title, []).append(row)
+        width = max(len(names) for rows in sections.values() for names, _ in rows)
         for title, rows in sections.items():
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl([(names.ljust(width), text) for names, text in rows])
 
 
 def options_of(section: str) -> Callable[..., Any]:

@@ -169,13 +169,14 @@ def _roles(record: TrialRecord) -> Lines:
 
 def _restarts(record: TrialRecord) -> str:
     """How many there were, and how many there may be, of whom, when."""
+    from windlass.client.replicas import has_several
     from windlass.model.job import RestartPolicy, RestartScope
 
     spec = record.spec
     policies = list(dict.fromkeys(role.restart_policy for role in spec.roles))
     if policies == [RestartPolicy.NEVER]:
         return str(record.restarts or "")
-    together = spec.restart_scope is RestartScope.JOB and not _is_alone(record)
+    together = spec.restart_scope is RestartScope.JOB and has_several(record)
     how = ", ".join(policy.value for policy in policies) + (", all together" if together else "")
     return f"{record.restarts} of up to {spec.backoff_limit} ({how})"
 
@@ -213,13 +214,18 @@ def _print_outcome(record: TrialRecord) -> None:
 def _print_cause(record: TrialRecord) -> None:
     """The end that was the failure of the trial, with the last it wrote."""
     from windlass.cli.text import clean, paint
+    from windlass.client.replicas import has_several
     from windlass.client.tips import last_lines, tip_for
 
     cause = record.cause
     if cause is None or record.error is not None or not cause.lines:
         return
     print()
-    who = "" if _is_alone(record) else f" of {cause.role}-{cause.index}, attempt {cause.attempt}"
+    who = (
+        ""
+        if not has_several(record)
+        else f" of {cause.role}-{cause.index}, attempt {cause.attempt}"
+    )
     print(paint("Last lines" + who, "red", bold=True))
     lines = last_lines(cause.lines)
     for line in lines:
@@ -244,9 +250,3 @@ def _print_timeline(record: TrialRecord, events: Sequence[Event]) -> None:
         sign = paint(line.sign, line.mark.colour or None, dim=not line.mark.colour)
         text = paint(line.text, "red" if line.mark is Mark.FAILED else None)
         print(f"  {paint(line.when, dim=True)}  {sign}  {text}".rstrip())
-
-
-def _is_alone(record: TrialRecord) -> bool:
-    from windlass.cli.timeline import replica_count
-
-    return replica_count(record) <= 1

@@ -37,5 +37,5 @@ def state_words(trial: Trial[Any]) -> str:
     """How a trial stands, to follow "it is"."""
     from windlass.cli.text import clean
 
-    state = str(trial.state.value).lower()
+    state = trial.state.lower()
     return f"{state}: {clean(trial.message)}" if trial.message else state

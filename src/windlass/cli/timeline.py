@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from windlass.client.replicas import Replica, has_several
 from windlass.model.job import RestartScope
 from windlass.model.quantities import format_duration
 from windlass.model.records import Attempt, TrialRecord, TrialState
@@ -108,7 +109,7 @@ def timeline_of(record: TrialRecord, events: Sequence[Event]) -> list[Moment]:
     return [*moments[:_FIRST], Moment(last[0].time, Mark.GAP, gap), *last]
 
 
-def describe_end(attempt: Attempt) -> str:
+def describe_end(attempt: Attempt | Replica) -> str:
     """How an attempt ended, to follow its name.
 
     >>> describe_end(
@@ -130,11 +131,6 @@ def describe_end(attempt: Attempt) -> str:
     if code is not None:
         return f"failed: exit code {code}{why.replace(':', ',', 1)}"
     return f"was lost{why}" if attempt.reason in ("Lost", "") else f"failed: {attempt.reason}{why}"
-
-
-def replica_count(record: TrialRecord) -> int:
-    """How many replicas a trial has."""
-    return sum(role.replicas for role in record.spec.roles)
 
 
 class _Key(NamedTuple):
@@ -163,8 +159,7 @@ class _Telling:
         self._record = record
         self._events = events
         self._attempts = {_Key(a.role, a.index, a.attempt): a for a in record.attempts}
-        self._is_alone = len({key[:2] for key in self._attempts}) <= 1
-        self._is_alone = self._is_alone and replica_count(record) <= 1
+        self._is_alone = not has_several(record)
 
     def happenings(self) -> list[_Happening]:
         """Everything worth telling, in order of time."""
