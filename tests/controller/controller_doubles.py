@@ -173,6 +173,9 @@ class MemoryRuntime:
     def watch(self, callback):
         self.callbacks.append(callback)
 
+    def release(self, job_uid):
+        pass
+
     def close(self):
         pass
 

@@ -377,6 +377,7 @@ class Controller:
         self._graces.pop(uid, None)
         self._epochs.pop(uid, None)
         self.queue.cancel(uid)
+        self._runtime.release(uid)
         if self.admission is not None:
             self.admission.release(uid)
             self._pass_admission()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # What a process is given of the supervisor's environment when its author's is not known.
 _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
+# What the author may have of a trial that it runs in: not this one.
+_OF_ANOTHER = frozenset({DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT"})
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 
 
@@ -48,7 +50,7 @@ def build_environ(
         name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
     }
     key = launch["key"]
-    author = {name: value for name, value in author.items() if name != DETACHED}
+    author = {name: value for name, value in author.items() if name not in _OF_ANOTHER}
     environ = {"PYTHONUNBUFFERED": "1", **author, **launch["env"], **(private.get("secrets") or {})}
     environ["WINDLASS_TRIAL_ID"] = str(key["trial_id"])
     environ["WINDLASS_ROLE"] = key["role"]

@@ -12,6 +12,7 @@ from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
 from windlass.worker.identity import process_identity
 from windlass.worker.nudge import STATE, Nudger
+from windlass.worker.ports import hold_port
 from windlass.worker.process import Child, Fork, StartError, import_paths
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
 from windlass.worker.segment import STDERR, STDOUT
@@ -20,6 +21,7 @@ from windlass.worker.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Callable, Mapping
     from typing import Any
 
@@ -111,6 +113,7 @@ class Supervision:
         self._watch = Watch(attempt_dir, signals, self._nudger, values)
         self._sees_orphans = False
         self._tree: Tree | None = None
+        self._port: _socket.socket | None = None
         self._began = 0.0
         me = os.getpid()
         self._state: dict[str, Any] = {
@@ -129,6 +132,7 @@ class Supervision:
             # A stop that came before our state was there to be seen sent no signal.
             if os.path.exists(self._path("stop.json")):
                 self._watch.begin_to_stop()
+            self._hold_port()
             self._sees_orphans = kernel.adopt_orphans()
             ending = self._run_process(*self._prepare())
         except Stopped:
@@ -163,8 +167,17 @@ class Supervision:
             link_volumes(launch["volumes"], cwd)
         environ = process.build_environ(launch, self._private, python, os.environ)
         argv = process.build_argv(launch, self._dir, python, environ, cwd)
+        self._hold_port()
         self._check_stop()
         return argv, environ, cwd
+
+    def _hold_port(self) -> None:
+        """Keep our replica's port from others for as long as we live, server or no server.
+
+        Not there yet if the attempt before listens still: it is gone when its code is taken out.
+        """
+        if self._launch.get("hold") and self._port is None:
+            self._port = hold_port(self._launch["hold"])
 
     def _make_environment(self, environment: Environment) -> str:
         if environment.is_complete:
