@@ -170,10 +170,12 @@ def _roles(ctx: click.Context, after: str = "") -> list[CompletionItem]:
 
     from windlass.cli.sighting import recent_trials
 
+    # While an option lacks its value, what stands before it is not taken for an argument yet.
+    named = ctx.params.get("trial_id") or next(iter(ctx.args), None)
     return [
         CompletionItem(role.name + after, help=f"{role.replicas} replicas")
         for trial in recent_trials()
-        if trial.id == ctx.params.get("trial_id")
+        if str(trial.id) == str(named)
         for role in trial.spec.roles
     ]
 
