@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as wl
-from harness import PATIENCE, eventually
+from harness import BIN, PATIENCE, Project, eventually
 from replicas import LINGER, LITTLE, alive_in, check_gone, left_of, shell
 
 
@@ -82,3 +82,17 @@ def test_with_the_policy_none_stop_ends_it(home: Path, tmp_path: Path) -> None:
     check_gone(trial)
     assert trial.refresh().state == "SUCCEEDED", "it had ended well"
     eventually(lambda: wl.Client().server_info().cpus_free == free, "its room is free")
+
+
+@pytest.mark.case(7)
+def test_windlass_stop_ends_it_too_and_says_so(
+    home: Path, tmp_path: Path, project: Project
+) -> None:
+    trial = end(tmp_path, 0, clean_policy="None")
+    stopped = project.run(BIN / "windlass", "stop", str(trial.id))
+    check_gone(trial)
+    assert stopped.returncode == 0, stopped.stderr
+    assert "had ended before: it succeeded" in stopped.stdout
+    assert "What it left running is being stopped: worker-0." in stopped.stdout
+    again = project.run(BIN / "windlass", "stop", str(trial.id))
+    assert "left running" not in again.stdout
