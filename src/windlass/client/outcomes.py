@@ -12,7 +12,7 @@ from windlass.client.tips import last_lines, tip_for
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
 from windlass.model.job import FunctionCall
 from windlass.model.quantities import format_duration
-from windlass.model.records import Cause, ErrorInfo, TrialRecord, TrialState
+from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 
 _SERIALIZATION = "windlass.SerializationError"  # as the worker names it
 
@@ -96,25 +96,7 @@ def how_it_ended(trial: TrialRecord) -> str:
     if trial.reason == "DeadlineExceeded":
         limit = trial.spec.active_deadline
         return "ran out of time" + (f" (timeout {format_duration(limit)})" if limit else "")
-    if trial.cause is not None and has_several(trial):
-        return f"failed: {_how_a_replica_ended(trial, trial.cause)}"
     return f"failed: {trial.message}" if trial.message else "failed"
-
-
-def _how_a_replica_ended(trial: TrialRecord, cause: Cause) -> str:
-    what = f"ended with exit code {cause.exit_code}"
-    if cause.reason == "StartFailed":
-        what = "could not start"
-    elif cause.signal:
-        what = f"was killed by {cause.signal} (exit code {cause.exit_code})"
-    elif cause.exit_code is None:
-        what = "was lost"
-    why = f": {cause.message}" if cause.message else ""
-    limit = ""
-    if trial.reason == "BackoffLimitExceeded" and trial.restarts:
-        often = "once" if trial.restarts == 1 else f"{trial.restarts} times"
-        limit = f"; the job was restarted {often}, which is the limit"
-    return f"{name_of(cause)} (attempt {cause.attempt}) {what}{why}{limit}"
 
 
 def _no_value(trial: TrialRecord) -> TrialFailed:
