@@ -49,6 +49,7 @@ def test_the_first_to_die_is_named_with_its_own_last_lines(tmp_path: Path) -> No
     assert (error.exit_code, error.signal) == (137, "SIGKILL")
     assert error.log_tail == ("loading", "step 2", "CUDA out of memory")
     assert "the accelerator ran out of memory" in str(error), "a tip looks at these lines"
+    assert f"windlass logs {trial.id} --role worker --index 1" in str(error)
     cause = trial.cause
     assert cause is not None
     assert (cause.role, cause.index, cause.attempt) == ("worker", 1, 1)

@@ -68,11 +68,12 @@ def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
     """The error of a trial whose process ended badly."""
     shown = last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
+    cause = trial.cause if has_several(trial) else None
+    of_whom = f" --role {cause.role} --index {cause.index}" if cause else ""
     hints = [
         tip_for(trial, "\n".join(shown)) if kind is TrialFailed else None,
-        f"All of its log: windlass logs {trial.id}" if lines else None,
+        f"All of its log: windlass logs {trial.id}{of_whom}" if lines else None,
     ]
-    cause = trial.cause if has_several(trial) else None
     return kind(
         f"Trial {trial.id} ({trial.name}) {how_it_ended(trial)}.",
         hint="\n".join(hint for hint in hints if hint) or None,
