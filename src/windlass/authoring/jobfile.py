@@ -192,7 +192,8 @@ class _Reader:
 
     def _is_table(self, value: Any, at: Keys, form: str) -> bool:
         if not isinstance(value, dict):
-            self._note(at, f"{at[-1]}: {value!r} is no table; write {form}")
+            what = "" if len(at) == 2 else f"{at[-1]}: "  # a role is named anyway
+            self._note(at, f"{what}{value!r} is no table; write {form}")
         return isinstance(value, dict)
 
     def _note(self, keys: Keys, text: str) -> None:
