@@ -23,8 +23,15 @@ if TYPE_CHECKING:
     from windlass.api import get_trial as get_trial
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_trials as list_trials
+    from windlass.authoring.executables import Command as Command
+    from windlass.authoring.executables import PythonFunction as PythonFunction
+    from windlass.authoring.executables import PythonModule as PythonModule
+    from windlass.authoring.executables import PythonScript as PythonScript
+    from windlass.authoring.executors import Local as Local
     from windlass.authoring.function import Function as Function
     from windlass.authoring.function import run as run
+    from windlass.authoring.jobs import Job as Job
+    from windlass.authoring.jobs import JobGroup as JobGroup
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.resources import Experiment as Experiment
     from windlass.client.resources import Trial as Trial
@@ -45,10 +52,21 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.worker.context import latest_checkpoint as latest_checkpoint
+    from windlass.worker.context import rank as rank
+    from windlass.worker.context import save_checkpoint as save_checkpoint
+    from windlass.worker.context import world_size as world_size
 
 _WHERE = {
     "run": "windlass.authoring.function",
     "Function": "windlass.authoring.function",
+    "Job": "windlass.authoring.jobs",
+    "JobGroup": "windlass.authoring.jobs",
+    "PythonScript": "windlass.authoring.executables",
+    "PythonModule": "windlass.authoring.executables",
+    "PythonFunction": "windlass.authoring.executables",
+    "Command": "windlass.authoring.executables",
+    "Local": "windlass.authoring.executors",
     "Client": "windlass.client.session",
     "Trial": "windlass.client.resources",
     "Experiment": "windlass.client.resources",
@@ -73,6 +91,10 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "rank": "windlass.worker.context",
+    "world_size": "windlass.worker.context",
+    "save_checkpoint": "windlass.worker.context",
+    "latest_checkpoint": "windlass.worker.context",
 }
 
 __all__ = ["__version__", *_WHERE]

@@ -5,20 +5,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from windlass.authoring.options import Options
-from windlass.authoring.surroundings import (
-    Surroundings,
-    current_umask,
-    look_around,
-    open_file_limit,
-)
-from windlass.client.session import Client
+import msgspec
+
+from windlass.authoring.surroundings import Surroundings, current_umask, open_file_limit
 from windlass.client.submission import Draft
 from windlass.home import Home
-from windlass.model.job import Executable, FunctionCall, JobSpec, ProcessCall, Role
-from windlass.model.records import Provenance
+from windlass.model.job import Executable, FunctionCall, JobSpec, ProcessCall
 from windlass.model.wire import CreateTrial, Private
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
@@ -26,54 +20,85 @@ from windlass.packaging.provenance import collect, installed_packages
 from windlass.packaging.repository import GitStatus
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
+if TYPE_CHECKING:
+    from windlass.authoring.options import Options
+    from windlass.client.session import Client
+
 _OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
+
+# What the roles of an outline run, until a draft is made of it.
+TO_COME = ProcessCall(argv=("",))
+
+
+class Call(NamedTuple):
+    """A function and its arguments, not pickled yet."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
 
 
 class Plan:
-    """Everything about a call but its arguments: made once, drafted from many times.
+    """Everything about a job but what its roles run: made once, drafted from many times.
 
-    The code is snapshotted when the plan is made; what is edited later is not in it.
+    The outline is the job without code, interpreter and executables. The code is snapshotted
+    when the plan is made; what is edited later is not in it. All roles share it.
     """
 
     def __init__(
         self,
         client: Client,
-        options: Options,
-        default_name: str,
+        outline: JobSpec,
+        place: Surroundings,
         *,
-        function: Callable[..., Any] | None = None,
-        script: str | None = None,
+        name: str,
+        experiment: str,
+        secrets: Mapping[str, str],
+        packages: Sequence[str] | str | None,
     ) -> None:
-        self._options = options
-        self._name = default_name
-        self._function = function
-        self._secrets = options.secret_values()
+        self._outline = outline
+        self._place = place
+        self._name = name
+        self._experiment = experiment
+        self._secrets = dict(secrets)
         self._is_embedded = client.transport.endpoint.is_embedded
         self._cache = (client.transport.endpoint.home or Home.find()).cache
-        self._place: Surroundings = look_around(function, script)
-        self._lock = self._resolve(options.packages)
-        status = GitStatus(str(self._place.root.path))  # git answers while the tree is read
-        self._snapshot = take_snapshot(self._place.root, self._cache, status=status)
+        self._lock = self._resolve(packages)
+        status = GitStatus(str(place.root.path))  # git answers while the tree is read
+        self._snapshot = take_snapshot(place.root, self._cache, status=status)
         self._packages = installed_packages(self._cache)
-        self._provenance: Provenance = collect(
+        self._provenance = collect(
             status.state(), files=self._snapshot.files, size=self._snapshot.size
         )
 
-    def draft_call(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], bound: Mapping[str, Any]
-    ) -> Draft:
-        """A draft of one call of the function."""
-        function = self._function
-        assert function is not None  # noqa: S101 -- a plan for calls is made with one
-        payload = pack_call(function, args, kwargs, self._place.root.path)
-        draft = self._draft(describe_params(bound))
-        digest = draft.attach(payload)
-        qualname = getattr(function, "__qualname__", self._name)
-        return self._complete(draft, FunctionCall(payload=digest, qualname=qualname))
+    def draft(self, programs: Sequence[Call | ProcessCall], params: Mapping[str, Any]) -> Draft:
+        """A draft of the job, given what each of its roles runs, in their order."""
+        draft = Draft(self._request(params), self._snapshot, {}, self._retake)
+        roles = tuple(
+            msgspec.structs.replace(role, executable=self._executable(draft, program))
+            for role, program in zip(self._outline.roles, programs, strict=True)
+        )
+        packages, lock_text = self._lock
+        lock = draft.attach(lock_text.encode()) if lock_text is not None else None
+        spec = msgspec.structs.replace(
+            self._outline,
+            roles=roles,
+            code=self._place.code(self._snapshot.tree),
+            python=self._place.python(packages, lock, embedded=self._is_embedded),
+        )
+        listed = draft.attach(self._packages)
+        argv = _mask(self._provenance.argv, self._secrets.values())
+        provenance = msgspec.structs.replace(self._provenance, packages=listed, argv=argv)
+        draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
+        return draft
 
-    def draft_process(self, argv: Sequence[str], params: Mapping[str, Any]) -> Draft:
-        """A draft of one run of a command line."""
-        return self._complete(self._draft(dict(params)), ProcessCall(argv=tuple(argv)))
+    def _executable(self, draft: Draft, program: Call | ProcessCall) -> Executable:
+        if isinstance(program, ProcessCall):
+            return program
+        function, args, kwargs = program
+        payload = pack_call(function, tuple(args), dict(kwargs), self._place.root.path)
+        qualname = getattr(function, "__qualname__", type(function).__qualname__)
+        return FunctionCall(payload=draft.attach(payload), qualname=qualname)
 
     def _retake(self) -> Snapshot:
         """The tree once more, its bytes held: for one that changes while it is sent."""
@@ -90,14 +115,13 @@ class Plan:
         asked = check_requirements(packages)
         return asked, resolve_lock(asked, sys.executable, self._cache)
 
-    def _draft(self, params: dict[str, Any]) -> Draft:
-        masked = _mask(params, self._secrets.values())
-        request = CreateTrial(
+    def _request(self, params: Mapping[str, Any]) -> CreateTrial:
+        return CreateTrial(
             key=uuid.uuid4().hex,
-            experiment=self._options.experiment or self._name,
-            name=self._options.name or self._name,
-            spec=_PLACEHOLDER,
-            params=masked,
+            experiment=self._experiment,
+            name=self._name,
+            spec=self._outline,
+            params=_mask(describe_params(params), self._secrets.values()),
             private=Private(
                 environ=self._environ(),
                 secrets=self._secrets,
@@ -105,35 +129,6 @@ class Plan:
                 open_files=open_file_limit() if self._is_embedded else None,
             ),
         )
-        return Draft(request, self._snapshot, {}, self._retake)
-
-    def _complete(self, draft: Draft, executable: Executable) -> Draft:
-        import msgspec
-
-        options = self._options
-        packages, lock_text = self._lock
-        lock = draft.attach(lock_text.encode()) if lock_text is not None else None
-        role = Role(
-            executable=executable,
-            resources=options.resources(),
-            env=dict(options.env or {}),
-            restart_policy=options.restart_policy(),
-        )
-        spec = JobSpec(
-            roles=(role,),
-            code=self._place.code(self._snapshot.tree),
-            python=self._place.python(packages, lock, embedded=self._is_embedded),
-            backend=options.backend_name,
-            volumes=options.mounted(),
-            secret_names=tuple(self._secrets),
-            backoff_limit=options.retries,
-            active_deadline=options.deadline(),
-        )
-        listed = draft.attach(self._packages)
-        argv = _mask(self._provenance.argv, self._secrets.values())
-        provenance = msgspec.structs.replace(self._provenance, packages=listed, argv=argv)
-        draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
-        return draft
 
     def _environ(self) -> dict[str, str]:
         """This environment goes along only to a server on this machine, of this user."""
@@ -146,7 +141,17 @@ class Plan:
         }
 
 
-_PLACEHOLDER = JobSpec(roles=(Role(executable=ProcessCall(argv=("",))),))
+def plan_for(client: Client, options: Options, default_name: str, place: Surroundings) -> Plan:
+    """The plan of what is run with options: a function, a script, a command."""
+    return Plan(
+        client,
+        options.outline(),
+        place,
+        name=options.name or default_name,
+        experiment=options.experiment or default_name,
+        secrets=options.secret_values(),
+        packages=options.packages,
+    )
 
 
 def _is_text(value: str) -> bool:

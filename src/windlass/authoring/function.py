@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.client.outcomes import Outcome
     from windlass.client.resources import Trial
     from windlass.client.session import Client
+    from windlass.client.submission import Draft
     from windlass.client.view import View
 
 P = ParamSpec("P")
@@ -56,7 +57,7 @@ class Function(Generic[P, R]):
         """Start a trial and return it at once; it goes on whatever becomes of this process."""
         bound = self._bind(args, kwargs)
         client, plan = self._plan()
-        return client.submit(plan.draft_call(args, kwargs, bound))
+        return client.submit(_draft(plan, self._function, args, kwargs, bound))
 
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
         """One trial an item, all at once as far as there is room; the values in order.
@@ -87,22 +88,10 @@ class Function(Generic[P, R]):
 
     @property
     def _name(self) -> str:
-        function = getattr(self._function, "func", self._function)  # of a functools.partial
-        name: str = getattr(function, "__name__", type(function).__name__)
-        return "lambda" if name == "<lambda>" else name
+        return name_of(self._function)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by name; wrong ones are refused here, before anything is sent."""
-        try:
-            signature = inspect.signature(self._function)
-        except ValueError:  # some functions written in C have none
-            return {"args": args, **kwargs}
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self._name}{signature}: {error}") from None
-        bound.apply_defaults()
-        return dict(bound.arguments)
+        return bind(self._function, args, kwargs)
 
     def _run_and_watch(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], bound: dict[str, Any]
@@ -115,14 +104,15 @@ class Function(Generic[P, R]):
             with _view() as view:
                 client, plan = self._plan(view)
                 view.status(f"{self._name}: sending")
-                draft = plan.draft_call(args, kwargs, bound)
+                draft = _draft(plan, self._function, args, kwargs, bound)
                 trial, end = run_and_watch(client, draft, view)
         except (WindlassError, KeyboardInterrupt) as error:
             return Outcome(error=error.with_traceback(None))
         return trial.outcome(end)
 
     def _plan(self, view: View | None = None) -> tuple[Client, Plan]:
-        from windlass.authoring.drafting import Plan
+        from windlass.authoring.drafting import plan_for
+        from windlass.authoring.surroundings import look_around
         from windlass.client.session import default_client
 
         if view is not None:
@@ -131,7 +121,8 @@ class Function(Generic[P, R]):
         _ = client.transport.endpoint
         if view is not None:
             view.status(f"{self._name}: packaging")
-        return client, Plan(client, self._options, self._name, function=self._function)
+        place = look_around(self._function)
+        return client, plan_for(client, self._options, self._name, place)
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels with a function that uses this one: no values of secrets."""
@@ -164,7 +155,8 @@ class _Sweep:
             if self._client is None or self._plan is None:
                 self._client, self._plan = self._function._plan()
             args = tuple(item)
-            draft = self._plan.draft_call(args, {}, self._function._bind(args, {}))
+            bound = self._function._bind(args, {})
+            draft = _draft(self._plan, self._function._function, args, {}, bound)
             self._waiting.append(self._client.submit(draft))
 
     def values(self, *, return_exceptions: bool) -> Iterator[Any]:
@@ -223,6 +215,8 @@ def run(
     cluster: str | None = None,
     volumes: Mapping[str, str | os.PathLike[str]] | None = None,
     spot: bool = False,
+    replicas: int = 1,
+    framework: str | None = None,
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
@@ -259,6 +253,9 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         cluster: the standing cluster it runs on, on backends that have them.
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
         spot: whether it may run on machines that can be taken away.
+        replicas: how many processes run it at the same time, each asking for the resources
+            above (1). All get the same arguments; the value is that of rank 0.
+        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
     """
     chosen = Options().changed(options, "wl.run")
     if function is not None:
@@ -267,11 +264,18 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _decorate(function: Any, options: Options) -> Function[Any, Any]:
-    name = getattr(function, "__qualname__", repr(function))
     if isinstance(function, Function):
+        name = name_of(function)
         raise InvalidArgument(
             f"{name} is decorated with wl.run already.", hint=f"Use {name}.options(...) instead."
         )
+    check_function(function, "wl.run decorates functions")
+    return Function(function, options)
+
+
+def check_function(function: Any, wanted: str) -> None:
+    """Refuse what cannot run as a trial: it runs a plain function and has one value."""
+    name = getattr(function, "__qualname__", repr(function))
     is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
     if is_method and not inspect.isclass(function):
         raise Unsupported(
@@ -280,8 +284,10 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
         )
     if not callable(function) or inspect.isclass(function):
         raise InvalidArgument(
-            f"wl.run decorates functions; {name} is a {type(function).__name__}.",
-            hint="Write a function that does the work, and decorate that.",
+            f"{wanted}; {name} is a {type(function).__name__}.",
+            hint="Write a function that does the work, and decorate that."
+            if wanted.startswith("wl.run")
+            else "Write a function that does the work, and give that.",
         )
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise Unsupported(
@@ -294,7 +300,41 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
             hint=f"Wrap it: def {name}(...): return asyncio.run(...); to wait for a trial in "
             "asynchronous code: await train.submit(...)",
         )
-    return Function(function, options)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What the trials of a function are called."""
+    plain = getattr(function, "func", function)  # of a functools.partial
+    name: str = getattr(plain, "__name__", type(plain).__name__)
+    return "lambda" if name == "<lambda>" else name
+
+
+def bind(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments by name; wrong ones are refused here, before anything is sent."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions written in C have none
+        return {"args": args, **kwargs}
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name_of(function)}{signature}: {error}") from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _draft(
+    plan: Plan,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    bound: Mapping[str, Any],
+) -> Draft:
+    from windlass.authoring.drafting import Call
+
+    return plan.draft([Call(function, args, kwargs)], bound)
 
 
 def _is_method(function: Any) -> bool:

@@ -64,7 +64,7 @@ def _look_around(root: Root, here: str, paths: tuple[str, ...]) -> Surroundings:
         path = os.path.realpath(os.path.join(here, entry))
         if not os.path.exists(path) or is_installed(os.path.join(path, "")):
             continue
-        if _is_within(path, base):
+        if is_within(path, base):
             inside.append(os.path.relpath(path, base))
         else:
             outside.append(path)
@@ -99,10 +99,11 @@ def _source_of(function: Callable[..., Any] | None) -> Path | None:
 
 def _workdir(base: str, here: str) -> str:
     here = os.path.realpath(here)
-    return os.path.relpath(here, base) if _is_within(here, base) else "."
+    return os.path.relpath(here, base) if is_within(here, base) else "."
 
 
-def _is_within(path: str, base: str) -> bool:
+def is_within(path: str, base: str) -> bool:
+    """Whether a path, without links, is a folder or something in it."""
     return path == base or path.startswith(base.rstrip(os.sep) + os.sep)
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from windlass.client.submission import Draft
     from windlass.model.wire import StreamEnd
 
-_SHORTEST_SECRET = 4  # what is shorter is found in any text, and not masked anywhere either
 _EXAMPLES = """Examples:
 
 \b
@@ -151,22 +150,18 @@ def _pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | Non
 
 def _keep_secrets(options: Options, words: Sequence[str]) -> None:
     """Refuse a secret where it would be recorded: command line and variables are."""
-    from windlass.model.errors import InvalidArgument
+    from windlass.authoring.options import keep_secrets
 
     recorded = [*words, *(options.env or {}).values()]
-    for name, value in options.secret_values().items():
-        if len(value) >= _SHORTEST_SECRET and any(value in text for text in recorded):
-            raise InvalidArgument(
-                f"The value of the secret {name} is on the command line, which is recorded.",
-                hint=f"Let the program read it from its environment: it finds it in {name}.",
-            )
+    keep_secrets(options.secret_values(), recorded, "on the command line, which is")
 
 
 def _draft(client: Client, options: Options, target: Target) -> Draft:
-    from windlass.authoring.drafting import Plan
+    from windlass.authoring.drafting import plan_for
+    from windlass.model.job import ProcessCall
 
-    plan = Plan(client, options, target.name, script=target.script)
-    return plan.draft_process(target.argv, target.params)
+    plan = plan_for(client, options, target.name, target.place)
+    return plan.draft([ProcessCall(argv=target.argv)], target.params)
 
 
 def _tell(trial: Trial[Any], *, as_json: bool) -> None:

@@ -106,7 +106,8 @@ def _events(old: JobSpec, new: JobSpec) -> list[Event]:
 
 def _check_goes_on(record: TrialRecord) -> None:
     if record.state.is_final:
-        why = f": {record.message}" if record.message else ""
+        is_plain = record.state is TrialState.SUCCEEDED or not record.message
+        why = "" if is_plain else f": {record.message}"
         raise Conflict(
             f"{_name(record)} has ended ({record.state.value}{why}).",
             hint="Only a trial that goes on can be changed; submit it anew.",

@@ -1,0 +1,190 @@
+"""Arguments of programs: a command line from a mapping, and parameters from a command line."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from windlass.authoring.checks import Problem, flaw_of
+
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
+_SETTING = re.compile(r"\+{0,2}([A-Za-z_][\w./-]*)=(.*)", re.ASCII | re.DOTALL)
+_OPTION = re.compile(r"--?([A-Za-z_][\w.-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
+_EXACT = 2**53  # beyond this, readers of JSON lose digits
+_FLAG = re.compile(r"\w[\w.-]*")
+
+
+def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
+    """The words that arguments come to. A list is taken as it stands, numbers becoming text.
+
+    >>> command_line(["--lr", 0.1, "data"])
+    ['--lr', '0.1', 'data']
+
+    Of a mapping each entry is a flag, its name as it is written. A truth value is a flag or its
+    `--no-` form, as `argparse.BooleanOptionalAction` has them; a list repeats the flag; a mapping
+    in it joins the names with a dot; `None` says nothing, and nothing comes of it.
+
+    >>> command_line({"lr": 0.1, "amp": True, "cache": False, "tag": ["a", "b"], "seed": None})
+    ['--lr=0.1', '--amp', '--no-cache', '--tag=a', '--tag=b']
+    >>> command_line({"model": {"depth": 3}, "shift": -1})
+    ['--model.depth=3', '--shift=-1']
+
+    Name and value are one word: given as two, `argparse` would take a value that begins with a
+    dash for the next flag.
+    """
+    if not isinstance(arguments, Mapping):
+        return [_text(value) for value in arguments]
+    return [word for name, value in _flat(arguments) for word in _flag(name, value)]
+
+
+def nothing_said(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
+    """The names that are dropped, since their value is none.
+
+    >>> nothing_said({"lr": None, "model": {"depth": None}, "seed": 1})
+    ['lr', 'model.depth']
+    """
+    if not isinstance(arguments, Mapping):
+        return []
+    return [name for name, value in _flat(arguments) if value is None]
+
+
+def check_arguments(arguments: Any) -> list[Problem]:
+    """What no command line can be made of."""
+    if arguments is None:
+        return []
+    if isinstance(arguments, Mapping):
+        return [problem for entry in arguments.items() for problem in _check_entry(*entry)]
+    if isinstance(arguments, (str, bytes)) or not isinstance(arguments, Sequence):
+        flaw = "is neither a mapping of flags nor a list of words"
+        return [(("args",), f'args: {arguments!r} {flaw}; write {{"lr": 0.1}} or ["--lr", "0.1"]')]
+    return [
+        (("args",), f"args: {value!r} {flaw}")
+        for value in arguments
+        if (flaw := _value_flaw(value))
+    ]
+
+
+def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator[Problem]:
+    keys = ("args", *above, str(name))
+    if not isinstance(name, str) or not _FLAG.fullmatch(name):
+        meant = str(name).lstrip("-").partition("=")[0]
+        guess = f"; write {meant!r}" if _FLAG.fullmatch(meant) else ""
+        yield keys, f"args: {name!r} is no name of a flag{guess}"
+    elif isinstance(value, Mapping):
+        for inner in value.items():
+            yield from _check_entry(*inner, above=(*above, name))
+    elif value is not None and not isinstance(value, bool):
+        shown = ".".join((*above, name))
+        for each in value if _is_list(value) else [value]:
+            flaw = _value_flaw(each)
+            if flaw:
+                yield keys, f"args: {shown} is {each!r}, which {flaw}"
+
+
+def _value_flaw(value: Any) -> str:
+    if isinstance(value, str):
+        return flaw_of(value)
+    if isinstance(value, os.PathLike):
+        return flaw_of(os.fsdecode(value))
+    is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
+    return "" if is_number else "is neither a text nor a number"
+
+
+def _flat(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    return [f"--{name}={_text(each)}" for each in (value if _is_list(value) else [value])]
+
+
+def _text(value: Any) -> str:
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def read_params(arguments: Sequence[str]) -> dict[str, Any]:
+    """The parameters that arguments spell out, in the ways programs commonly read them.
+
+    >>> read_params(["--lr", "0.1", "--batch-size=32", "--shuffle", "--no-cache", "data"])
+    {'lr': 0.1, 'batch_size': 32, 'shuffle': True, 'cache': False, 'args': ['data']}
+    >>> read_params(["model.depth=3", "seed=true", "-v", "--bias", "-1"])
+    {'model.depth': 3, 'seed': True, 'v': True, 'bias': -1}
+    >>> read_params(["--tag", "a", "--tag", "b", "--", "--plain"])
+    {'tag': ['a', 'b'], 'args': ['--plain']}
+    """
+    params: dict[str, Any] = {}
+    others: list[Any] = []
+    waiting = list(reversed(arguments))
+    while waiting:
+        word = waiting.pop()
+        if word == "--":
+            others += reversed(waiting)
+            break
+        following = waiting[-1] if waiting else None
+        if (option := _OPTION.fullmatch(word)) and not _is_number(word):
+            name, value = option[1], option[2]
+            if value is not None:
+                _add(params, name, read_value(value))
+            elif name.startswith("no-") and not (following and _is_number(following)):
+                _add(params, name.removeprefix("no-"), False)
+            elif following is None or _is_option(following):
+                _add(params, name, True)
+            else:
+                _add(params, name, read_value(waiting.pop()))
+        elif setting := _SETTING.fullmatch(word):
+            params[setting[1]] = read_value(setting[2])
+        else:
+            others.append(read_value(word))
+    if others:
+        params["args"] = others
+    return params
+
+
+def read_value(text: str) -> Any:
+    """A number or a truth value, if the text spells one.
+
+    >>> [read_value(text) for text in ("3", "-1e-3", "True", "007", "nan", "adam")]
+    [3, -0.001, True, '007', 'nan', 'adam']
+    """
+    if _WHOLE.fullmatch(text):
+        number = int(text)
+        return number if abs(number) <= _EXACT else text
+    if _DECIMAL.fullmatch(text):
+        value = float(text)
+        return value if abs(value) < float("inf") else text
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _add(params: dict[str, Any], name: str, value: Any) -> None:
+    """Note an option, under the name that Python programs know it by; repeated, it is a list."""
+    key = name.replace("-", "_")
+    if key not in params:
+        params[key] = value
+    elif isinstance(params[key], list):
+        params[key].append(value)
+    else:
+        params[key] = [params[key], value]
+
+
+def _is_option(word: str) -> bool:
+    return word == "--" or (_OPTION.fullmatch(word) is not None and not _is_number(word))
+
+
+def _is_number(word: str) -> bool:
+    return bool(_WHOLE.fullmatch(word) or _DECIMAL.fullmatch(word))

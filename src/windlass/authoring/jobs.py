@@ -1,0 +1,176 @@
+"""Jobs and groups of jobs, as users write them: values that are made anywhere and submitted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from windlass.authoring.checks import IS_TRIAL
+
+if TYPE_CHECKING:
+    from windlass.authoring.executables import Arguments, Executable
+    from windlass.authoring.executors import Local
+    from windlass.client.resources import Trial
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Whole:
+    """What is said once of a job, however many roles it has."""
+
+    framework: str | None = None
+    restart_scope: str | None = None
+    backoff_limit: int | None = None
+    active_deadline: str | float | None = None
+    ttl_after_finished: str | float | None = None
+    clean_policy: str | None = None
+    success_policy: str | None = None
+    priority: int = 0
+    suspend: bool = False
+    name: str | None = None
+    experiment: str | None = None
+    packages: Sequence[str] | str | None = None
+    secrets: Sequence[str] | Mapping[str, str] | None = field(default=None, repr=False)
+    volumes: Mapping[str, str | os.PathLike[str]] | None = None
+
+    def submit(self) -> Trial[Any]:
+        """Start it as a trial and return that at once; what makes no sense is all told first."""
+        from windlass.authoring.outlines import draft_job
+        from windlass.client.session import default_client
+
+        client = default_client()
+        return client.submit(draft_job(client, self))
+
+    def __repr__(self) -> str:
+        said = {each.name: getattr(self, each.name) for each in fields(self) if each.repr}
+        defaults = {each.name: each.default for each in fields(self)}
+        shown = {name: value for name, value in said.items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels with a function that uses it: no values of secrets."""
+        return {**self.__dict__, "secrets": tuple(self.secrets) if self.secrets else self.secrets}
+
+
+@dataclass(frozen=True, repr=False)
+class Job(Whole):
+    """A program and how it is to run: in so many replicas, started again under which rules.
+
+    ```python
+    job = wl.Job(
+        wl.Command(["echo", "hello"]),
+        args=["world"],
+        executor=wl.Local(cpus=1),
+        replicas=2,
+        restart_policy="ExitCode",
+        backoff_limit=3,
+        active_deadline="2h",
+    )
+    trial = job.submit()  # returns at once
+    trial.wait()
+    ```
+
+    Making one starts nothing. What is wrong with it is told when it is submitted, or when it
+    becomes a role of a `wl.JobGroup`: all of it at once.
+
+    Args:
+        executable: what every replica runs: a `wl.PythonScript`, `wl.PythonModule`,
+            `wl.PythonFunction` or `wl.Command`.
+        args: a mapping of flags (`{"lr": 0.1, "amp": True, "cache": False}` is
+            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots), or
+            a list of words as they stand. Of a function: its keyword or positional arguments.
+        env: variables for its environment.
+        executor: where it runs, and what is set aside for each replica: `wl.Local(cpus=2)`.
+        replicas: how many run at the same time (1).
+        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        restart_policy: when a replica that ended starts again: `"Never"`, `"OnFailure"`,
+            `"Always"` or `"ExitCode"` (from 128 on, which is what signals give). `"Never"` for
+            one replica without a framework, else `"OnFailure"`.
+        restart_scope: who starts again when one does: `"replica"` or `"job"`, all of them (as
+            the framework needs it: `"job"` for torch and jax).
+        backoff_limit: how many restarts the whole job has, before it fails (6).
+        active_deadline: how long it may run: `"2h"`.
+        ttl_after_finished: how long after its end what it left running stays: `"10m"`.
+        clean_policy: what is stopped at its end: `"Running"`, `"All"` or `"None"` (`"Running"`).
+        success_policy: `"AllWorkers"` for tensorflow: not when worker 0 is done, but when all
+            workers are.
+        priority: those with a higher one start first (0).
+        suspend: whether it waits to be resumed before it starts.
+        service: whether it only serves the other roles, and is stopped when they are done.
+        name: what the trial is called (the script, module, function or program).
+        experiment: the experiment it belongs to (the same).
+        packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
+            the path of a requirements file.
+        secrets: names of variables to take from here, or a mapping; never recorded, masked in
+            its log.
+        volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
+    """
+
+    executable: Executable
+    args: Arguments | None = field(default=None, kw_only=True)
+    env: Mapping[str, str] | None = field(default=None, kw_only=True)
+    executor: Local | None = field(default=None, kw_only=True)
+    replicas: int = field(default=1, kw_only=True)
+    restart_policy: str | None = field(default=None, kw_only=True)
+    service: bool | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class JobGroup(Whole):
+    """Several roles that are one job: admitted, run, ended and recorded together.
+
+    ```python
+    half = wl.Local(cpus=0.5)
+    group = wl.JobGroup(
+        chief=wl.Job(wl.Command(["echo", "I lead"]), executor=half),
+        worker=wl.Job(wl.Command(["echo", "I follow"]), executor=half, replicas=2),
+        framework="tensorflow",
+        clean_policy="All",
+    )
+    group.submit().wait()
+    ```
+
+    A role's job says what it runs, in how many replicas, with what, and when those start again;
+    everything else is said once, of the group. All roles share one snapshot of the code and one
+    interpreter. What is wrong with the group and its roles is told when it is made, at once.
+
+    Args:
+        roles: the roles by name, for names that are no Python names; else write them as
+            keywords: `worker=wl.Job(...)`.
+        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+
+    The other arguments are those of `wl.Job`.
+    """
+
+    roles: Mapping[str, Job]
+
+    def __init__(
+        self,
+        roles: Mapping[str, Job] | None = None,
+        /,
+        *,
+        framework: str | None = None,
+        restart_scope: str | None = None,
+        backoff_limit: int | None = None,
+        active_deadline: str | float | None = None,
+        ttl_after_finished: str | float | None = None,
+        clean_policy: str | None = None,
+        success_policy: str | None = None,
+        priority: int = 0,
+        suspend: bool = False,
+        name: str | None = None,
+        experiment: str | None = None,
+        packages: Sequence[str] | str | None = None,
+        secrets: Sequence[str] | Mapping[str, str] | None = None,
+        volumes: Mapping[str, str | os.PathLike[str]] | None = None,
+        **role_jobs: Job,
+    ) -> None:
+        given = locals()
+        from windlass.authoring.outlines import check_job, merge_roles
+
+        for each in fields(Whole):
+            object.__setattr__(self, each.name, given[each.name])
+        object.__setattr__(self, "roles", merge_roles(roles, role_jobs))
+        if not IS_TRIAL:  # which imports the module it is from, where files may be elsewhere
+            check_job(self)

@@ -1,0 +1,72 @@
+"""Modules that `python -m` would run: looked for without importing anything of theirs."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
+
+from windlass.authoring.checks import nearest
+
+
+def module_flaw(name: Any) -> str:
+    """Why a module cannot be run, if it cannot: neither the project nor the environment has it.
+
+    >>> module_flaw("json.tool")
+    ''
+    >>> module_flaw("json.tol")
+    "there is no module 'json.tol'\\nDid you mean 'json.tool'?"
+    >>> module_flaw("xml.dom")
+    "'xml.dom' is a package without __main__: python -m cannot run it\\nName a module in it."
+    """
+    if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+        return _no_name(name)
+    folders: Sequence[str] | None = None
+    spec: ModuleSpec | None = None
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        whole = ".".join(parts[:depth])
+        spec = _find(whole, folders)
+        if spec is None:
+            return _not_there(name, ".".join(parts[: depth - 1]), parts[depth - 1], folders)
+        folders = spec.submodule_search_locations
+        if folders is None and depth < len(parts):
+            return f"{whole!r} is a module, not a package: there is no {name!r}"
+    if folders is not None and _find(f"{name}.__main__", folders) is None:
+        return (
+            f"{name!r} is a package without __main__: python -m cannot run it\nName a module in it."
+        )
+    return ""
+
+
+def _find(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
+    """As an import would find it from here, parents not imported: they are looked into only."""
+    if folders is None:
+        found = PathFinder.find_spec(name, [os.getcwd()])  # python -m looks here first
+        if found is not None:
+            return found
+    for finder in sys.meta_path:  # those of editable installs, too
+        found = finder.find_spec(name, folders, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _not_there(name: str, above: str, last: str, folders: Sequence[str] | None) -> str:
+    places = [os.getcwd(), *sys.path] if folders is None else list(folders)
+    there = [module.name for module in pkgutil.iter_modules(places)]
+    near = nearest(last, there, cutoff=0.7)
+    guess = f"\nDid you mean {'.'.join(filter(None, (above, near)))!r}?" if near else ""
+    if not near and folders is None:
+        guess = "\nIt is looked for in the working directory and in this environment."
+    return f"there is no module {name!r}{guess}"
+
+
+def _no_name(name: Any) -> str:
+    if isinstance(name, str) and name.endswith(".py"):
+        meant = name.removesuffix(".py").strip("./").replace(os.sep, ".")
+        return f"{name!r} is a file: write wl.PythonScript({name!r}), or wl.PythonModule({meant!r})"
+    return f"{name!r} is no name of a module; write 'pkg.train'"
