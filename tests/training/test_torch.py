@@ -64,8 +64,12 @@ def test_a_killed_rank_takes_all_down_and_they_go_on_from_the_checkpoint(
         executor=ROOM,
     )
     trial = job.submit()
-    folder = Path(trial.directory, "checkpoints")
-    eventually(lambda: checkpoints.latest(str(folder)) is not None, "there is a checkpoint")
+    folder = str(Path(trial.directory, "checkpoints"))
+    eventually(
+        lambda: bool(checkpoints.latest(folder)) or trial.refresh().is_finished,
+        "there is a checkpoint",
+    )
+    assert not trial.is_finished, printed(trial, attempt=1)
     process_of(trial, "worker-1").kill()
 
     trial.wait(timeout=PATIENCE)
