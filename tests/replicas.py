@@ -76,7 +76,7 @@ def exit_codes(trial: wl.Trial[Any], replica: str) -> list[int | None]:
 
 def reasons(trial: wl.Trial[Any]) -> list[str]:
     """Of everything that happened to it, in short."""
-    return [each.reason for each in wl.get_trial(trial.id).events()]
+    return [each.reason for each in trial.refresh().events]
 
 
 def process_of(trial: wl.Trial[Any], replica: str, attempt: int = 1) -> psutil.Process:

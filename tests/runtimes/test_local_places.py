@@ -174,3 +174,36 @@ def test_one_that_serves_leaves_no_value(world: World) -> None:
     world.end_of(job, trainer)
     assert world.value(job, ReplicaId("trainer", 0, 1)) == "done"
     assert not world.path(job, "result.pkl", reader).exists()
+
+
+def test_the_next_attempt_of_every_replica_goes_on_from_the_checkpoint(world: World) -> None:
+    """Saved by rank 0 before it was killed; found by all, whichever saved."""
+
+    def train() -> tuple[str | None, str | None, list[int]]:
+        import os
+        import signal
+
+        import windlass as wl
+
+        found = wl.latest_checkpoint()
+        if found is None:
+            with open("model.txt", "w") as file:
+                file.write(f"of rank {wl.rank()}")
+            wl.save_checkpoint("model.txt", step=5)
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open(found or "") as file:
+            print(file.read(), wl.rank(), wl.world_size())
+        return found, os.environ.get("WINDLASS_CHECKPOINT"), [wl.rank(), wl.world_size()]
+
+    job = world.call(train, name="worker", replicas=2, framework="torch")
+    first, second = world.start_all(job)
+    assert world.end_of(job, first).exit_code == 137
+    world.end_of(job, second)
+    folder = world.home / "trials" / str(job.trial_id) / "checkpoints"
+    kept = str(folder / "1" / "data" / "model.txt")
+    first, second = world.start_all(job, attempt=2)
+    for replica in (first, second):
+        assert world.end_of(job, replica).exit_code == 0
+        assert world.lines(job, replica) == [("stdout", f"of rank 0 {replica.index} 2")]
+    assert world.value(job, first) == (kept, kept, [0, 2])
+    assert [path.name for path in folder.iterdir()] == ["1"]

@@ -12,7 +12,6 @@ from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
 from windlass.worker.identity import process_identity
 from windlass.worker.nudge import STATE, Nudger
-from windlass.worker.ports import hold_port
 from windlass.worker.process import Child, Fork, StartError, import_paths
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
 from windlass.worker.segment import STDERR, STDOUT
@@ -176,8 +175,11 @@ class Supervision:
 
         Not there yet if the attempt before listens still: it is gone when its code is taken out.
         """
-        if self._launch.get("hold") and self._port is None:
-            self._port = hold_port(self._launch["hold"])
+        if not self._launch.get("hold") or self._port is not None:
+            return
+        from windlass.worker.ports import hold_port
+
+        self._port = hold_port(self._launch["hold"])
 
     def _make_environment(self, environment: Environment) -> str:
         if environment.is_complete:
