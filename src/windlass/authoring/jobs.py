@@ -167,7 +167,7 @@ class JobGroup(Whole):
         **role_jobs: Job,
     ) -> None:
         given = locals()
-        from windlass.authoring.outlines import check_job, merge_roles
+        from windlass.authoring.problems import check_job, merge_roles
 
         for each in fields(Whole):
             object.__setattr__(self, each.name, given[each.name])
