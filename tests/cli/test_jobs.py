@@ -20,12 +20,12 @@ RANKS = """
 @pytest.fixture(scope="module", autouse=True)
 def project(shell: Shell) -> None:
     """A project with the scripts of the jobs."""
-    shell.write("ranks.py", RANKS)
-    shell.write("exits.py", "import sys; sys.exit(int(sys.argv[1]))")
+    shell.write("who.py", RANKS)
+    shell.write("quit.py", "import sys; sys.exit(int(sys.argv[1]))")
 
 
 def test_a_script_runs_in_every_replica_and_knows_which_it_is(shell: Shell) -> None:
-    done = shell("run", "--replicas", "3", "--framework", "torch", "--cpus", "0.5", "ranks.py", "x")
+    done = shell("run", "--replicas", "3", "--framework", "torch", "--cpus", "0.5", "who.py", "x")
     assert done.returncode == 0, done.stderr
     for index in range(3):
         assert f"{index} 3 worker {index} x" in done.stdout
@@ -41,7 +41,7 @@ def test_every_rule_of_a_job_can_be_given(shell: Shell) -> None:
         "run", "--replicas", "2", "--framework", "tensorflow", "--restart-policy", "ExitCode",
         "--restart-scope", "job", "--backoff-limit", "2", "--priority", "5", "--timeout", "2m",
         "--ttl-after-finished", "1h", "--clean-policy", "All", "--success-policy", "AllWorkers",
-        "ranks.py",
+        "who.py",
     )  # fmt: skip
     spec = shell.newest().spec
     assert spec.roles[0].restart_policy is RestartPolicy.EXIT_CODE
@@ -53,41 +53,41 @@ def test_every_rule_of_a_job_can_be_given(shell: Shell) -> None:
 
 
 def test_a_plain_script_is_what_it_was(shell: Shell) -> None:
-    shell.good("run", "ranks.py")
+    shell.good("run", "who.py")
     spec = shell.newest().spec
     assert [(role.name, role.replicas) for role in spec.roles] == [("main", 1)]
     assert spec.roles[0].restart_policy is RestartPolicy.NEVER
-    assert shell("run", "exits.py", "1").returncode == 1
+    assert shell("run", "quit.py", "1").returncode == 1
     assert shell.newest().restarts == 0
 
 
 def test_retries_are_restarts_after_a_failure(shell: Shell) -> None:
-    assert shell("run", "--retries", "1", "exits.py", "7").returncode == 7
+    assert shell("run", "--retries", "1", "quit.py", "7").returncode == 7
     trial = shell.newest()
     assert (trial.restarts, trial.spec.backoff_limit) == (1, 1)
     assert trial.spec.roles[0].restart_policy is RestartPolicy.ON_FAILURE
 
 
 def test_a_policy_decides_by_the_exit_code(shell: Shell) -> None:
-    done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "exits.py", "1")
+    done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "quit.py", "1")
     assert done.returncode == 1
     assert shell.newest().restarts == 0
-    done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "exits.py", "130")
+    done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "quit.py", "130")
     assert done.returncode == 130
     assert shell.newest().restarts == 1
 
 
 def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> None:
-    told = shell.good("run", "--suspend", "ranks.py")
+    told = shell.good("run", "--suspend", "who.py")
     trial = shell.newest()
     assert told.splitlines()[:2] == [
-        f"Trial {trial.id} (ranks) is submitted, and waits to be resumed.",
+        f"Trial {trial.id} (who) is submitted, and waits to be resumed.",
         f"  windlass resume {trial.id:<5} let it run",
     ]
     assert (trial.state.value, trial.attempts) == ("SUSPENDED", ())
     shell.good("resume", str(trial.id))
     eventually(lambda: shell.trial(trial.id).state.value == "SUCCEEDED", "it runs to its end")
-    told = json.loads(shell.good("run", "--suspend", "--json", "ranks.py"))
+    told = json.loads(shell.good("run", "--suspend", "--json", "who.py"))
     assert told["spec"]["suspend"] is True
     shell.good("stop", str(told["id"]))
 
@@ -110,7 +110,7 @@ def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shel
         "--package": ("numpy=1", "'numpy=1' is no requirement"),
     }
     given = [word for option, (value, _) in wrong.items() for word in (option, value)]
-    done = shell("run", *given, "ranks.py")
+    done = shell("run", *given, "who.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"windlass run: {len(wrong)} problems:" in done.stderr
     for option, (_, why) in wrong.items():
@@ -139,7 +139,7 @@ def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shel
     ],
 )
 def test_what_cannot_be_is_refused_with_a_way_out(shell: Shell, args: list[str], why: str) -> None:
-    done = shell("run", *args, "ranks.py")
+    done = shell("run", *args, "who.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert why in done.stderr
     assert "=[" not in done.stderr
@@ -160,3 +160,83 @@ def test_help_is_in_sections(shell: Shell) -> None:
     )]  # fmt: skip
     assert places == sorted(places)
     assert told.index("--replicas") > told.index("Replicas and restarts")
+
+
+# -- described in a file --------------------------------------------------------------
+
+JOB = """
+    script = "who.py"
+    args = ["from", "file"]
+    replicas = 2
+    framework = "torch"
+    name = "filed"
+
+    [executor]
+    cpus = 0.5
+"""
+GROUP = """
+    framework = "tensorflow"
+
+    [roles.chief]
+    script = "who.py"
+
+    [roles.worker]
+    command = ["sh", "-c", "echo works"]
+    replicas = 2
+"""
+
+
+def test_a_file_describes_a_job(shell: Shell) -> None:
+    shell.write("job.toml", JOB)
+    done = shell.good("run", "-f", "job.toml")
+    for index in range(2):
+        assert f"{index} 2 worker {index} from file" in done
+    trial = shell.newest()
+    assert (trial.name, trial.experiment) == ("filed", "who")
+    assert trial.spec.roles[0].resources.cpus == 0.5
+
+
+def test_a_file_describes_several_roles(shell: Shell) -> None:
+    shell.write("group.toml", GROUP)
+    done = shell.good("run", "-f", "group.toml")
+    assert done.count("works") >= 1
+    trial = shell.newest()
+    assert [(role.name, role.replicas) for role in trial.spec.roles] == [
+        ("chief", 1),
+        ("worker", 2),
+    ]
+    shown = shell.good("show", str(trial.id))
+    assert "Roles\n  chief        1 x python who.py  (1 CPU)\n" in shown
+    assert "  worker       2 x sh -c 'echo works'  (1 CPU)\n" in shown
+
+
+def test_with_a_file_go_its_name_and_how_it_is_submitted(shell: Shell) -> None:
+    shell.write("job.toml", JOB)
+    told = json.loads(
+        shell.good("run", "-f", "job.toml", "-d", "--json", "--name", "n", "--experiment", "e")
+    )
+    assert (told["name"], told["experiment"]) == ("n", "e")
+    assert shell.trial(told["id"]).name == "n"
+
+
+def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None:
+    shell.write("job.toml", JOB)
+    done = shell("run", "-f", "job.toml", "--cpus", "2", "--replicas", "1", "--spot", "who.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        "With --file the job is what job.toml says. These do not go with it: --cpus, --spot, "
+        "--replicas, the words 'who.py'." in done.stderr
+    )
+
+
+def test_a_file_with_mistakes_is_refused_with_their_lines(shell: Shell) -> None:
+    shell.write("wrong.toml", 'script = "wo.py"\nreplicas = 0\nframwork = "torch"\n')
+    newest = shell.newest().id
+    done = shell("run", "-f", "wrong.toml")
+    assert (done.returncode, done.stdout) == (1, "")
+    for word in ("wrong.toml", "who.py", "replicas", "'framework'"):
+        assert word in done.stderr, done.stderr
+    assert shell.newest().id == newest
+    done = shell("run", "-f", "none.toml")
+    assert done.returncode == 2
+    assert "'none.toml' does not exist" in done.stderr

@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from windlass.authoring.checks import Problem
 from windlass.authoring.executables import executable_name
 from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job, Whole
 from windlass.authoring.options import Options, keep_secrets, secret_values
-from windlass.authoring.outlines import job_problems
+from windlass.authoring.problems import job_problems
 from windlass.cli.targets import find_executable
 
 if TYPE_CHECKING:
     from windlass.client.submission import Draft
 
 WHERE = "windlass run"
+# What goes with a file that describes the job: how it is submitted, and what it is called.
+_GOES_WITH_FILE = {"file", "words", "detach", "as_json", "name", "experiment"}
 _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
     "clean_policy", "success_policy", "name", "experiment",
@@ -63,6 +66,29 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Job:
     recorded = [*words, *(job.env or {}).values()]
     keep_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
     return job
+
+
+def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Whole:
+    """The job that a file describes; options that would contradict it are refused."""
+    from windlass.authoring.jobfile import read_job
+
+    unfit = [
+        max(param.opts, key=len)
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        and param.name not in _GOES_WITH_FILE
+        and ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
+    if words:
+        unfit.append(f"the words {' '.join(words)!r}")
+    if unfit:
+        raise click.UsageError(
+            f"With --file the job is what {path} says. These do not go with it: "
+            f"{', '.join(unfit)}.\nWrite them into the file, or leave --file out.",
+            ctx,
+        )
+    Options(name=ctx.params["name"], experiment=ctx.params["experiment"]).check(WHERE)
+    return read_job(path)
 
 
 def short_name(job: Whole, name: str | None) -> str:

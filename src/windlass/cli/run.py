@@ -29,6 +29,7 @@ _EXAMPLES = """Examples:
   windlass run --cpus 4 --timeout 2h train.py --lr 0.1
   windlass run --replicas 4 --framework torch train.py
   windlass run --detach -- python -m pkg.train
+  windlass run -f job.toml
 """
 
 _program = options_of("What runs")
@@ -44,6 +45,10 @@ _recording = options_of("Submitting and recording")
     context_settings={"allow_interspersed_args": False},
     epilog=_EXAMPLES,
 )
+@_program(
+    "-f", "--file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="A job described in a file: job.toml.",
+)  # fmt: skip
 @_program("--env", multiple=True, metavar="K=V", help="A variable for its environment.")
 @_program(
     "--secret", multiple=True, metavar="NAME",
@@ -113,6 +118,7 @@ def command(
     ctx: click.Context,
     /,
     words: tuple[str, ...],
+    file: str | None,
     detach: bool,
     as_json: bool,
     **given: Any,
@@ -122,20 +128,24 @@ def command(
     Its output is shown as it comes, and this command ends with its exit code. Ctrl-C stops
     it. Everything after the script goes to the script.
     """
-    if not words:
-        raise click.UsageError("Name a script, or a command after --.", ctx)
+    if not words and file is None:
+        raise click.UsageError("Name a script, or a command after --; or a job: --file.", ctx)
     if as_json and not (detach or given["suspend"]):
         raise click.UsageError("--json goes with --detach: otherwise the output is its own.", ctx)
 
-    from windlass.cli.composing import compose_job
+    from windlass.cli.composing import compose_job, read_file
     from windlass.cli.wording import in_options
 
+    if file is not None:
+        return _run(read_file(ctx, file, words), given, detach=detach, as_json=as_json)
     with in_options():
-        job = compose_job(words, given)
+        return _run(compose_job(words, given), given, detach=detach, as_json=as_json)
+
+
+def _run(job: Whole, given: dict[str, Any], *, detach: bool, as_json: bool) -> int:
     # Nobody wants to watch something that waits for another command.
     if detach or job.suspend:
-        trial = _submit(job, given)
-        _tell(trial, as_json=as_json)
+        _tell(_submit(job, given), as_json=as_json)
         return 0
     return _watch(job, given)
 
@@ -163,14 +173,12 @@ def _watch(job: Whole, given: dict[str, Any]) -> int:
 def _draft(client: Client, job: Whole, given: dict[str, Any], view: View) -> Draft:
     from windlass.authoring.outlines import draft_job
     from windlass.cli.composing import rename, short_name
-    from windlass.cli.wording import in_options
 
     name = short_name(job, given["name"])
     view.status(f"{name}: looking for the server")
     _ = client.transport.endpoint
     view.status(f"{name}: packaging")
-    with in_options():
-        draft = draft_job(client, job)
+    draft = draft_job(client, job)
     rename(draft, given["name"], given["experiment"])
     view.status(f"{name}: sending")
     return draft
