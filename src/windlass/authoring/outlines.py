@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.authoring.arguments import nothing_said
-from windlass.authoring.drafting import TO_COME, Plan
+from windlass.authoring.drafting import TO_COME, Call, Plan
 from windlass.authoring.executables import (
     PythonFunction,
     executable_name,
@@ -21,6 +22,7 @@ from windlass.authoring.jobs import Job, Whole
 from windlass.authoring.options import keep_secrets, mounted, resources_of, secret_values
 from windlass.authoring.policies import read_policy
 from windlass.authoring.problems import check_job, framework_of, is_zero, roles_of
+from windlass.authoring.surroundings import Surroundings
 from windlass.frameworks import Framework
 from windlass.model.job import (
     CleanPolicy,
@@ -44,8 +46,35 @@ _BACKOFF_LIMIT = 6
 E = TypeVar("E", bound=Enum)
 
 
-def draft_job(client: Client, job: Whole) -> Draft:
-    """A draft of a job or of a group; what makes no sense is refused before anything is done."""
+@dataclass(frozen=True)
+class Ready:
+    """A job that makes sense: all that is needed to package it and send it."""
+
+    name: str
+    experiment: str
+    outline: JobSpec
+    place: Surroundings
+    programs: Sequence[Call | ProcessCall]
+    params: Mapping[str, Any]
+    secrets: Mapping[str, str] = field(repr=False)
+    packages: Sequence[str] | str | None
+
+    def draft(self, client: Client) -> Draft:
+        """Package it: the draft is sent with `client.submit`, or run and watched."""
+        plan = Plan(
+            client,
+            self.outline,
+            self.place,
+            name=self.name,
+            experiment=self.experiment,
+            secrets=self.secrets,
+            packages=self.packages,
+        )
+        return plan.draft(self.programs, self.params)
+
+
+def prepare_job(job: Whole) -> Ready:
+    """What a job or a group comes to; what makes no sense is refused before anything is done."""
     check_job(job)
     roles = roles_of(job)
     secrets = secret_values(job.secrets)
@@ -56,16 +85,16 @@ def draft_job(client: Client, job: Whole) -> Draft:
     keep_secrets(secrets, recorded, "in args= or env=, which are")
     _warn_of_nothing_said(roles)
     name = _default_name(job)
-    plan = Plan(
-        client,
-        outline_of(job),
-        place,
+    return Ready(
         name=job.name or name,
         experiment=job.experiment or name,
+        outline=outline_of(job),
+        place=place,
+        programs=programs,
+        params=_params_of(roles),
         secrets=secrets,
         packages=job.packages,
     )
-    return plan.draft(programs, _params_of(roles))
 
 
 def outline_of(job: Whole) -> JobSpec:
