@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from windlass.authoring.checks import Problem
-from windlass.authoring.executables import executable_name
 from windlass.authoring.executors import Local
-from windlass.authoring.jobs import Job, Whole
+from windlass.authoring.jobs import Job
 from windlass.authoring.options import Options, keep_secrets, secret_values
+from windlass.authoring.outlines import Ready, prepare_job
 from windlass.authoring.problems import job_problems
 from windlass.cli.targets import find_executable
-
-if TYPE_CHECKING:
-    from windlass.client.submission import Draft
 
 WHERE = "windlass run"
 # What goes with a file that describes the job: how it is submitted, and what it is called.
@@ -29,7 +26,7 @@ _OF_JOB = (
 )  # fmt: skip
 
 
-def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Job:
+def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
     """The job that a script or command with options describes; all that is wrong is told at once.
 
     `given` are the options by the names of their parameters.
@@ -65,11 +62,13 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Job:
     others.check(WHERE, [*_contradictions(given), *job_problems(job)])
     recorded = [*words, *(job.env or {}).values()]
     keep_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
-    return job
+    return prepare_job(job)
 
 
-def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Whole:
+def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Ready:
     """The job that a file describes; options that would contradict it are refused."""
+    from dataclasses import replace
+
     from windlass.authoring.jobfile import read_job
 
     unfit = [
@@ -87,24 +86,10 @@ def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Whole:
             f"{', '.join(unfit)}.\nWrite them into the file, or leave --file out.",
             ctx,
         )
-    Options(name=ctx.params["name"], experiment=ctx.params["experiment"]).check(WHERE)
-    return read_job(path)
-
-
-def short_name(job: Whole, name: str | None) -> str:
-    """What a job is called while it is not a trial yet."""
-    if name or job.name:
-        return name or job.name or ""
-    return executable_name(job.executable) if isinstance(job, Job) else "the job"
-
-
-def rename(draft: Draft, name: str | None, experiment: str | None) -> None:
-    """Have a trial called otherwise than its file says."""
-    import msgspec
-
-    chosen = {"name": name, "experiment": experiment}
-    changes = {key: value for key, value in chosen.items() if value is not None}
-    draft.request = msgspec.structs.replace(draft.request, **changes)
+    called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
+    Options(**called).check(WHERE)
+    ready = prepare_job(read_job(path))
+    return replace(ready, **{key: value for key, value in called.items() if value is not None})
 
 
 def _contradictions(given: Mapping[str, Any]) -> list[Problem]:

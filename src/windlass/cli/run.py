@@ -15,11 +15,8 @@ from windlass.cli.parameters import (
 from windlass.cli.sections import SectionedCommand, options_of
 
 if TYPE_CHECKING:
-    from windlass.authoring.jobs import Whole
+    from windlass.authoring.outlines import Ready
     from windlass.client.resources import Trial
-    from windlass.client.session import Client
-    from windlass.client.submission import Draft
-    from windlass.client.view import View
     from windlass.model.wire import StreamEnd
 
 _EXAMPLES = """Examples:
@@ -137,51 +134,32 @@ def command(
     from windlass.cli.wording import in_options
 
     if file is not None:
-        return _run(read_file(ctx, file, words), given, detach=detach, as_json=as_json)
+        return _run(read_file(ctx, file, words), detach=detach, as_json=as_json)
     with in_options():
-        return _run(compose_job(words, given), given, detach=detach, as_json=as_json)
+        return _run(compose_job(words, given), detach=detach, as_json=as_json)
 
 
-def _run(job: Whole, given: dict[str, Any], *, detach: bool, as_json: bool) -> int:
-    # Nobody wants to watch something that waits for another command.
-    if detach or job.suspend:
-        _tell(_submit(job, given), as_json=as_json)
-        return 0
-    return _watch(job, given)
-
-
-def _submit(job: Whole, given: dict[str, Any]) -> Trial[Any]:
-    from windlass.client.session import default_client
-    from windlass.client.view import View
-
-    client = default_client()
-    with View() as view:
-        return client.submit(_draft(client, job, given, view))
-
-
-def _watch(job: Whole, given: dict[str, Any]) -> int:
+def _run(job: Ready, *, detach: bool, as_json: bool) -> int:
     from windlass.client.session import default_client
     from windlass.client.view import View
     from windlass.client.watching import run_and_watch
 
     client = default_client()
     with View() as view:
-        trial, end = run_and_watch(client, _draft(client, job, given, view), view)
+        view.status(f"{job.name}: looking for the server")
+        _ = client.transport.endpoint
+        view.status(f"{job.name}: packaging")
+        draft = job.draft(client)
+        view.status(f"{job.name}: sending")
+        # Nobody wants to watch something that waits for another command.
+        if detach or job.outline.suspend:
+            submitted = client.submit(draft)
+        else:
+            trial, end = run_and_watch(client, draft, view)
+    if detach or job.outline.suspend:
+        _tell(submitted, as_json=as_json)
+        return 0
     return _conclude(trial, end)
-
-
-def _draft(client: Client, job: Whole, given: dict[str, Any], view: View) -> Draft:
-    from windlass.authoring.outlines import draft_job
-    from windlass.cli.composing import rename, short_name
-
-    name = short_name(job, given["name"])
-    view.status(f"{name}: looking for the server")
-    _ = client.transport.endpoint
-    view.status(f"{name}: packaging")
-    draft = draft_job(client, job)
-    rename(draft, given["name"], given["experiment"])
-    view.status(f"{name}: sending")
-    return draft
 
 
 def _tell(trial: Trial[Any], *, as_json: bool) -> None:
