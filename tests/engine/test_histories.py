@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import msgspec
+import pytest
 from engine_world import World, job, role
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -332,7 +333,7 @@ def finish_deletes(world):
             del world.replicas[each.id]
 
 
-TestHistories = Histories.TestCase
+TestHistories = pytest.mark.case(14)(Histories.TestCase)
 TestHistories.settings = settings(
     max_examples=150, stateful_step_count=40, deadline=None, derandomize=True
 )
