@@ -20,24 +20,21 @@ def at_home(home: Path) -> None:
 
 # Each of the others dies of the loss of its peer, and says much more about it.
 DEATH = """
-gate = {gate!r}
 if name == "worker-1":
     print("loading", flush=True)
     print("step 1\\rstep 2", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print("CUDA out of memory", file=sys.stderr)
-    touch(gate)
-    {end}
-wait_for(gate)
+    os.kill(os.getpid(), signal.SIGKILL)
+wait_for(os.path.join({home!r}, "trials", os.environ["WINDLASS_TRIAL_ID"], "worker-1/1/exit.json"))
 for number in range(100):
     print("peer is gone", number)
 sys.exit(9)
 """
 
 
-def test_the_first_to_die_is_named_with_its_own_last_lines(tmp_path: Path) -> None:
-    died = DEATH.format(gate=str(tmp_path / "gate"), end="os.kill(os.getpid(), signal.SIGKILL)")
-    trial = submit(role(died, replicas=3))
+def test_the_first_to_die_is_named_with_its_own_last_lines(home: Path) -> None:
+    trial = submit(role(DEATH.format(home=str(home)), replicas=3))
     with pytest.raises(wl.TrialFailed) as failed:
         trial.result(PATIENCE)
     error = failed.value
