@@ -97,6 +97,19 @@ def test_a_trial_that_succeeds_or_is_stopped_has_no_cause(tmp_path: Path) -> Non
     assert (stopped.state, stopped.cause) == ("STOPPED", None)
 
 
+def test_a_trial_that_runs_out_of_time_blames_nobody(tmp_path: Path) -> None:
+    never = f"print(name); wait_for({str(tmp_path / 'never')!r})"
+    failing = "sys.exit(3)"  # again and again, which is no reason for the end
+    trial = submit(
+        role(never, "worker", 2),
+        role(failing, "ps", restart_policy=RestartPolicy.ON_FAILURE),
+        active_deadline=1.0,
+    )
+    with pytest.raises(wl.TrialFailed, match=r"ran out of time \(timeout 1s\)") as failed:
+        trial.result(PATIENCE)
+    assert (trial.cause, failed.value.role) == (None, None)
+
+
 def test_the_log_of_some_replicas_can_be_asked_for(home: Path) -> None:
     program = "print(f'{name} out'); print(f'{name} err', file=sys.stderr)"
     trial = submit(role(program, "chief"), role(program, replicas=2)).wait(PATIENCE)
