@@ -16,7 +16,8 @@ from windlass.runtimes.layout import LOG, attempt_dir
 from windlass.server.blobs import BlobStore
 from windlass.server.logs import last_words
 from windlass.server.private import PrivateFiles
-from windlass.server.trials import Outcome, TrialStore
+from windlass.server.rows import Outcome
+from windlass.server.trials import TrialStore
 
 _LONGEST_TEXT = 100_000
 _LARGEST_FILE = 4 << 20  # two such texts, each character escaped
