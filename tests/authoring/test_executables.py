@@ -11,7 +11,7 @@ import pytest
 
 import windlass as wl
 from windlass.authoring.drafting import Call
-from windlass.authoring.executables import (
+from windlass.authoring.programs import (
     executable_flaw,
     executable_name,
     params_of,
@@ -188,3 +188,17 @@ def test_a_script_outside_the_project_is_refused(tmp_path: Path) -> None:
     told = path_flaw(wl.PythonScript(stranger), place)
     assert f"{str(stranger)!r} is outside the project {tmp_path / 'project'}" in told
     assert path_flaw(wl.PythonScript(stranger), place_of([wl.PythonScript(stranger)])) == ""
+
+
+def test_where_there_is_no_project_only_what_lies_beside_the_script_comes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heap = tmp_path / "heap"
+    (heap / "sub").mkdir(parents=True)
+    for name in ("first.py", "beside.py", "sub/below.py"):
+        (heap / name).touch()
+    monkeypatch.setenv("TMPDIR", str(heap))  # the temporary directory is never a project
+    place = place_of([wl.PythonScript(heap / "first.py")])
+    assert path_flaw(wl.PythonScript(heap / "beside.py"), place) == ""
+    told = path_flaw(wl.PythonScript(heap / "sub" / "below.py"), place)
+    assert "below.py' would not come along" in told

@@ -6,9 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from windlass.authoring.executables import (
-    Command,
-    PythonScript,
+from windlass.authoring.executables import Command, PythonScript
+from windlass.authoring.programs import (
     executable_name,
     is_command,
     nearest_file,
