@@ -98,6 +98,7 @@ def test_what_is_recorded_of_arguments_is_the_mapping_or_what_the_words_spell() 
         "lr": 1,
         "args": ["x"],
     }
+    assert params_of(wl.Command(["echo", "--lr", "1"]), {"depth": 2}) == {"lr": 1, "depth": 2}
 
 
 def test_a_job_is_called_by_what_it_runs() -> None:
@@ -159,6 +160,7 @@ def generate() -> Iterator[int]:
         (wl.PythonFunction(generate), "is a generator"),
         (wl.Command([]), "the command is empty"),
         (wl.Command([""]), "the command is empty"),
+        (wl.Command(["echo", "a\0b"]), "holds a NUL character"),
         (wl.Command("ls -l 'a b'"), "Write: wl.Command(['ls', '-l', 'a b'])"),
         (wl.Command(["ls", 3]), "is no list of words"),  # type: ignore[list-item]
         (wl.Command(["./tol.sh"]), "there is no program './tol.sh'\nDid you mean './tool.sh'?"),

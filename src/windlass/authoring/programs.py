@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.authoring.arguments import command_line, read_params
-from windlass.authoring.checks import nearest
+from windlass.authoring.checks import flaw_of, nearest
 from windlass.authoring.drafting import Call
 from windlass.authoring.executables import (
     Arguments,
@@ -94,10 +94,10 @@ def params_of(executable: Executable, arguments: Arguments) -> dict[str, Any]:
     """What is recorded of the arguments."""
     if isinstance(executable, PythonFunction):
         return bind(_plain(executable.function), *_call_arguments(arguments))
+    own = _own_arguments(executable)
     if isinstance(arguments, Mapping):
-        return dict(arguments)
-    words = command_line(arguments)
-    return read_params([*_own_arguments(executable), *words])
+        return {**read_params(own), **arguments}
+    return read_params([*own, *command_line(arguments)])
 
 
 def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
@@ -239,7 +239,8 @@ def _command_flaw(words: Any) -> str:
         return f"{words!r} is no list of words"
     if not words or not words[0]:
         return 'the command is empty; write its words: wl.Command(["torchrun", "train.py"])'
-    return program_flaw(words[0])
+    unsound = [f"{word!r} {flaw}" for word in words if (flaw := flaw_of(word))]
+    return unsound[0] if unsound else program_flaw(words[0])
 
 
 def _program_in_trial(name: str, place: Surroundings) -> str:
