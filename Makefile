@@ -4,14 +4,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TRAINING := $(VENV)/.training
 
-.PHONY: demo test chaos lint bench format clean
+.PHONY: demo test training chaos lint bench format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile
+
+# PyTorch, TensorFlow and JAX, which `make test` then trains with: a few hundred MB each.
+training: $(TRAINING)
 
 # The tests that kill things, in their long form. A failure prints its seed: WINDLASS_CHAOS_SEED=7 make chaos
 chaos: $(READY)
@@ -44,3 +48,8 @@ $(READY): pyproject.toml
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable '.[dev]'
 	@$(BIN)/python -m compileall -q src
 	@touch $(READY)
+
+$(TRAINING): $(READY) tests/training/install.py
+	@echo "Installing PyTorch, TensorFlow and JAX into $(VENV) ..."
+	@$(BIN)/python tests/training/install.py
+	@touch $(TRAINING)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -27,6 +29,14 @@ def stop_server(home: Path) -> None:
     )
 
 
+def kill_server(home: Path) -> None:
+    """Kill the server of a home, and wait until it is gone."""
+    from windlass.worker.files import is_locked
+
+    os.kill(json.loads((home / "server.json").read_text())["pid"], signal.SIGKILL)
+    eventually(lambda: not is_locked(str(home / "server.lock")), "all of the server is gone")
+
+
 def stop_trials(home: Path) -> None:
     """Ask every trial of a home that has not ended to end."""
     from windlass.client.discovery import describe_server
@@ -39,7 +49,9 @@ def stop_trials(home: Path) -> None:
     os.environ["WINDLASS_HOME"] = str(home)
     try:
         client = Client()
-        live = list(client.list_trials(state=["QUEUED", "STARTING", "RUNNING", "RESTARTING"]))
+        live = list(
+            client.list_trials(state=["QUEUED", "STARTING", "RUNNING", "RESTARTING", "SUSPENDED"])
+        )
         for trial in live:
             trial.stop(grace=0)
         for trial in live:

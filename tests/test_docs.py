@@ -243,6 +243,7 @@ class Reader:
         text = text.replace(str(self.home), f"{USER}/.windlass")
         text = text.replace(str(self.folder), f"{USER}/project")
         text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<time>", text)
+        text = re.sub(r"^  \d\d:\d\d:\d\d  ", "<hour> ", text, flags=re.MULTILINE)
         text = re.sub(r"\bjust now\b|\b\d+[smhd] ago\b", "<ago>", text)
         text = re.sub(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m \d+s\b", "<duration>", text)
         text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:<port>", text)

@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.worker.context import latest_checkpoint as latest_checkpoint
+    from windlass.worker.context import rank as rank
+    from windlass.worker.context import save_checkpoint as save_checkpoint
+    from windlass.worker.context import world_size as world_size
 
 _WHERE = {
     "run": "windlass.authoring.function",
@@ -87,6 +91,10 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "rank": "windlass.worker.context",
+    "world_size": "windlass.worker.context",
+    "save_checkpoint": "windlass.worker.context",
+    "latest_checkpoint": "windlass.worker.context",
 }
 
 __all__ = ["__version__", *_WHERE]

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from cli.terminals import PATIENCE, Terminal
+from roles import request as roles_request
+from windlass.client.resources import Trial
 from windlass.client.session import Client
+from windlass.model.job import Role
 from windlass.model.records import TrialRecord
 
 WINDLASS = str(Path(sys.executable).parent / "windlass")
@@ -74,9 +77,24 @@ class Shell:
         assert done.stderr == "", done.stderr
         return json.loads(done.stdout)
 
+    def complete(self, words: str) -> list[str]:
+        """What bash is offered for the last of these words."""
+        position = str(words.count(" "))
+        done = self(_WINDLASS_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=position)
+        assert done.returncode == 0, done.stderr
+        return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
     def submit(self, *args: str) -> int:
         """The id of a trial that `windlass run --detach` starts."""
         return int(json.loads(self.good("run", "--detach", "--json", *args))["id"])
+
+    def submit_roles(self, *roles: Role, name: str = "mnist", **spec: Any) -> Trial[Any]:
+        """A job of several replicas, asked for as the wire has it."""
+        if not (self.home / "server.json").exists():
+            self.good("server", "start")
+        asked = roles_request(*roles, name=name, **spec)
+        record = self.client.transport.ask("POST", "/trials", TrialRecord, body=asked)
+        return self.client.get_trial(record.id)
 
     @property
     def client(self) -> Client:

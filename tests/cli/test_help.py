@@ -14,14 +14,6 @@ from windlass.cli.root import COMMANDS
 from windlass.version import __version__
 
 
-def complete(shell: Shell, words: str) -> list[str]:
-    """What bash is offered for the last of these words."""
-    position = str(words.count(" "))
-    done = shell(_WINDLASS_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=position)
-    assert done.returncode == 0, done.stderr
-    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
-
-
 def test_help_lists_every_command(shell: Shell) -> None:
     listed = shell.good("--help")
     assert all(f"  {name} " in listed for name in COMMANDS)
@@ -82,7 +74,7 @@ def test_nothing_of_this_makes_a_home_or_starts_a_server(own_shell: Shell) -> No
         own_shell.good(*args)
     own_shell.good("doctor")
     assert own_shell("server", "status").returncode == 1
-    assert complete(own_shell, "windlass logs ") == []
+    assert own_shell.complete("windlass logs ") == []
     assert not own_shell.home.exists()
 
 
@@ -100,11 +92,11 @@ def test_completion_for_no_known_shell_names_those_there_are(shell: Shell) -> No
 
 
 def test_commands_states_accelerators_and_files_are_completed(shell: Shell) -> None:
-    assert complete(shell, "windlass s") == ["show", "stop", "server"]
-    assert complete(shell, "windlass server st") == ["start", "stop", "status"]
-    assert complete(shell, "windlass ls --state s")[:2] == ["starting", "suspended"]
-    assert complete(shell, "windlass run --accelerator h") == ["h100", "h200"]
-    assert complete(shell, "windlass run tr") == ["tr"]  # of type file: the shell goes on
+    assert shell.complete("windlass s") == ["show", "stop", "suspend", "scale", "server"]
+    assert shell.complete("windlass server st") == ["start", "stop", "status"]
+    assert shell.complete("windlass ls --state s")[:2] == ["starting", "suspended"]
+    assert shell.complete("windlass run --accelerator h") == ["h100", "h200"]
+    assert shell.complete("windlass run tr") == ["tr"]  # of type file: the shell goes on
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

@@ -119,8 +119,8 @@ def test_show_tells_all_of_a_call(module_shell: Shell) -> None:
     shown = shell.good("show", TRAIN)
     for text in (
         "Trial 1  train  SUCCEEDED", "train(…)", "created ", "started ", "ended ", "lr ", "0.25",
-        "Attempts", "Succeeded", "1 CPU", "tree ", str(shell.folder), "Python ", "packages",
-        " on ", "trials.py", "Result", "'accuracy': 0.75", "Events", str(shell.home / "trials/1"),
+        "1 CPU", "tree ", str(shell.folder), "Python ", "packages",
+        " on ", "trials.py", "Result", "'accuracy': 0.75", "Timeline", str(shell.home / "trials/1"),
     ):  # fmt: skip
         assert text in shown, text
     assert "\x1b" not in shown

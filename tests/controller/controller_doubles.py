@@ -9,20 +9,23 @@ from collections.abc import Callable
 
 import msgspec
 
-from windlass.model.job import Job, JobSpec, ProcessCall, Role
+from windlass.controller.admission import AdmissionQueue
+from windlass.controller.loop import Controller
+from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.records import TrialState, state_of
+from windlass.model.resources import Capacity, Device
 from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
 
 NOTHING = ProcessCall(argv=("true",))
 
 
-def job(number: int = 1, **options: object) -> Job:
+def job(number: int = 1, *roles: Role, **options: object) -> Job:
     role_options = {
         name: options.pop(name)
         for name in ("replicas", "resources", "restart_policy")
         if name in options
     }
-    roles = (Role(executable=NOTHING, name="main", **role_options),)
+    roles = roles or (Role(executable=NOTHING, name="main", **role_options),)
     spec = JobSpec(roles=roles, **options)
     return Job(uid=f"job-{number}", trial_id=number, spec=spec)
 
@@ -92,6 +95,23 @@ class MemoryStore:
         with self.changed:
             self.statuses[uid] = msgspec.structs.replace(self.statuses[uid], **changes)
 
+    def respec(self, uid: str, **changes: object) -> None:
+        """Change what is asked for, as people do: the status is then another one, too."""
+        with self.changed:
+            old = self.jobs[uid]
+            spec = msgspec.structs.replace(old.spec, **changes)
+            self.jobs[uid] = msgspec.structs.replace(old, spec=spec)
+            self.change(uid, generation=self.statuses[uid].generation + 1)
+
+    def scale(self, uid: str, **sizes: int) -> None:
+        self.respec(
+            uid,
+            roles=tuple(
+                msgspec.structs.replace(role, replicas=sizes.get(role.name, role.replicas))
+                for role in self.jobs[uid].spec.roles
+            ),
+        )
+
     def load(self, uid):
         with self.changed:
             return (self.jobs[uid], self.statuses[uid]) if uid in self.jobs else None
@@ -126,6 +146,10 @@ class MemoryRuntime:
         self.devices: dict[tuple[str, ReplicaId], tuple[int, ...]] = {}
         self.starts: Counter[tuple[str, ReplicaId]] = Counter()
         self.most_alive = 0
+        self.given: dict[tuple[str, ReplicaId], Assignment] = {}
+        self.made_for: dict[tuple[str, ReplicaId], Job] = {}
+        self.addresses_asked: list[str] = []
+        self.last_port = 1000
         self.callbacks: list[object] = []
         self.hidden = False  # whether `list` lags behind
         self.on_create = lambda uid, replica: None
@@ -136,7 +160,16 @@ class MemoryRuntime:
         return []
 
     def addresses(self, job, known):
-        return dict(known)
+        with self.lock:
+            self.addresses_asked.append(job.uid)
+            names = [
+                f"{role.name}-{index}" for role in job.spec.roles for index in range(role.replicas)
+            ]
+            found = dict(known)
+            for name in names:
+                self.last_port += name not in found
+                found.setdefault(name, f"127.0.0.1:{self.last_port}")
+            return found
 
     def create(self, job, replica, given):
         self.on_create(job.uid, replica)
@@ -146,6 +179,7 @@ class MemoryRuntime:
                 return
             self.starts[key] += 1
             self.devices[key] = given.devices
+            self.given[key], self.made_for[key] = given, job
             self.replicas[key] = Replica(id=replica, phase=Phase.PENDING)
             self.most_alive = max(self.most_alive, len(self.alive()))
         self.tell(job.uid)
@@ -172,6 +206,9 @@ class MemoryRuntime:
 
     def watch(self, callback):
         self.callbacks.append(callback)
+
+    def release(self, job_uid):
+        pass
 
     def close(self):
         pass
@@ -202,3 +239,56 @@ class MemoryRuntime:
     def alive(self) -> list[tuple[str, ReplicaId]]:
         with self.lock:
             return [key for key, each in self.replicas.items() if not each.phase.is_final]
+
+
+class Killed(BaseException):
+    """What happens to a controller without warning."""
+
+
+class Place:
+    """A store, a runtime and a controller on one clock, worked by hand."""
+
+    def __init__(self, *jobs, cpus=None, devices=0):
+        self.clock = HandClock()
+        self.store = MemoryStore(*jobs)
+        self.runtime = MemoryRuntime()
+        self.capacity = cpus and Capacity(
+            cpus=cpus, memory=0, devices=tuple(Device(index=n, kind="t4") for n in range(devices))
+        )
+        self.begin()
+
+    def begin(self):
+        """A new controller, as after the death of the old one."""
+        self.runtime.callbacks.clear()
+        admission = AdmissionQueue(self.capacity) if self.capacity else None
+        self.controller = Controller(self.store, self.runtime, self.clock, admission=admission)
+        self.controller.recover()
+
+    def work(self, looks=1000):
+        for done in range(looks):
+            if not self.controller.work(timeout=0):
+                return done
+        raise AssertionError("it never comes to rest")
+
+    def status(self, uid="job-1") -> JobStatus:
+        return self.store.statuses[uid]
+
+    def alive(self):
+        return sorted(f"{uid} {replica}" for uid, replica in self.runtime.alive())
+
+    def run_all(self):
+        """Have everything that was created run, and look until nothing is to be done."""
+        for uid, replica in self.runtime.alive():
+            if self.runtime.replicas[uid, replica].phase is Phase.PENDING:
+                self.runtime.run(uid, replica, self.clock.now())
+        self.work()
+
+    def scale(self, uid="job-1", **sizes):
+        self.store.scale(uid, **sizes)
+        self.controller.wake(uid)
+        self.work()
+
+    def suspend(self, suspend=True, uid="job-1"):
+        self.store.respec(uid, suspend=suspend)
+        self.controller.wake(uid)
+        self.work()

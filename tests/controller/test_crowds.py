@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 
 import pytest
-from controller_doubles import HandClock, MemoryRuntime, MemoryStore, job, until
+from controller_doubles import HandClock, Killed, MemoryRuntime, MemoryStore, job, until
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
@@ -121,10 +121,6 @@ def test_a_thousand_queued_jobs_start_no_thousand_processes():
     assert len(admission) == 998
     assert sum(controller.looks.values()) <= 1100
     assert admission.explain("job-1000")[1] == 998
-
-
-class Killed(BaseException):
-    """What happens to a controller without warning."""
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -4,53 +4,15 @@ import itertools
 
 import msgspec
 import pytest
-from controller_doubles import HandClock, MemoryRuntime, MemoryStore, job
+from controller_doubles import Killed, Place, job
 
-from windlass.controller.admission import AdmissionQueue
-from windlass.controller.loop import Controller
 from windlass.model.job import CleanPolicy, RestartPolicy
 from windlass.model.records import TrialState
-from windlass.model.resources import Accelerator, Capacity, Device, Resources
-from windlass.model.status import ConditionType, JobStatus, Phase, ReplicaId
+from windlass.model.resources import Accelerator, Resources
+from windlass.model.status import ConditionType, Phase, ReplicaId
 
 FIRST, SECOND = ReplicaId("main", 0, 1), ReplicaId("main", 0, 2)
 ON_FAILURE = RestartPolicy.ON_FAILURE
-
-
-class Killed(BaseException):
-    """What happens to a controller without warning."""
-
-
-class Place:
-    """A store, a runtime and a controller on one clock, worked by hand."""
-
-    def __init__(self, *jobs, cpus=None, devices=0):
-        self.clock = HandClock()
-        self.store = MemoryStore(*jobs)
-        self.runtime = MemoryRuntime()
-        self.capacity = cpus and Capacity(
-            cpus=cpus, memory=0, devices=tuple(Device(index=n, kind="t4") for n in range(devices))
-        )
-        self.begin()
-
-    def begin(self):
-        """A new controller, as after the death of the old one."""
-        self.runtime.callbacks.clear()
-        admission = AdmissionQueue(self.capacity) if self.capacity else None
-        self.controller = Controller(self.store, self.runtime, self.clock, admission=admission)
-        self.controller.recover()
-
-    def work(self, looks=1000):
-        for done in range(looks):
-            if not self.controller.work(timeout=0):
-                return done
-        raise AssertionError("it never comes to rest")
-
-    def status(self, uid="job-1") -> JobStatus:
-        return self.store.statuses[uid]
-
-    def alive(self):
-        return sorted(f"{uid} {replica}" for uid, replica in self.runtime.alive())
 
 
 def test_a_job_runs_and_succeeds():

@@ -157,9 +157,9 @@ def test_conditions_and_events_tell_what_happened_and_when(home: Path, tmp_path:
     held = {each.type.value: each.status for each in trial.conditions}
     assert held["Succeeded"] is True
     assert held["Running"] is False
-    times = [event.time for event in trial.events()]
+    times = [event.time for event in trial.events]
     assert times == sorted(times)
-    assert [event.reason for event in trial.events()][-1] == "Completed"
+    assert [event.reason for event in trial.events][-1] == "Completed"
 
 
 @pytest.mark.parametrize("way", ["returns", "is killed"])

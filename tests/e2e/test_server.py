@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -20,9 +19,8 @@ import psutil
 import pytest
 
 import windlass as wl
-from harness import BIN, PATIENCE, Project, eventually, stop_server
+from harness import BIN, PATIENCE, Project, eventually, kill_server, stop_server
 from windlass.version import __version__
-from windlass.worker.files import is_locked
 
 WORK = """
 import os, sys, time
@@ -45,12 +43,6 @@ def described(home: Path) -> dict[str, Any]:
     """What the server wrote about itself."""
     told: dict[str, Any] = json.loads((home / "server.json").read_text())
     return told
-
-
-def kill_server(home: Path) -> None:
-    pid = described(home)["pid"]
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not is_locked(str(home / "server.lock")), "all of the server is gone")
 
 
 def is_running(pid: int) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from engine_world import World, job, role, started, with_policy
 
-from windlass.engine.restarts import Verdict, exit_verdict
+from windlass.engine.verdicts import Verdict, exit_verdict
 from windlass.model.job import RestartPolicy, RestartScope
 from windlass.model.records import TrialState
 from windlass.model.status import ConditionType, Phase, ReplicaId
@@ -125,9 +125,7 @@ def test_the_limit_says_what_the_last_failure_was():
     world.look(after=1)
     world.end("main-0", 3)
     world.look()
-    assert world.failure[1] == (
-        "main-0 attempt 2: exit code 3; it was restarted 1 time, which is the limit"
-    )
+    assert world.failure[1] == "exit code 3 in attempt 2; restarted once, which is the limit"
 
 
 def test_failures_seen_together_cannot_pass_the_limit_together():
@@ -138,7 +136,10 @@ def test_failures_seen_together_cannot_pass_the_limit_together():
     world.look()
     reason, message = world.failure
     assert reason == "BackoffLimitExceeded"
-    assert message.startswith("worker-2 attempt 1: exit code 3")
+    assert message == (
+        "worker-2 (attempt 1) failed with exit code 3; the limit of 2 restarts is used up"
+    )
+    assert world.status.decisive == ReplicaId("worker", 2, 1)
     assert world.status.restarts == 0
 
 
@@ -237,7 +238,7 @@ def test_the_message_of_one_replica_of_many_names_it():
     world = started(job(role("worker", 3)))
     world.end("worker-2", 139, reason="Signal")
     world.look()
-    message = "worker-2 attempt 1: killed by SIGSEGV (exit code 139)"
+    message = "worker-2 (attempt 1) was killed by SIGSEGV (exit code 139)"
     assert world.failure == ("ReplicaFailed", message)
 
 

@@ -46,6 +46,7 @@ class World:
         self._options = options
         self._heard = threading.Condition()
         self._next_trial = 1
+        self.addresses: dict[str, dict[str, str]] = {}  # of jobs, as a store keeps them
         home.mkdir(parents=True, exist_ok=True)
         self.runtime = self.restart()
 
@@ -84,10 +85,14 @@ class World:
         return self.blob(json.dumps({"files": listed, "version": 1}).encode())
 
     def job(self, executable: FunctionCall | ProcessCall, **spec: Any) -> Job:
-        """A job of one replica; `env`, `files` and `private` as in real life."""
+        """A job of one role, of one replica unless told; `env`, `files`, `private` as in life."""
         trial_id = self._next_trial
         self._next_trial += 1
-        env = spec.pop("env", {})
+        of_role = {
+            name: spec.pop(name)
+            for name in ("name", "replicas", "env", "service", "resources")
+            if name in spec
+        }
         if files := spec.pop("files", None):
             code = spec.pop("code", Code(import_paths=(".",), root="/home/ada/project"))
             spec["code"] = Code(
@@ -101,8 +106,8 @@ class World:
             path = layout.private_path(self.home, uid)
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(private))
-        role = Role(executable=executable, env=env)
-        return Job(uid=uid, trial_id=trial_id, spec=JobSpec(roles=(role,), **spec))
+        roles = spec.pop("roles", None) or (Role(executable=executable, **of_role),)
+        return Job(uid=uid, trial_id=trial_id, spec=JobSpec(roles=roles, **spec))
 
     def call(self, function: Any, *args: Any, **spec: Any) -> Job:
         """A job that calls a function; a pair of strings names one of the job's own modules."""
@@ -119,8 +124,23 @@ class World:
         return self.job(ProcessCall(argv=argv), **spec)
 
     def start(self, job: Job, replica: ReplicaId = FIRST) -> Job:
-        self.runtime.create(job, replica, Assignment(seconds=job.spec.active_deadline))
+        """Start an attempt as the controller does, with the addresses that were given first."""
+        addresses = self.runtime.addresses(job, self.addresses.get(job.uid, {}))
+        self.addresses[job.uid] = addresses
+        given = Assignment(addresses=addresses, seconds=job.spec.active_deadline)
+        self.runtime.create(job, replica, given)
         return job
+
+    def start_all(self, job: Job, attempt: int = 1) -> list[ReplicaId]:
+        """Start an attempt of every replica."""
+        replicas = [
+            ReplicaId(role.name, index, attempt)
+            for role in job.spec.roles
+            for index in range(role.replicas)
+        ]
+        for replica in replicas:
+            self.start(job, replica)
+        return replicas
 
     def run(self, job: Job, replica: ReplicaId = FIRST) -> Replica:
         """Run a job to its end."""
@@ -161,8 +181,8 @@ class World:
     def json(self, job: Job, name: str, replica: ReplicaId = FIRST) -> Any:
         return json.loads(self.path(job, name, replica).read_text())
 
-    def value(self, job: Job) -> Any:
-        return cloudpickle.loads(self.path(job, layout.RESULT).read_bytes())
+    def value(self, job: Job, replica: ReplicaId = FIRST) -> Any:
+        return cloudpickle.loads(self.path(job, layout.RESULT, replica).read_bytes())
 
     def lines(self, job: Job, replica: ReplicaId = FIRST) -> list[tuple[str, str]]:
         """What it wrote, as its writer meant it."""
@@ -173,10 +193,10 @@ class World:
             for line in join_lines(read_parts(data))
         ]
 
-    def says(self, job: Job, text: str) -> None:
+    def says(self, job: Job, text: str, replica: ReplicaId = FIRST) -> None:
         """Wait until it has written that line."""
         self.eventually(
-            lambda: any(text in said for _, said in self.lines(job)), f"it wrote {text!r}"
+            lambda: any(text in said for _, said in self.lines(job, replica)), f"it wrote {text!r}"
         )
 
     def _hear(self, heard: list[Any], what: Any) -> None:

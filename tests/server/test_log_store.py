@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from windlass.client.logs import LineJoiner
 from windlass.model.errors import InvalidArgument
-from windlass.server.logs import LogStore, format_cursor, parse_cursor
+from windlass.server.cursors import format_cursor, parse_cursor
+from windlass.server.logs import LogStore
 from windlass.worker.segment import STDERR, STDOUT, encode_lines, encode_open
 
 unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

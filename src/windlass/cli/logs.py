@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID
+from windlass.cli.parameters import TRIAL_ID, complete_role_names
 
 if TYPE_CHECKING:
     from windlass.client.logs import LogLine
@@ -26,6 +26,13 @@ Pages = Iterator[Sequence["LogPart"]]
     "-n", "--tail", type=click.IntRange(0, 1_000_000), metavar="N", help="Only the last N lines."
 )
 @click.option("--search", metavar="TEXT", help="Only lines that contain a text.")
+@click.option(
+    "--role", metavar="NAME", shell_complete=complete_role_names, help="Only replicas of a role."
+)
+@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Only replica N of each.")
+@click.option(
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="Only attempt N of each replica."
+)
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only what it wrote to stdout.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only what it wrote to stderr.")
 @click.option("-t", "--timestamps", is_flag=True, help="Say when each line was written.")
@@ -35,42 +42,76 @@ def command(
     follow: bool,
     tail: int | None,
     search: str | None,
+    role: str | None,
+    index: int | None,
+    attempt: int | None,
     only_stdout: bool,
     only_stderr: bool,
     timestamps: bool,
     as_json: bool,
 ) -> int | None:
-    """Print what a trial wrote: its stdout on stdout, its stderr on stderr."""
+    """Print what a trial wrote: its stdout on stdout, its stderr on stderr.
+
+    Of several replicas, each line begins with the name of the one that wrote it.
+    """
     from windlass.client.session import default_client
 
     client = default_client()
     trial = client.get_trial(trial_id)
+    _check_replica(trial, role, index)
     stream = None
     if only_stdout != only_stderr:
         stream = "stdout" if only_stdout else "stderr"
+    wanted = {"stream": stream, "role": role, "index": index, "attempt": attempt}
     if follow and tail is None and search is None:
-        pages = _follow_pages(client, trial_id, stream)
+        pages = _follow_pages(client, trial_id, wanted)
     else:
-        query = {"follow": "true" if follow else None, "search": search, "stream": stream}
+        query = {"follow": "true" if follow else None, "search": search, **wanted}
         pages = _read_pages(client, trial_id, query, tail)
     try:
         if as_json:
             _print_json(pages)
         elif not _print(pages, timestamps=timestamps):
-            _explain_silence(trial, is_filtered=bool(search or stream))
+            _explain_silence(
+                trial, is_filtered=any(v is not None for v in (search, *wanted.values()))
+            )
     except KeyboardInterrupt:
         return _leave(trial)
     return None
 
 
-def _follow_pages(client: Client, trial_id: int, stream: str | None) -> Pages:
+def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> None:
+    """Refuse a replica that the trial does not have and never had."""
+    from windlass.model.errors import InvalidArgument
+
+    there = {each.name: each.replicas for each in trial.record.spec.roles}
+    if role is not None and role not in there:
+        raise InvalidArgument(
+            f"Trial {trial.id} ({trial.name}) has no role {role!r}.",
+            hint=f"It has: {', '.join(there)}.",
+        )
+    named = [size for name, size in there.items() if role in (None, name)]
+    seen = [a.index + 1 for a in trial.record.attempts if role in (None, a.role)]
+    if index is not None and index >= (most := max([*named, *seen])):
+        whose = f" of {role}" if role else ""
+        raise InvalidArgument(
+            f"Trial {trial.id} ({trial.name}) has no replica {index}{whose}.",
+            hint=f"They are numbered from 0 to {most - 1}." if most > 1 else "It has one: 0.",
+        )
+
+
+def _follow_pages(client: Client, trial_id: int, wanted: dict[str, Any]) -> Pages:
     """All of the log to the end of the trial, taken up again if the server is replaced."""
     from windlass.client.following import Following
     from windlass.model.wire import LogPage
 
     for news in Following(client.transport, trial_id=trial_id):
         if isinstance(news, LogPage):
-            yield [part for part in news.items if stream in (None, part.stream)]
+            yield [part for part in news.items if _is_wanted(part, wanted)]
+
+
+def _is_wanted(part: LogPart, wanted: dict[str, Any]) -> bool:
+    return all(value in (None, getattr(part, name)) for name, value in wanted.items())
 
 
 def _read_pages(client: Client, trial_id: int, query: dict[str, Any], tail: int | None) -> Pages:

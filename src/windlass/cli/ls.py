@@ -128,7 +128,7 @@ def _trial_row(record: TrialRecord, now: float) -> Row:
     return [
         str(record.id),
         clean(full_name(record)),
-        Cell(record.state.value, state_colour(record.state)),
+        Cell(_state(record), state_colour(record.state)),
         short_params(record.params),
         how_long(record, now),
         Cell(format_ago(record.created, now), "dim"),
@@ -144,6 +144,17 @@ def _experiment_row(record: ExperimentRecord, now: float) -> Row:
     name = record.name if record.project == "default" else f"{record.project}/{record.name}"
     created = Cell(format_ago(record.created, now), "dim")
     return [str(record.id), clean(name), str(record.trials), states, created]
+
+
+def _state(record: TrialRecord) -> str:
+    """Its state; of several replicas that go on, also how many are at work or done."""
+    from windlass.client.replicas import replicas_of
+
+    replicas = replicas_of(record)
+    if len(replicas) <= 1 or record.state.is_final:
+        return record.state.value
+    up = sum(each.phase in ("Running", "Succeeded") for each in replicas)
+    return f"{record.state.value} {up}/{len(replicas)}"
 
 
 def full_name(record: TrialRecord) -> str:

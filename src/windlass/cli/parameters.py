@@ -107,6 +107,53 @@ def complete_files(
     return [CompletionItem(incomplete, type="file")]
 
 
+def complete_roles(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The roles of the trial that was named before, each to be given a number."""
+    return [each for each in _roles(ctx, "=") if str(each.value).startswith(incomplete)]
+
+
+def complete_role_names(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The roles of the trial that was named before."""
+    return [each for each in _roles(ctx) if str(each.value).startswith(incomplete)]
+
+
+def complete_frameworks(
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The frameworks whose name begins so."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.frameworks import known_frameworks
+
+    return [CompletionItem(name) for name in known_frameworks() if name.startswith(incomplete)]
+
+
+def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
+    """Complete one of a few words, in whatever case it was begun."""
+
+    def complete(
+        ctx: click.Context,  # noqa: ARG001 -- click's signature
+        param: click.Parameter,  # noqa: ARG001 -- click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        begun = incomplete.lower()
+        return [CompletionItem(each) for each in choices if each.lower().startswith(begun)]
+
+    return complete
+
+
 TRIAL_ID = TrialIdType()
 STATE = StateType()
 
@@ -116,6 +163,21 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(
         function
     )
+
+
+def _roles(ctx: click.Context, after: str = "") -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.sighting import recent_trials
+
+    # While an option lacks its value, what stands before it is not taken for an argument yet.
+    named = ctx.params.get("trial_id") or next(iter(ctx.args), None)
+    return [
+        CompletionItem(role.name + after, help=f"{role.replicas} replicas")
+        for trial in recent_trials()
+        if str(trial.id) == str(named)
+        for role in trial.spec.roles
+    ]
 
 
 def _state_names() -> list[str]:

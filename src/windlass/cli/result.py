@@ -123,7 +123,9 @@ def _failure(client: Client, record: TrialRecord) -> WindlassError:
 
     error = record.error
     if error is None or record.reason in ("Stopped", "DeadlineExceeded"):
-        tail = last_lines(list(client.get_trial(record.id).logs(tail=20)))
+        cause = record.cause
+        lines = cause.lines if cause else list(client.get_trial(record.id).logs(tail=20))
+        tail = last_lines(lines)
         return failure_of(record, [clean_lines(line) for line in tail])
     told = describe_error(record, error)
     return TrialFailed(f"Trial {record.id} ({record.name}) failed:", hint=told)

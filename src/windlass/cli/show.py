@@ -13,7 +13,8 @@ from windlass.cli.parameters import TRIAL_ID, json_option
 
 if TYPE_CHECKING:
     from windlass.client.session import Client
-    from windlass.model.records import Attempt, Git, TrialRecord
+    from windlass.model.job import Role
+    from windlass.model.records import Git, TrialRecord
     from windlass.model.status import Event
 
 Lines = Iterator[tuple[str, str]]
@@ -24,11 +25,12 @@ Lines = Iterator[tuple[str, str]]
 @json_option
 def command(trial_id: int, as_json: bool) -> None:
     """Show everything recorded of a trial: state, times, code, environment, what happened."""
+    from windlass.cli.replicas import print_replicas
     from windlass.client.session import default_client
 
     client = default_client()
     trial = client.get_trial(trial_id)
-    events = trial.events()
+    events = trial.events
     packages = _packages(client, trial.record.provenance.packages)
     if as_json:
         from windlass.cli.machine import plain, print_json
@@ -37,12 +39,14 @@ def command(trial_id: int, as_json: bool) -> None:
         return
     _print_head(trial.record)
     _print_section("", _overview(trial.record))
+    _print_section("Roles", _roles(trial.record))
     _print_section("Parameters", _params(trial.record))
-    _print_attempts(trial.record.attempts)
     _print_section("Code", _code(trial.record))
     _print_section("Where", _where(trial.record, packages))
+    print_replicas(trial.record)
+    _print_timeline(trial.record, events)
+    _print_cause(trial.record)
     _print_outcome(trial.record)
-    _print_events(events)
 
 
 def _packages(client: Client, digest: str | None) -> list[str]:
@@ -89,7 +93,8 @@ def _overview(record: TrialRecord) -> Lines:
     role = spec.roles[0]
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
-    yield "command", _command(record)
+    if len(spec.roles) == 1:
+        yield "command", _command(role)
     yield "created", f"{format_moment(record.created)} ({format_ago(record.created, now)})"
     if record.started is not None:
         waited = format_duration(max(record.started - record.created, 0))
@@ -98,14 +103,17 @@ def _overview(record: TrialRecord) -> Lines:
         yield "ended", f"{format_moment(record.ended)} (ran {how_long(record, now)})"
     if record.exit_code is not None:
         yield "exit code", f"{record.exit_code}" + (f" ({record.signal})" if record.signal else "")
-    yield "restarts", str(record.restarts or "")
-    yield "resources", str(role.resources)
+    yield "framework", spec.framework
+    if len(spec.roles) == 1:
+        yield "replicas", f"{role.replicas} ({role.name})" if role.replicas != 1 else ""
+        yield "resources", str(role.resources) + (" each" if role.replicas > 1 else "")
+    yield "restarts", _restarts(record)
     yield "backend", spec.backend
     if spec.active_deadline is not None:
         yield "timeout", format_duration(spec.active_deadline)
-    if role.restart_policy.value != "Never":
-        yield "retries", f"up to {spec.backoff_limit}"
-    yield "env", " ".join(f"{name}={shlex.quote(value)}" for name, value in role.env.items())
+    yield "priority", str(spec.priority or "")
+    if len(spec.roles) == 1:
+        yield "env", _env(role)
     yield "secrets", " ".join(f"{name}=***" for name in spec.secret_names)
     yield "volumes", " ".join(f"{each.target}={each.source}" for each in spec.volumes)
     yield "packages", " ".join(spec.python.packages)
@@ -149,46 +157,40 @@ def _where(record: TrialRecord, packages: Sequence[str]) -> Lines:
     yield "Windlass", known.windlass
 
 
-def _command(record: TrialRecord) -> str:
+def _roles(record: TrialRecord) -> Lines:
+    """What each role runs, where there are several."""
+    if len(record.spec.roles) == 1:
+        return
+    for role in record.spec.roles:
+        service = ", a service" if role.service else ""
+        yield role.name, f"{role.replicas} x {_command(role)}  ({role.resources}{service})"
+        yield "", _env(role)
+
+
+def _restarts(record: TrialRecord) -> str:
+    """How many there were, and how many there may be, of whom, when."""
+    from windlass.client.replicas import has_several
+    from windlass.model.job import RestartPolicy, RestartScope
+
+    spec = record.spec
+    policies = list(dict.fromkeys(role.restart_policy for role in spec.roles))
+    if policies == [RestartPolicy.NEVER]:
+        return str(record.restarts or "")
+    together = spec.restart_scope is RestartScope.JOB and has_several(record)
+    how = ", ".join(policy.value for policy in policies) + (", all together" if together else "")
+    return f"{record.restarts} of up to {spec.backoff_limit} ({how})"
+
+
+def _env(role: Role) -> str:
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in role.env.items())
+
+
+def _command(role: Role) -> str:
     from windlass.model.job import ProcessCall
 
-    executable = record.spec.roles[0].executable
-    if isinstance(executable, ProcessCall):
-        return shlex.join(executable.argv)
-    return f"{executable.qualname}(…)"
-
-
-def _print_attempts(attempts: Sequence[Attempt]) -> None:
-    from windlass.cli.tables import Column, print_table
-    from windlass.cli.text import clean, format_moment, paint
-    from windlass.model.quantities import format_duration
-
-    if not attempts:
-        return
-    print()
-    print(paint("Attempts", bold=True))
-    is_one_role = len({(each.role, each.index) for each in attempts}) == 1
-    rows = []
-    for each in attempts:
-        which = str(each.attempt) if is_one_role else f"{each.role}-{each.index}.{each.attempt}"
-        took = ""
-        if each.started is not None and each.ended is not None:
-            took = format_duration(each.ended - each.started)
-        rows.append([
-            f"  {which}",
-            each.phase,
-            "" if each.exit_code is None else str(each.exit_code),
-            "" if each.started is None else format_moment(each.started),
-            took,
-            clean(": ".join(part for part in (each.reason, each.message) if part)),
-        ])  # fmt: skip
-    print_table(
-        [
-            Column("  #"), Column("PHASE"), Column("EXIT", is_number=True), Column("STARTED"),
-            Column("TOOK", is_number=True), Column("WHY", shrinks=True),
-        ],
-        rows,
-    )  # fmt: skip
+    if isinstance(role.executable, ProcessCall):
+        return shlex.join(role.executable.argv)
+    return f"{role.executable.qualname}(…)"
 
 
 def _print_outcome(record: TrialRecord) -> None:
@@ -209,17 +211,42 @@ def _print_outcome(record: TrialRecord) -> None:
             print(f"  {line}")
 
 
-def _print_events(events: Sequence[Event]) -> None:
-    from windlass.cli.text import clean, format_moment, paint
-    from windlass.model.status import EventKind
+def _print_cause(record: TrialRecord) -> None:
+    """The end that was the failure of the trial, with the last it wrote."""
+    from windlass.cli.text import clean, paint
+    from windlass.client.replicas import has_several
+    from windlass.client.tips import last_lines, tip_for
 
-    if not events:
+    cause = record.cause
+    if cause is None or record.error is not None or not cause.lines:
         return
     print()
-    print(paint("Events", bold=True))
-    width = max(len(event.reason) for event in events)
-    for event in events:
-        colour = "yellow" if event.kind is EventKind.WARNING else None
-        moment = paint(format_moment(event.time), dim=True)
-        reason = paint(event.reason.ljust(width), colour)
-        print(f"  {moment}  {reason}  {clean(event.message)}".rstrip())
+    who = (
+        ""
+        if not has_several(record)
+        else f" of {cause.role}-{cause.index}, attempt {cause.attempt}"
+    )
+    print(paint("Last lines" + who, "red", bold=True))
+    lines = last_lines(cause.lines)
+    for line in lines:
+        print(f"  {clean(line)}")
+    if tip := tip_for(record, "\n".join(lines)):
+        print(f"  {clean(tip)}")
+
+
+def _print_timeline(record: TrialRecord, events: Sequence[Event]) -> None:
+    import shutil
+    import sys
+
+    from windlass.cli.text import can_print, clean, is_terminal, paint
+    from windlass.cli.timeline import Mark, draw, timeline_of
+
+    moments = [each._replace(text=clean(each.text)) for each in timeline_of(record, events)]
+    width = shutil.get_terminal_size().columns - 2 if is_terminal(sys.stdout) else None
+    is_plain = not can_print("".join(mark.sign(plain=False) for mark in Mark))
+    print()
+    print(paint("Timeline", bold=True))
+    for line in draw(moments, width=width, plain=is_plain):
+        sign = paint(line.sign, line.mark.colour or None, dim=not line.mark.colour)
+        text = paint(line.text, "red" if line.mark is Mark.FAILED else None)
+        print(f"  {paint(line.when, dim=True)}  {sign}  {text}".rstrip())

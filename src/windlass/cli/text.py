@@ -38,6 +38,15 @@ def is_coloured(stream: TextIO) -> bool:
     )
 
 
+def can_print(text: str) -> bool:
+    """Whether stdout has these characters."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def paint(text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
     """A text for stdout, coloured if stdout is."""
     if not (text and (colour or bold or dim) and is_coloured(sys.stdout)):

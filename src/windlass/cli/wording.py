@@ -1,31 +1,73 @@
-"""Advice that speaks of Python arguments, in the words of the command line."""
+"""Errors and advice that speak of Python arguments, in the words of the command line."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-_PACKAGES = re.compile(r'\bpackages=\["([^"]*)"\]')
+from windlass.model.errors import WindlassError
+
+# What Python calls it, where the option is not called alike.
+_CALLED = {
+    "active_deadline": "timeout",
+    "packages": "package",
+    "secrets": "secret",
+    "volumes": "volume",
+}
+_PLAIN = (
+    "accelerator", "backend", "backoff_limit", "clean_policy", "cluster", "container_image", "cpus",
+    "env", "experiment", "framework", "memory", "name", "priority", "replicas", "restart_policy",
+    "restart_scope", "retries", "spot", "success_policy", "suspend", "timeout",
+    "ttl_after_finished",
+)  # fmt: skip
+_NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
+_LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
 _VOLUMES = re.compile(r'\bvolumes=\{"([^"]*)": "([^"]*)"\}')
-_OTHERS = re.compile(
-    r"\b(accelerator|backend|cluster|container_image|cpus|env|memory|packages|retries|secrets"
-    r'|timeout|volumes)=(?:"([^"]*)")?'
-)
-_SINGULAR = {"packages": "package", "secrets": "secret", "volumes": "volume"}
+_GIVEN_SECRET = re.compile(r", or give it: secrets=\{[^}]*\}")
+_ARGUMENT = re.compile(rf"(?<![\w-])({_NAME})=(?:\"([^\"]*)\"|'([^']*)'|([\w.]+))?")
+_SETTING = re.compile(rf"(?<![\w-])({_NAME}) \"([^\"]*)\"")
+_HEADING = re.compile(rf"^(\s*- |windlass run: )?({_NAME}): ", re.MULTILINE)
+_LEFT_OUT = re.compile(rf"\b([Ll]eave) ({_NAME}) out\b")
+_COMPOUND = re.compile(rf"(?<![\w-])({'|'.join(n for n in _PLAIN if '_' in n)})(?![\w=])")
+_QUOTED = re.compile(r"""['"]([^'"]+)['"]""")
 
 
 def as_options(text: str) -> str:
-    """The same advice with the options of `windlass run`.
+    """The same with the options of `windlass run`.
 
     >>> as_options('Tip: install it for the trial: packages=["scikit-learn"]')
     'Tip: install it for the trial: --package scikit-learn'
     >>> as_options('set aside what it needs: memory="8GB", or give it longer: timeout=')
     'set aside what it needs: --memory 8GB, or give it longer: --timeout'
+    >>> as_options("windlass run: restart_policy: there is no 'Sometimes'")
+    "windlass run: --restart-policy: there is no 'Sometimes'"
     """
-    text = _PACKAGES.sub(r"--package \1", text)
+    text = _GIVEN_SECRET.sub("", text)
+    text = _LIST.sub(_each, text)
     text = _VOLUMES.sub(r"--volume \1=\2", text)
-    return _OTHERS.sub(_option, text)
+    text = _ARGUMENT.sub(lambda m: _option(m[1], m[2] or m[3] or m[4]), text)
+    text = _SETTING.sub(lambda m: _option(m[1], m[2]), text)
+    text = _HEADING.sub(lambda m: f"{m[1] or ''}{_option(m[2])}: ", text)
+    text = _LEFT_OUT.sub(lambda m: f"{m[1]} {_option(m[2])} out", text)
+    return _COMPOUND.sub(lambda m: _option(m[1]), text)
 
 
-def _option(match: re.Match[str]) -> str:
-    name = _SINGULAR.get(match[1], match[1]).replace("_", "-")
-    return f"--{name}" + (f" {match[2]}" if match[2] else "")
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Errors that pass through speak of options."""
+    try:
+        yield
+    except WindlassError as error:
+        error.message = as_options(error.message)
+        error.hint = as_options(error.hint) if error.hint else None
+        raise
+
+
+def _each(match: re.Match[str]) -> str:
+    return " ".join(_option(match[1], each) for each in _QUOTED.findall(match[2]))
+
+
+def _option(name: str, value: str | None = None) -> str:
+    option = "--" + _CALLED.get(name, name).replace("_", "-")
+    return f"{option} {value}" if value else option

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from windlass.client.replicas import has_several, name_of
 from windlass.client.tips import last_lines, tip_for
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
 from windlass.model.job import FunctionCall
 from windlass.model.quantities import format_duration
-from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.records import Cause, ErrorInfo, TrialRecord, TrialState
 
 _SERIALIZATION = "windlass.SerializationError"  # as the worker names it
 
@@ -49,7 +50,8 @@ def outcome_of(
     """What a trial that ended came to.
 
     `result`, `error` and `tail` fetch the pickled value, the pickled exception and the
-    last lines of the log; each is called only if it is needed.
+    last lines of the log; each is called only if it is needed. Where one replica's end is
+    the cause, its own last lines count, not those of the ones that died of it.
     """
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
@@ -59,7 +61,7 @@ def outcome_of(
         return Outcome()
     if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
         return Outcome(error=_remote_exception(trial, trial.error, error))
-    return Outcome(error=failure_of(trial, tail()))
+    return Outcome(error=failure_of(trial, trial.cause.lines if trial.cause else tail()))
 
 
 def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
@@ -70,6 +72,7 @@ def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
         tip_for(trial, "\n".join(shown)) if kind is TrialFailed else None,
         f"All of its log: windlass logs {trial.id}" if lines else None,
     ]
+    cause = trial.cause if has_several(trial) else None
     return kind(
         f"Trial {trial.id} ({trial.name}) {how_it_ended(trial)}.",
         hint="\n".join(hint for hint in hints if hint) or None,
@@ -77,6 +80,9 @@ def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
         exit_code=trial.exit_code,
         signal=trial.signal or None,
         log_tail=shown,
+        role=cause.role if cause else None,
+        index=cause.index if cause else None,
+        attempt=cause.attempt if cause else None,
     )
 
 
@@ -90,7 +96,25 @@ def how_it_ended(trial: TrialRecord) -> str:
     if trial.reason == "DeadlineExceeded":
         limit = trial.spec.active_deadline
         return "ran out of time" + (f" (timeout {format_duration(limit)})" if limit else "")
+    if trial.cause is not None and has_several(trial):
+        return f"failed: {_how_a_replica_ended(trial, trial.cause)}"
     return f"failed: {trial.message}" if trial.message else "failed"
+
+
+def _how_a_replica_ended(trial: TrialRecord, cause: Cause) -> str:
+    what = f"ended with exit code {cause.exit_code}"
+    if cause.reason == "StartFailed":
+        what = "could not start"
+    elif cause.signal:
+        what = f"was killed by {cause.signal} (exit code {cause.exit_code})"
+    elif cause.exit_code is None:
+        what = "was lost"
+    why = f": {cause.message}" if cause.message else ""
+    limit = ""
+    if trial.reason == "BackoffLimitExceeded" and trial.restarts:
+        often = "once" if trial.restarts == 1 else f"{trial.restarts} times"
+        limit = f"; the job was restarted {often}, which is the limit"
+    return f"{name_of(cause)} (attempt {cause.attempt}) {what}{why}{limit}"
 
 
 def _no_value(trial: TrialRecord) -> TrialFailed:
@@ -123,7 +147,8 @@ def _remote_exception(
             f"Trial {trial.id} ({trial.name}): {info.message}",
             hint="Return plain data: numbers, lists, dicts, arrays, dataclasses.",
         )
-    remote = f"Traceback in trial {trial.id} ({trial.name}):\n{info.traceback.rstrip()}"
+    where = f", {name_of(trial.cause)}" if trial.cause and has_several(trial) else ""
+    remote = f"Traceback in trial {trial.id} ({trial.name}){where}:\n{info.traceback.rstrip()}"
     tip = tip_for(trial, f"{info.type}: {info.message}\n{info.traceback}")
     exception: BaseException | None = None
     if info.pickle is not None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.outcomes import Outcome, outcome_of
+from windlass.client.replicas import Replica, replicas_of
 from windlass.client.transport import Transport, path_of
-from windlass.model.errors import WaitTimeout
+from windlass.model.errors import InvalidArgument, WaitTimeout
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     Attempt,
+    Cause,
     ErrorInfo,
     ExperimentRecord,
     Provenance,
@@ -22,7 +24,7 @@ from windlass.model.records import (
 )
 from windlass.model.resources import Resources
 from windlass.model.status import Condition, Event
-from windlass.model.wire import LogPage, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
     from windlass.model.job import Code
@@ -47,6 +49,7 @@ class Trial(Generic[R]):
     def __init__(self, transport: Transport, record: TrialRecord) -> None:
         self._transport = transport
         self._record = record
+        self._events: list[Event] | None = None
 
     # -- what is known of it ----------------------------------------------------------
 
@@ -117,9 +120,31 @@ class Trial(Generic[R]):
         return self._record.error
 
     @property
+    def cause(self) -> Cause | None:
+        """The end that made it fail: whose (`role`, `index`, `attempt`), of what, its last lines.
+
+        ```python
+        if trial.cause:
+            print(trial.cause.role, trial.cause.exit_code, *trial.cause.lines, sep="\\n")
+        ```
+        """
+        return self._record.cause
+
+    @property
     def restarts(self) -> int:
         """How often it was started again."""
         return self._record.restarts
+
+    @property
+    def replicas(self) -> tuple[Replica, ...]:
+        """Its replicas, each as its newest attempt stands: phase, exit code, node, address, times.
+
+        ```python
+        for replica in trial.replicas:
+            print(replica.name, replica.phase, replica.exit_code)
+        ```
+        """
+        return replicas_of(self._record)
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -130,6 +155,20 @@ class Trial(Generic[R]):
     def conditions(self) -> tuple[Condition, ...]:
         """What can be said of it, since when and why."""
         return self._record.conditions
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened to it, oldest first; asked for once, and again after `refresh()`.
+
+        ```python
+        for event in trial.refresh().events:
+            print(event.time, event.reason, event.message)
+        ```
+        """
+        if self._events is None:
+            path = path_of("trials", self.id, "events")
+            self._events = self._transport.ask("GET", path, list[Event])
+        return self._events
 
     @property
     def resources(self) -> Resources:
@@ -161,7 +200,7 @@ class Trial(Generic[R]):
     def refresh(self) -> Trial[R]:
         """Ask the server how it stands now."""
         path = path_of("trials", self.id)
-        self._record = self._transport.ask("GET", path, TrialRecord)
+        self._learn(self._transport.ask("GET", path, TrialRecord))
         return self
 
     def wait(self, timeout: float | str | None = None) -> Trial[R]:
@@ -187,9 +226,34 @@ class Trial(Generic[R]):
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Trial[R]:
         """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
         body = StopTrial(grace=_seconds(grace) or 0.0, reason=reason)
-        path = path_of("trials", self.id, "stop")
-        self._record = self._transport.ask("POST", path, TrialRecord, body=body)
-        return self
+        return self._steer("stop", body)
+
+    def suspend(self) -> Trial[R]:
+        """Stop its processes without failing it; nothing of it runs until `resume()`.
+
+        ```python
+        trial.suspend()  # make room for something urgent
+        ...
+        trial.resume()
+        ```
+        """
+        return self._steer("suspend")
+
+    def resume(self) -> Trial[R]:
+        """Start it again after `suspend()`, as soon as there is room; attempts count on."""
+        return self._steer("resume")
+
+    def scale(self, replicas: Mapping[str, int] | None = None, /, **by_role: int) -> Trial[R]:
+        """Have other numbers of replicas while it goes on; roles that are not named stay.
+
+        New replicas start when there is room; of those that go, the highest go first.
+
+        ```python
+        trial.scale(worker=4)
+        trial.scale({"data-loader": 2})  # a name that is no identifier
+        ```
+        """
+        return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
 
     def logs(
         self,
@@ -198,15 +262,31 @@ class Trial(Generic[R]):
         tail: int | None = None,
         search: str | None = None,
         stream: str | None = None,
+        role: str | None = None,
+        index: int | None = None,
+        attempt: int | None = None,
     ) -> Iterator[LogLine]:
         """The lines it wrote, oldest first.
 
         `follow` goes on until it ends, `tail` begins with the last so many, `search` keeps
-        those that contain a text, `stream` is `"stdout"` or `"stderr"`.
+        those that contain a text, `stream` is `"stdout"` or `"stderr"`. Of several replicas the
+        lines come in the order of time; `role`, `index` and `attempt` keep those of some.
+
+        ```python
+        for line in trial.logs(role="worker", index=0):
+            print(line.time, line)
+        ```
         """
         joiner = LineJoiner()
         cursor: str | None = None
-        query = {"search": search, "stream": stream, "follow": "true" if follow else None}
+        query = {
+            "search": search,
+            "stream": stream,
+            "follow": "true" if follow else None,
+            "role": role,
+            "index": index,
+            "attempt": attempt,
+        }
         while True:
             asked = {**query, "cursor": cursor, "tail": tail}
             ask = partial(
@@ -218,10 +298,6 @@ class Trial(Generic[R]):
             if cursor is None:
                 break
         yield from joiner.rest()
-
-    def events(self) -> list[Event]:
-        """What happened to it, oldest first."""
-        return self._transport.ask("GET", path_of("trials", self.id, "events"), list[Event])
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()
@@ -278,13 +354,22 @@ class Trial(Generic[R]):
                 return None
             raise
 
+    def _steer(self, how: str, body: Any = None) -> Trial[R]:
+        path = path_of("trials", self.id, how)
+        self._learn(self._transport.ask("POST", path, TrialRecord, body=body))
+        return self
+
+    def _learn(self, record: TrialRecord) -> None:
+        self._record = record
+        self._events = None  # more has happened since they were asked for
+
     def _follow_to_end(self, following: Following) -> StreamEnd | None:
         for news in following:
             if isinstance(news, StreamEnd):
-                self._record = news.trial
+                self._learn(news.trial)
                 return news
             if isinstance(news, TrialRecord):
-                self._record = news
+                self._learn(news)
         return None
 
     def _bytes(self, kind: str, at_hand: bytes | None) -> bytes:
@@ -416,6 +501,19 @@ def list_trials(
         cursor = page.next
         if cursor is None:
             return
+
+
+def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:
+    problems = [
+        f"{role}={size!r}: a number of replicas is a whole number from 0 to 10000"
+        for role, size in replicas.items()
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= 10_000
+    ]
+    if not replicas:
+        problems.append("scale() needs a role and its number of replicas: scale(worker=4)")
+    if problems:
+        raise InvalidArgument.of(problems)
+    return ScaleTrial(replicas=dict(replicas))
 
 
 def _seconds(timeout: float | str | None) -> float | None:

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 
 from windlass.engine.admission import (
     Allocation,
-    Demand,
     Order,
     Place,
     Room,
+    Shape,
     Waiting,
     admit,
     demand_of,
 )
 from windlass.engine.explanations import explain
+from windlass.engine.sizes import sizes_of, with_sizes
 from windlass.model.job import JobSpec
 from windlass.model.resources import Capacity
 
@@ -44,7 +45,7 @@ class AdmissionQueue:
         self._lock = threading.Lock()
         self._waiting: dict[str, Waiting] = {}
         self._line: list[Order] = []  # of those waiting, sorted
-        self._shapes: Counter[Demand] = Counter()  # of those waiting
+        self._shapes: Counter[Shape] = Counter()  # of those waiting
         self._running: dict[str, Allocation] = {}
         self._is_stale = False  # whether a pass could let anybody in
 
@@ -53,15 +54,20 @@ class AdmissionQueue:
         return self._capacity
 
     def submit(self, uid: str, spec: JobSpec, priority: int, created: float) -> None:
-        """Have a job wait for room; one that waits already takes the place it now asks for."""
-        new = Waiting(key=uid, demand=demand_of(spec), priority=priority, created=created)
+        """Have a job wait for room; one that waits already takes the place it now asks for.
+
+        One that has room waits for what it asks for beyond that, if it does.
+        """
         with self._lock:
-            if uid in self._running or self._waiting.get(uid) == new:
+            new = _asked(uid, spec, priority, created, self._running.get(uid))
+            if new == self._waiting.get(uid):
                 return
             self._withdraw(uid)
+            if new is None:
+                return
             self._waiting[uid] = new
             bisect.insort(self._line, new.order)
-            self._shapes[new.demand] += 1
+            self._shapes[new.shape] += 1
             self._is_stale = True
 
     def restore(
@@ -77,9 +83,34 @@ class AdmissionQueue:
         with self._lock:
             self._withdraw(uid)
             self._running[uid] = Allocation(
-                key=uid, demand=old.demand, order=old.order, devices=dict(devices)
+                key=uid,
+                demand=old.demand,
+                order=old.order,
+                devices=dict(devices),
+                sizes=sizes_of(spec),
             )
             self._is_stale = True
+
+    def shrink(self, uid: str, spec: JobSpec, most: Mapping[str, int]) -> None:
+        """A job gives back the room of all but so many replicas of each role."""
+        with self._lock:
+            held = self._running.get(uid)
+            if held is None:
+                return
+            sizes = {role: min(size, most.get(role, 0)) for role, size in held.sizes.items()}
+            if sizes == held.sizes:
+                return
+            devices = {at: some for at, some in held.devices.items() if at[1] < sizes[at[0]]}
+            demand = demand_of(with_sizes(spec, sizes))
+            self._running[uid] = Allocation(
+                key=uid, demand=demand, order=held.order, devices=devices, sizes=sizes
+            )
+            self._is_stale = True
+
+    def withdraw(self, uid: str) -> None:
+        """A job no longer waits; what room it has it keeps."""
+        with self._lock:
+            self._withdraw(uid)
 
     def release(self, uid: str) -> None:
         """A job no longer needs or wants room."""
@@ -103,7 +134,8 @@ class AdmissionQueue:
             )
             for each in admission.admitted:
                 self._withdraw(each.key)
-                self._running[each.key] = each
+                held = self._running.get(each.key)
+                self._running[each.key] = each if held is None else held.joined(each)
             return [each.key for each in admission.admitted]
 
     def is_admitted(self, uid: str) -> bool:
@@ -115,6 +147,11 @@ class AdmissionQueue:
         """Whether a job waits for room."""
         with self._lock:
             return uid in self._waiting
+
+    def room_of(self, uid: str) -> Allocation | None:
+        """The room that a job has, if any."""
+        with self._lock:
+            return self._running.get(uid)
 
     def devices(self, uid: str) -> dict[Place, tuple[int, ...]]:
         """The accelerators that each replica of a job got, by role and index."""
@@ -130,7 +167,8 @@ class AdmissionQueue:
                 return None
             position = bisect.bisect_left(self._line, waiting.order) + 1
             running = list(self._running.values())
-        return explain(waiting.demand, position, running, self._capacity), position
+            own = self._running.get(uid)
+        return explain(waiting.demand, position, running, self._capacity, own), position
 
     def free(self) -> Capacity:
         """What nobody has been given."""
@@ -152,7 +190,28 @@ class AdmissionQueue:
         if waiting is None:
             return
         del self._line[bisect.bisect_left(self._line, waiting.order)]
-        self._shapes[waiting.demand] -= 1
-        if not self._shapes[waiting.demand]:
-            del self._shapes[waiting.demand]
+        self._shapes[waiting.shape] -= 1
+        if not self._shapes[waiting.shape]:
+            del self._shapes[waiting.shape]
         self._is_stale = True
+
+
+def _asked(
+    uid: str, spec: JobSpec, priority: int, created: float, held: Allocation | None
+) -> Waiting | None:
+    """What a job asks for beyond what it has, if anything."""
+    sizes = sizes_of(spec)
+    has: dict[str, int] = {}
+    if held is not None:
+        has = held.sizes
+        sizes = {name: size for name, size in sizes.items() if size > has.get(name, 0)}
+        if not sizes:
+            return None
+    return Waiting(
+        key=uid,
+        demand=demand_of(spec, beyond=has),
+        priority=priority,
+        created=created,
+        sizes=sizes,
+        grows=held is not None,
+    )

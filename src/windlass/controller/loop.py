@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -19,21 +20,25 @@ from windlass.controller.admission import AdmissionQueue
 from windlass.controller.clock import Clock, SystemClock
 from windlass.controller.expectations import Expectations
 from windlass.controller.queue import WorkQueue
+from windlass.controller.rooms import Rooms, device_key, wants_room
 from windlass.controller.store import JobStore
+from windlass.controller.timing import Timing
 from windlass.engine.cleaning import settle
 from windlass.engine.deadline import deadline_left
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
 from windlass.engine.messages import name_of
+from windlass.engine.sizes import effective_spec
 from windlass.engine.slots import is_alive
 from windlass.model.job import Assignment, Job
-from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica, ReplicaId
+from windlass.model.status import Event, EventKind, JobStatus, Replica, ReplicaId
 from windlass.runtimes.protocol import Runtime
 
 FIRST_RESYNC = 15.0
 LONGEST_RESYNC = 300.0
 GRACE = 10.0
 _SAVE_TRIES = 10
+_ADDRESSES = "addresses"
 _TOLD_FAILURES = 5  # a failure that goes on is told once more after so many
 
 _log = logging.getLogger(__name__)
@@ -62,19 +67,20 @@ class Controller:
     ) -> None:
         self.admission = admission
         self.queue = WorkQueue(clock)
+        self.timing = Timing()
         self._store = store
         self._runtime = runtime
         self._clock = clock or SystemClock()
         self._workers = workers
         self._grace = grace
-        self._on_queue_moved = on_queue_moved
+        self._rooms = Rooms(admission, self.wake, on_queue_moved)
         self._expectations = Expectations()
         self._threads: list[threading.Thread] = []
         self._beginning: set[str] = set()  # jobs that ask for room and are being stored
         # Of each job only one worker at a time touches its entries.
         self._resync: dict[str, float] = {}
         self._saved: dict[str, tuple[Replica, ...]] = {}
-        self._failures: dict[str, dict[ReplicaId, tuple[int, str]]] = {}
+        self._failures: dict[str, dict[ReplicaId | str, tuple[int, str]]] = {}
         self._graces: dict[str, float] = {}  # that those told to end have heard of
         self._epochs: dict[str, float] = {}  # when `monotonic` was 0, by the clock of back then
 
@@ -94,7 +100,8 @@ class Controller:
         uids = list(self._store.unfinished())
         if self.admission is not None:
             for uid in uids:
-                self._restore_place(uid, self.admission)
+                if loaded := self._store.load(uid):
+                    self._rooms.restore(*loaded)
         for uid in uids:
             self.wake(uid)
 
@@ -117,7 +124,12 @@ class Controller:
         """
         self._beginning.add(job.uid)
         now = self._clock.now()
-        decision = decide(job.spec, self._admitted(job, JobStatus()), (), now)
+        status = self._rooms.give(job, JobStatus())
+        try:
+            status = self._addressed(job, status)
+        except Exception as error:  # noqa: BLE001  # the first look asks again, and tells of it
+            _log.warning("job %s: no addresses yet: %s", job.uid, error)
+        decision = decide(job.spec, status, (), now)
         status = msgspec.structs.replace(decision.status, last_reconcile_time=now)
         return status, decision.events
 
@@ -139,6 +151,7 @@ class Controller:
         uid = self.queue.get(timeout)
         if uid is None:
             return False
+        began = time.perf_counter()
         try:
             if self.reconcile(uid):
                 self.queue.forget(uid)
@@ -148,6 +161,7 @@ class Controller:
             _log.exception("job %s: will be looked at again", uid)
             self.queue.add_rate_limited(uid)
         finally:
+            self.timing.add(time.perf_counter() - began)
             self.queue.done(uid)
         return True
 
@@ -161,14 +175,21 @@ class Controller:
                     self._forget(uid)
                 return True
             job, stored = loaded
-            status = self._admitted(job, stored)
+            status = self._rooms.give(job, stored)
             replicas = tuple(self._runtime.list(job))
             now = self._now(uid, status)
             wait = self._expectations.outstanding(uid, replicas, now)
             if wait > 0:
                 self.queue.add_after(uid, wait)
                 return True
-            decision = decide(job.spec, status, replicas, now)
+            status = self._rooms.without_gone(job, status, replicas)
+            present = _effective(job, status)
+            try:
+                status = self._addressed(present, status)
+            except Exception as error:  # noqa: BLE001  # a runtime's trouble is told and tried again
+                self._tell_of_addresses(uid, stored, replicas, error)
+                return False
+            decision = decide(present.spec, status, replicas, now)
             saved = self._save(uid, stored, decision, replicas, now)
             if saved is not None:
                 break
@@ -176,10 +197,10 @@ class Controller:
             raise StatusKeepsChanging(
                 f"job {uid}: its status changed {_SAVE_TRIES} times meanwhile"
             )
-        all_done = self._act(job, saved, decision, replicas, now)
+        all_done = self._act(present, saved, decision, replicas, now)
         if all_done and decision.delete:
             saved = self._settle(job, saved, replicas, now)
-        self._free_room(uid, saved, replicas)
+        self._rooms.take_back(job, saved, replicas)
         self._plan_next_look(uid, stored, saved, decision, replicas)
         return all_done
 
@@ -197,43 +218,25 @@ class Controller:
         passed = self._clock.monotonic()
         return self._epochs.setdefault(uid, self._clock.now() - passed) + passed
 
-    def _restore_place(self, uid: str, admission: AdmissionQueue) -> None:
-        """Before the first look at any job: else the first to be looked at would be let in."""
-        loaded = self._store.load(uid)
-        if loaded is None:
-            return
-        job, status = loaded
+    def _addressed(self, job: Job, status: JobStatus) -> JobStatus:
+        """The status with the address of every replica that there may be now.
+
+        A replica that is alone and has no framework meets nobody.
+        """
         spec = job.spec
-        if status.admitted:
-            devices = {_place(key): given for key, given in status.devices.items()}
-            admission.restore(uid, spec, spec.priority, job.trial_id, devices)
-        elif _wants_room(job, status):
-            admission.submit(uid, spec, spec.priority, job.trial_id)
-
-    def _admitted(self, job: Job, status: JobStatus) -> JobStatus:
-        """The status with room given to it, if there is room for it now."""
-        if status.admitted or not _wants_room(job, status):
+        if not status.admitted or not wants_room(job, status):
             return status
-        if self.admission is None:
-            return msgspec.structs.replace(status, admitted=True)
-        self.admission.submit(job.uid, job.spec, job.spec.priority, job.trial_id)
-        self._pass_admission(besides=job.uid)
-        if not self.admission.is_admitted(job.uid):
+        if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
             return status
-        devices = {
-            _device_key(role, index): given
-            for (role, index), given in self.admission.devices(job.uid).items()
-        }
-        return msgspec.structs.replace(status, admitted=True, devices=devices)
-
-    def _pass_admission(self, besides: str = "") -> None:
-        if self.admission is not None:
-            admitted = self.admission.pass_()
-            for uid in admitted:
-                if uid != besides:
-                    self.wake(uid)
-            if admitted:
-                self._on_queue_moved()
+        known = status.addresses
+        if all(
+            device_key(role.name, index) in known
+            for role in spec.roles
+            for index in range(role.replicas)
+        ):
+            return status
+        addresses = self._runtime.addresses(job, known)
+        return msgspec.structs.replace(status, addresses=addresses)
 
     def _save(
         self,
@@ -273,7 +276,7 @@ class Controller:
             all_done &= self._try(act, job.uid, replica, "DeleteFailed", events)
         for replica in decision.create:
             given = Assignment(
-                devices=status.devices.get(_device_key(replica.role, replica.index), ()),
+                devices=status.devices.get(device_key(replica.role, replica.index), ()),
                 addresses=status.addresses,
                 seconds=deadline_left(job.spec, status, now),
             )
@@ -306,18 +309,35 @@ class Controller:
             act()
         except Exception as error:  # noqa: BLE001  # a runtime's trouble is told and tried again
             self._expectations.withdraw(uid, replica)
-            text = str(error) or type(error).__name__
-            count, last = known.get(replica, (0, ""))
-            known[replica] = (count + 1, text)
-            if text != last or count + 1 == _TOLD_FAILURES:
-                what = "starting" if reason == "CreateFailed" else "stopping"
-                message = f"{what} {name_of(replica)} failed: {text}"
-                _log.warning("job %s: %s", uid, message)
-                now, kind = self._clock.now(), EventKind.WARNING
-                events.append(Event(time=now, kind=kind, reason=reason, message=message))
+            what = "starting" if reason == "CreateFailed" else "stopping"
+            events += self._failure(uid, replica, reason, f"{what} {name_of(replica)}", error)
             return False
         known.pop(replica, None)
         return True
+
+    def _failure(
+        self, uid: str, about: ReplicaId | str, reason: str, what: str, error: Exception
+    ) -> list[Event]:
+        """What there is to tell of something that failed: nothing, if it was told already."""
+        known = self._failures.setdefault(uid, {})
+        text = str(error) or type(error).__name__
+        count, last = known.get(about, (0, ""))
+        known[about] = (count + 1, text)
+        if text == last and count + 1 != _TOLD_FAILURES:
+            return []
+        message = f"{what} failed: {text}"
+        _log.warning("job %s: %s", uid, message)
+        return [
+            Event(time=self._clock.now(), kind=EventKind.WARNING, reason=reason, message=message)
+        ]
+
+    def _tell_of_addresses(
+        self, uid: str, status: JobStatus, replicas: Sequence[Replica], error: Exception
+    ) -> None:
+        what = "finding addresses for the replicas"
+        events = self._failure(uid, _ADDRESSES, "AddressesFailed", what, error)
+        if events and not self._store.save(uid, status, status, events, replicas):
+            self._failures.pop(uid, None)  # the next try tells of it again
 
     def _settle(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica], now: float
@@ -330,15 +350,6 @@ class Controller:
             self.wake(job.uid)
             return status
         return settled
-
-    def _free_room(self, uid: str, status: JobStatus, replicas: Sequence[Replica]) -> None:
-        if self.admission is None:
-            return
-        is_over = status.is_finished and not any(is_alive(each) for each in replicas)
-        is_suspended = status.holds(ConditionType.SUSPENDED) and not status.admitted
-        if is_over or is_suspended:
-            self.admission.release(uid)
-            self._pass_admission()
 
     def _plan_next_look(
         self,
@@ -372,19 +383,11 @@ class Controller:
         self._graces.pop(uid, None)
         self._epochs.pop(uid, None)
         self.queue.cancel(uid)
-        if self.admission is not None:
-            self.admission.release(uid)
-            self._pass_admission()
+        self._runtime.release(uid)
+        self._rooms.forget(uid)
 
 
-def _wants_room(job: Job, status: JobStatus) -> bool:
-    return not (status.is_finished or job.spec.suspend or status.stop_requested)
-
-
-def _device_key(role: str, index: int) -> str:
-    return f"{role}-{index}"
-
-
-def _place(key: str) -> tuple[str, int]:
-    role, _, index = key.rpartition("-")
-    return role, int(index)
+def _effective(job: Job, status: JobStatus) -> Job:
+    """The job as it may be now: one that grows waits for room for what it gains."""
+    spec = effective_spec(job.spec, status.sizes)
+    return job if spec is job.spec else msgspec.structs.replace(job, spec=spec)

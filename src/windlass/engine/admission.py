@@ -7,6 +7,8 @@ others that have passed the head, on the machine with everything else gone. How 
 unknown, so this is the most that can be said: whoever passes takes only what those it passes
 would leave unused, and the head never waits for a job that came after it.
 A job too big for the whole machine keeps its place and holds nobody up.
+A job that runs and wants to grow waits like any other, at its own place, for all that it gains;
+what it has it keeps.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from windlass.model.resources import Capacity, Device
 
 Place = tuple[str, int]  # role and index of a replica
 Order = tuple[int, float, str]
+Shape = tuple["Demand", str]
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -42,17 +45,24 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that wants to start."""
+    """A job that wants to start, or one that runs and wants to grow by so much."""
 
     key: str
     demand: Demand
     priority: int = 0
     created: float = 0.0
+    sizes: dict[str, int] = {}  # role -> replicas, once it is let in
+    grows: bool = False  # whether it has room already, and keeps it
 
     @property
     def order(self) -> Order:
         """Where it stands: the higher priority first, then the older."""
         return (-self.priority, self.created, self.key)
+
+    @property
+    def shape(self) -> Shape:
+        """What decides whether it fits: jobs of one shape fit or not alike."""
+        return (self.demand, self.key if self.grows else "")
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +72,21 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     demand: Demand
     order: Order
     devices: dict[Place, tuple[int, ...]] = {}
+    sizes: dict[str, int] = {}  # role -> replicas
+
+    def joined(self, more: Allocation) -> Allocation:
+        """The same job once it has been let grow by so much."""
+        return Allocation(
+            key=self.key,
+            demand=Demand(
+                self.demand.millicpus + more.demand.millicpus,
+                self.demand.memory + more.demand.memory,
+                self.demand.accelerators + more.demand.accelerators,
+            ),
+            order=more.order,
+            devices={**self.devices, **more.devices},
+            sizes={**self.sizes, **more.sizes},
+        )
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +95,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     admitted: tuple[Allocation, ...] = ()
 
 
-def demand_of(spec: JobSpec) -> Demand:
-    """What a job asks for as a whole.
+def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
+    """What a job asks for as a whole, or beyond the replicas of each role that have room.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.resources import Resources
@@ -80,17 +105,21 @@ def demand_of(spec: JobSpec) -> Demand:
     ... )
     >>> demand_of(JobSpec(roles=(role,)))
     Demand(millicpus=1500, memory=0, accelerators=())
+    >>> demand_of(JobSpec(roles=(role,)), {"main": 2})
+    Demand(millicpus=500, memory=0, accelerators=())
     """
     millicpus = memory = 0
     needs: list[Need] = []
     for role in spec.roles:
         asked = role.resources
-        millicpus += round(asked.cpus * 1000) * role.replicas
-        memory += asked.memory * role.replicas
+        first = beyond.get(role.name, 0) if beyond else 0
+        count = max(role.replicas - first, 0)
+        millicpus += round(asked.cpus * 1000) * count
+        memory += asked.memory * count
         if asked.accelerator is not None and asked.accelerator.count > 0:
             needs += [
                 Need(role.name, index, asked.accelerator.kind, asked.accelerator.count)
-                for index in range(role.replicas)
+                for index in range(first, role.replicas)
             ]
     return Demand(millicpus, memory, tuple(needs))
 
@@ -203,31 +232,66 @@ def admit(
     free = Room(capacity, running)
     empty = Room(capacity)
     admitted: list[Allocation] = []
-    refused: set[Demand] = set()
-    passed: list[Demand] = []  # who must not be delayed
+    refused: set[Shape] = set()
+    passed: list[_Passed] = []  # who must not be delayed
     beside = free  # what there is besides those who passed the head; meaningful once one waits
+    head: Order | None = None
     for each in waiting:
-        if each.demand in refused:
+        if each.shape in refused:
             continue
         devices = free.place(each.demand)
         if devices is not None and passed:
             taken = [index for some in devices.values() for index in some]
-            if not all(beside.holds_beside(one, each.demand, taken) for one in passed):
+            if not all(one.fits(beside, each.demand, taken) for one in passed):
                 devices = None
         if devices is None:
-            refused.add(each.demand)
-            if empty.place(each.demand) is not None:
-                if not passed:
+            refused.add(each.shape)
+            own = None
+            if each.grows:
+                own = next((one for one in running if one.key == each.key), None)
+            alone = empty if own is None else Room(capacity, (own,))
+            if alone.place(each.demand) is not None:
+                if head is None:
+                    head = each.order
                     behind = (one for one in running if one.order > each.order)
                     beside = Room(capacity, behind)
-                passed.append(each.demand)
+                is_counted = own is not None and own.order > head
+                passed.append(_Passed.of(each.demand, None if is_counted else own))
             if shapes is not None and len(refused) >= shapes:
                 break
             continue
-        let_in = Allocation(key=each.key, demand=each.demand, order=each.order, devices=devices)
+        let_in = Allocation(
+            key=each.key,
+            demand=each.demand,
+            order=each.order,
+            devices=devices,
+            sizes=each.sizes,
+        )
         admitted.append(let_in)
         taken = [index for some in devices.values() for index in some]
         free.take(each.demand, taken)
         if passed:
             beside.take(each.demand, taken)
     return Admission(admitted=tuple(admitted))
+
+
+class _Passed(msgspec.Struct, frozen=True):
+    """A job that others pass, with what it has already and does not give back while it waits."""
+
+    demand: Demand
+    devices: tuple[int, ...]
+
+    @staticmethod
+    def of(demand: Demand, own: Allocation | None) -> _Passed:
+        if own is None:
+            return _Passed(demand, ())
+        total = Demand(
+            demand.millicpus and demand.millicpus + own.demand.millicpus,
+            demand.memory and demand.memory + own.demand.memory,
+            demand.accelerators,
+        )
+        return _Passed(total, tuple(index for some in own.devices.values() for index in some))
+
+    def fits(self, beside: Room, other: Demand, others_devices: Sequence[int]) -> bool:
+        """Whether it would still fit, had the other been given these devices."""
+        return beside.holds_beside(self.demand, other, (*others_devices, *self.devices))

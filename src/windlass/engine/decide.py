@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.engine import conditions
+from windlass.engine.blame import failed_for_good
 from windlass.engine.cleaning import clean
 from windlass.engine.conditions import say, unsay
 from windlass.engine.deadline import active_seconds, deadline_left, deadline_message
@@ -18,15 +19,15 @@ from windlass.engine.decision import Decision
 from windlass.engine.messages import name_of
 from windlass.engine.restarts import (
     Restarts,
-    Verdict,
     describe_slot_end,
     exceeds_limit,
     limit_message,
+    one_too_many,
     plan_restarts,
-    slot_verdict,
 )
+from windlass.engine.sizes import resized_message, sizes_of
 from windlass.engine.slots import Slot, histories, is_alive, observe, retired, strays
-from windlass.engine.success import success_message
+from windlass.engine.success import deciders_done, success_message
 from windlass.model.job import JobSpec, RestartScope
 from windlass.model.records import STOPPED_REASON
 from windlass.model.status import (
@@ -52,18 +53,21 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if status.is_finished:
         return clean(spec, status, replicas, now)
     look = _Look(spec, status, replicas, now)
-    succeeded = success_message(spec, look.slots)
-    if succeeded is not None:
-        return look.finish(ConditionType.SUCCEEDED, conditions.COMPLETED_REASON, succeeded)
+    deciders = deciders_done(spec, look.slots)
+    if deciders:
+        message = success_message(look.slots, deciders)
+        return look.finish(
+            ConditionType.SUCCEEDED, conditions.COMPLETED_REASON, message, deciders[0]
+        )
     if status.stop_requested:
         return look.stop()
     if any(each.reason == conditions.DEADLINE_REASON for each in look.replicas):
         # Its own supervisor saw to it, while nobody took a look.
         return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
-    failed = next((slot for slot in look.slots if slot_verdict(slot) is Verdict.FAILED), None)
+    failed = failed_for_good(spec, look.slots)
     if failed is not None:
         message = describe_slot_end(spec, failed)
-        return look.finish(ConditionType.FAILED, conditions.REPLICA_FAILED_REASON, message)
+        return look.finish(ConditionType.FAILED, conditions.REPLICA_FAILED_REASON, message, failed)
     if spec.suspend:
         return look.suspend()
     if not status.admitted:
@@ -75,9 +79,12 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     restarts = plan_restarts(spec, look.slots, now)
     if restarts is not None:
         if exceeds_limit(spec, status, restarts):
-            message = limit_message(spec, status, restarts)
-            return look.finish(ConditionType.FAILED, conditions.BACKOFF_REASON, message)
+            last = one_too_many(spec, status, restarts)
+            message = limit_message(spec, last)
+            return look.finish(ConditionType.FAILED, conditions.BACKOFF_REASON, message, last)
         look.restart(restarts)
+    if spec.restart_scope is RestartScope.JOB:
+        look.meet_anew()
     return look.progress(left)
 
 
@@ -96,8 +103,11 @@ class _Look:
         self.delete: list[ReplicaId] = []
         self.events: list[Event] = []
 
-    def finish(self, kind: ConditionType, reason: str, message: str) -> Decision:
-        """The end of the job, once and for ever."""
+    def finish(
+        self, kind: ConditionType, reason: str, message: str, decisive: Slot | None = None
+    ) -> Decision:
+        """The end of the job, once and for ever; of one attempt, if its end was the job's."""
+        self.judge_created()
         self.say(kind, reason, message)
         for each in (
             ConditionType.QUEUED,
@@ -108,6 +118,7 @@ class _Look:
             self.unsay(each, reason, message)
         self.remember(
             completion_time=max(self.now, self.status.start_time or self.now),
+            decisive=decisive and decisive.id,
             replicas=histories(self.spec, self.slots, retired(self.spec, self.status, self.now)),
         )
         self.tell(reason, message, warn=kind is ConditionType.FAILED and reason != STOPPED_REASON)
@@ -123,6 +134,7 @@ class _Look:
 
     def suspend(self) -> Decision:
         """All replicas go without having failed; what had succeeded alone stays done."""
+        self.judge_created()
         together = self.spec.restart_scope is RestartScope.JOB
         self.slots = [
             slot if slot.is_done and not together else slot.over(self.now) for slot in self.slots
@@ -135,7 +147,7 @@ class _Look:
             self.unsay(each, conditions.SUSPENDED_REASON, "suspended")
         self.remember(active_seconds=active_seconds(self.status, self.now), start_time=None)
         if not any(is_alive(each) for each in self.replicas):
-            self.remember(admitted=False, devices={})
+            self.remember(admitted=False, devices={}, sizes={}, started_with={})
         return self.decision()
 
     def wait_for_admission(self) -> Decision:
@@ -172,16 +184,38 @@ class _Look:
         self.slots = list(restarts.slots)
         self.remember(restarts=total)
 
+    def meet_anew(self) -> None:
+        """All start again if they were started as another number: each knows how many they are.
+
+        That is nobody's failure: it is not counted, and there is nothing to wait for.
+        """
+        before, now_is = self.status.started_with, sizes_of(self.spec)
+        if not before or before == now_is:
+            return
+        after = [slot.over(self.now) for slot in self.slots]
+        if any(new is not old for new, old in zip(after, self.slots, strict=True)):
+            message = resized_message(before, now_is)
+            self.tell(conditions.RESIZED_REASON, message)
+            self.unsay(ConditionType.RUNNING, conditions.RESIZED_REASON, message)
+            self.say(ConditionType.RESTARTING, conditions.RESIZED_REASON, message)
+        self.slots = after
+
     def progress(self, deadline: float | None) -> Decision:
         """Whatever should be there is made, whatever should not be goes."""
-        self.stop_replicas(strays(self.spec, self.replicas), "it is no longer part of the job")
+        going = strays(self.spec, self.replicas)
+        self.stop_replicas(going, "it is no longer part of the job")
         for slot in self.slots:
             self.stop_replicas(slot.leftovers, "another attempt takes its place")
         waits = [deadline] if deadline is not None else []
         together = self.spec.restart_scope is RestartScope.JOB
-        blocked = together and any(
-            slot.leftovers or (slot.history.not_before or 0.0) > self.now for slot in self.slots
+        blocked = together and (
+            bool(going)
+            or any(
+                slot.leftovers or (slot.history.not_before or 0.0) > self.now for slot in self.slots
+            )
         )
+        if together and not blocked:
+            self.remember(started_with=sizes_of(self.spec))
         for place, slot in enumerate(self.slots):
             due = slot.history.not_before
             if due is not None and due > self.now:
@@ -208,9 +242,14 @@ class _Look:
         self.create.append(after.id)
         return after
 
-    def judge_progress(self) -> None:
+    def judge_created(self) -> None:
         if self.slots and all(slot.was_created for slot in self.slots):
             self.say(ConditionType.CREATED, conditions.CREATED_REASON, "")
+        elif any(slot.is_new for slot in self.slots):
+            self.unsay(ConditionType.CREATED, conditions.STARTING_REASON, "")
+
+    def judge_progress(self) -> None:
+        self.judge_created()
         runs = any(slot.is_running for slot in self.slots)
         if runs and all(slot.is_running or slot.is_done for slot in self.slots):
             self.unsay(ConditionType.RESTARTING, conditions.RUNNING_REASON, "")

@@ -16,9 +16,13 @@ _FAMILIES = {kind.name: kind.family.upper() for kind in KINDS}
 
 
 def explain(
-    demand: Demand, position: int, running: Sequence[Allocation], capacity: Capacity
+    demand: Demand,
+    position: int,
+    running: Sequence[Allocation],
+    capacity: Capacity,
+    own: Allocation | None = None,
 ) -> str:
-    """What a job that stands at that position, from 1, waits for.
+    """What a job that stands at that position, from 1, waits for; it grows if it has room.
 
     >>> machine = Capacity(cpus=2, memory=0)
     >>> runs = Allocation(key="a", demand=Demand(1500), order=(0, 0.0, "a"))
@@ -26,17 +30,20 @@ def explain(
     'needs 2 CPUs, 0.5 free; 1st in queue'
     >>> explain(Demand(500), 2, [runs], machine)
     'would fit, but must not delay the one ahead; 2nd in queue'
+    >>> explain(Demand(1000), 1, [runs], Capacity(cpus=3, memory=0), own=runs)
+    'about to grow; 1st in queue'
     """
     place = f"{format_ordinal(position)} in queue"
-    never = _shortages(demand, Room(capacity))
+    more = "" if own is None else " more"
+    never = _shortages(demand, Room(capacity, () if own is None else (own,)))
     if never:
-        return f"{_never(never, '')}; {place}"
+        return f"{_never(never, more)}; {place}"
     short = _shortages(demand, Room(capacity, running))
     if short:
-        needs = ", ".join(f"needs {each.asked}, {each.left} free" for each in short)
+        needs = ", ".join(f"needs {each.asked}{more}, {each.left} free" for each in short)
         return f"{needs}; {place}"
     if position == 1:
-        return f"about to start; {place}"
+        return f"about to {'start' if own is None else 'grow'}; {place}"
     ahead = "the one ahead" if position == 2 else f"the {position - 1} ahead"
     return f"would fit, but must not delay {ahead}; {place}"
 

@@ -4,46 +4,65 @@ from __future__ import annotations
 
 import signal
 
+import msgspec
+
 from windlass.model.job import JobSpec
 from windlass.model.status import Replica, ReplicaId
 
 _SILENT_REASONS = frozenset({"", "Signal", "Error", "Completed"})
 
 
-def describe_end(replica: Replica) -> str:
-    """How an attempt ended, in a few words.
+class End(msgspec.Struct, frozen=True):
+    """How an attempt ended: as a thing that happened, as what somebody did, and what else to say.
+
+    >>> killed = End("killed by SIGKILL", "was killed by SIGKILL")
+    """
+
+    what: str
+    verb: str
+    detail: str = ""
+
+
+VANISHED = End("vanished", "vanished")
+
+
+def end_of(replica: Replica) -> End:
+    """How an attempt ended.
 
     >>> from windlass.model.status import Phase
     >>> name = ReplicaId("main", 0, 1)
-    >>> describe_end(Replica(id=name, phase=Phase.FAILED, exit_code=3))
-    'exit code 3'
-    >>> describe_end(Replica(id=name, phase=Phase.FAILED, exit_code=137, reason="Signal"))
-    'killed by SIGKILL (exit code 137)'
-    >>> describe_end(Replica(id=name, phase=Phase.FAILED, reason="Lost", message="node gone"))
-    'Lost: node gone'
+    >>> end_of(Replica(id=name, phase=Phase.FAILED, exit_code=3))
+    End(what='exit code 3', verb='failed with exit code 3', detail='')
+    >>> end_of(Replica(id=name, phase=Phase.FAILED, exit_code=137, reason="Signal")).verb
+    'was killed by SIGKILL (exit code 137)'
+    >>> end_of(Replica(id=name, phase=Phase.FAILED, reason="Lost", message="node gone"))
+    End(what='Lost', verb='ended (Lost)', detail='node gone')
     """
-    words = describe_exit(replica.exit_code, by_signal=replica.reason == "Signal")
-    if replica.reason == "StartFailed":
-        words = "could not start"
-    elif replica.exit_code is None and replica.reason not in _SILENT_REASONS:
-        words = replica.reason
-    elif replica.reason not in _SILENT_REASONS:
-        words = f"{words}, {replica.reason}"
-    return f"{words}: {replica.message}" if replica.message else words
+    reason = replica.reason
+    end = exit_of(replica.exit_code, by_signal=reason == "Signal")
+    if reason == "StartFailed":
+        end = End("could not start", "could not start")
+    elif replica.exit_code is None and reason not in _SILENT_REASONS:
+        end = End(reason, f"ended ({reason})")
+    elif reason not in _SILENT_REASONS:
+        end = End(f"{end.what}, {reason}", f"{end.verb}, {reason}")
+    return End(end.what, end.verb, " ".join(replica.message.split()))
 
 
-def describe_exit(exit_code: int | None, *, by_signal: bool = False) -> str:
+def exit_of(exit_code: int | None, *, by_signal: bool = False) -> End:
     """What an exit code says.
 
-    >>> [describe_exit(code) for code in (None, 3, 143)]
+    >>> [exit_of(code).what for code in (None, 3, 143)]
     ['ended without an exit code', 'exit code 3', 'exit code 143 (SIGTERM)']
     """
     if exit_code is None:
-        return "ended without an exit code"
+        return End("ended without an exit code", "ended without an exit code")
     name = signal_name(exit_code)
     if name and by_signal:
-        return f"killed by {name} (exit code {exit_code})"
-    return f"exit code {exit_code} ({name})" if name else f"exit code {exit_code}"
+        killed = f"killed by {name} (exit code {exit_code})"
+        return End(killed, f"was {killed}")
+    code = f"exit code {exit_code} ({name})" if name else f"exit code {exit_code}"
+    return End(code, f"{'failed' if exit_code else 'ended'} with {code}")
 
 
 def signal_name(exit_code: int) -> str:
@@ -60,20 +79,31 @@ def signal_name(exit_code: int) -> str:
         return ""
 
 
-def about(spec: JobSpec, replica: ReplicaId, what: str) -> str:
-    """A sentence about a replica, which is named unless there is only one to speak of.
+def is_alone(spec: JobSpec) -> bool:
+    """Whether a job has one replica at most, so that nobody need ask which."""
+    return sum(role.replicas for role in spec.roles) <= 1
+
+
+def describe(spec: JobSpec, replica: ReplicaId, end: End) -> str:
+    """A sentence about how an attempt ended, with as many names as there could be doubts.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker")
-    >>> about(JobSpec(roles=(role,)), ReplicaId("worker", 0, 1), "exit code 3")
+    >>> end = exit_of(3)
+    >>> describe(JobSpec(roles=(role,)), ReplicaId("worker", 0, 1), end)
     'exit code 3'
-    >>> about(JobSpec(roles=(role,)), ReplicaId("worker", 0, 2), "exit code 3")
-    'worker-0 attempt 2: exit code 3'
+    >>> describe(JobSpec(roles=(role,)), ReplicaId("worker", 0, 2), end)
+    'exit code 3 in attempt 2'
+    >>> describe(JobSpec(roles=(role, role)), ReplicaId("worker", 1, 2), end)
+    'worker-1 (attempt 2) failed with exit code 3'
     """
-    alone = sum(role.replicas for role in spec.roles) <= 1
-    if alone and replica.attempt <= 1:
-        return what
-    return f"{name_of(replica)}: {what}"
+    if not is_alone(spec):
+        words = f"{replica.role}-{replica.index} (attempt {replica.attempt}) {end.verb}"
+    elif replica.attempt > 1:
+        words = f"{end.what} in attempt {replica.attempt}"
+    else:
+        words = end.what
+    return f"{words}: {end.detail}" if end.detail else words
 
 
 def name_of(replica: ReplicaId) -> str:
@@ -85,10 +115,10 @@ def name_of(replica: ReplicaId) -> str:
     return f"{replica.role}-{replica.index} attempt {replica.attempt}"
 
 
-def times(count: int, word: str) -> str:
-    """A number of things.
+def how_often(count: int) -> str:
+    """A number of times.
 
-    >>> times(1, "restart"), times(3, "restart")
-    ('1 restart', '3 restarts')
+    >>> [how_often(count) for count in (1, 2, 3)]
+    ['once', 'twice', '3 times']
     """
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

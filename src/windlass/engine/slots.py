@@ -81,6 +81,11 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
         return self.history.attempt > 1 or self.history.phase is not None
 
     @property
+    def is_new(self) -> bool:
+        """Whether nothing of it has ever been seen; of one told to go before that, who knows."""
+        return not self.was_created and not self.awaits_next
+
+    @property
     def leftovers(self) -> tuple[Replica, ...]:
         """Attempts that must be gone before the next one may start."""
         return tuple(
@@ -98,7 +103,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     def over(self, not_before: float) -> Slot:
         """The slot once its attempt is over for us; it keeps an earlier appointment."""
-        if self.history.attempt == 0:
+        if self.history.attempt == 0 or (self.awaits_next and self.history.phase is None):
             return self
         due = self.history.not_before if self.history.not_before is not None else not_before
         return self.with_history(not_before=due, phase=None)

@@ -11,25 +11,26 @@ _CHIEFS = ("chief", "master")
 _WORKER = "worker"
 
 
-def success_message(spec: JobSpec, slots: Sequence[Slot]) -> str | None:
-    """Why the job has succeeded, or none while it has not.
+def deciders_done(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
+    """The replicas whose success was the job's, whoever leads first; none while it has not."""
+    deciders = deciding_slots(spec, slots)
+    if not deciders or not all(slot.is_done for slot in deciders):
+        return []
+    return sorted(deciders, key=lambda slot: slot.role.name not in _CHIEFS)
 
-    - `tensorflow` with a chief (or master): all chiefs. Without: worker 0, or all workers where
-      the success policy says so.
-    - Every other framework: all replicas of all roles that are not services. A job of services
-      alone is done when they are.
+
+def success_message(slots: Sequence[Slot], deciders: Sequence[Slot]) -> str:
+    """Why the job has succeeded: these of its slots did.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
     >>> from windlass.engine.slots import observe
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
     >>> ended = Replica(id=ReplicaId("main", 0, 1), phase=Phase.SUCCEEDED, exit_code=0)
-    >>> success_message(spec, observe(spec, JobStatus(), [ended]))
+    >>> slots = observe(spec, JobStatus(), [ended])
+    >>> success_message(slots, deciders_done(spec, slots))
     'succeeded'
     """
-    deciders = deciding_slots(spec, slots)
-    if not deciders or not all(slot.is_done for slot in deciders):
-        return None
     if len(slots) == 1:
         return "succeeded"
     if len(deciders) == len(slots):
@@ -41,7 +42,13 @@ def success_message(spec: JobSpec, slots: Sequence[Slot]) -> str | None:
 
 
 def deciding_slots(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
-    """The replicas whose success is the job's."""
+    """The replicas whose success is the job's.
+
+    - `tensorflow` with a chief (or master): all chiefs. Without: worker 0, or all workers where
+      the success policy says so.
+    - Every other framework: all replicas of all roles that are not services. A job of services
+      alone is done when they are.
+    """
     if spec.framework == "tensorflow":
         chiefs = [slot for slot in slots if slot.role.name in _CHIEFS]
         if chiefs:

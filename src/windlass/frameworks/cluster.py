@@ -56,7 +56,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     def member(self, role: str, index: int) -> Member:
         """The member of that role and index."""
-        return next(each for each in self.members if (each.role, each.index) == (role, index))
+        for each in self.members:
+            if (each.role, each.index) == (role, index):
+                return each
+        raise KeyError(f"{role}-{index}")
 
     def by_role(self) -> dict[str, list[str]]:
         """The addresses of every role, in the order of the indices."""

@@ -52,6 +52,6 @@ def _others() -> dict[str, Framework]:
         except Exception as error:  # noqa: BLE001 -- loading runs another package's code
             logging.getLogger(__name__).warning("the framework %s: %s", each.name, error)
             continue
-        if isinstance(loaded, Framework):
+        if isinstance(loaded, Framework) and each.name not in _OURS:
             found.setdefault(each.name, loaded)
     return found

@@ -134,7 +134,9 @@ class WaitTimeout(WindlassError, TimeoutError):
 class TrialFailed(WindlassError):
     """A trial ended without a value: its process died, was stopped, or ran out of time.
 
-    `trial_id`, `exit_code`, `signal` and `log_tail` (the last lines it wrote) say how.
+    `trial_id`, `exit_code`, `signal` and `log_tail` (the last lines it wrote) say how. Of a trial
+    of several replicas, `role`, `index` and `attempt` say which one failed first; the exit code
+    and the lines are its own.
     """
 
     code = "trial_failed"
@@ -148,12 +150,18 @@ class TrialFailed(WindlassError):
         exit_code: int | None = None,
         signal: str | None = None,
         log_tail: Sequence[str] = (),
+        role: str | None = None,
+        index: int | None = None,
+        attempt: int | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.trial_id = trial_id
         self.exit_code = exit_code
         self.signal = signal
         self.log_tail = tuple(log_tail)
+        self.role = role
+        self.index = index
+        self.attempt = attempt
 
     def __str__(self) -> str:
         parts = [self.message]

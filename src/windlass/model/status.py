@@ -100,6 +100,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: dict[str, tuple[int, ...]] = {}  # "role-index" -> the accelerators it was given
     addresses: dict[str, str] = {}  # "role-index" -> "host:port" at which the others reach it
     sizes: dict[str, int] = {}  # role -> how many of its replicas have room; kept once admitted
+    # Of a job whose replicas restart together: the sizes they were started to meet each other in.
+    started_with: dict[str, int] = {}
     generation: int = 0  # one more with each change of the spec, so that none goes unseen
     decisive: ReplicaId | None = None  # the attempt whose end was the end of the job
     settled: bool = False  # finished, and nothing of it is left to stop or to clean

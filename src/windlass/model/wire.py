@@ -123,6 +123,11 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus_free: float = 0.0
     memory_free: int = 0
     devices_free: int = 0
+    # Looks that the controller has taken at jobs, and the seconds that half of them, and all but
+    # one of a hundred, took at most.
+    reconciles: int = 0
+    reconcile_p50: float = 0.0
+    reconcile_p99: float = 0.0
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

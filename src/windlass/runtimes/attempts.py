@@ -15,12 +15,12 @@ from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.strays import kill_strays, send_signal
 from windlass.worker.files import is_locked, read_json, take_lock, write_json
+from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import replica_marker
 from windlass.worker.supervision import OUT_OF_TIME
 
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
-_ADDRESS = "127.0.0.1"
 
 _T = TypeVar("_T")
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -43,6 +43,7 @@ class _Launch(msgspec.Struct):
     python: str
     env: dict[str, str]
     private: str | None
+    hold: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
 
 
 class _State(msgspec.Struct):
@@ -71,6 +72,18 @@ class Attempt:
         self.uid = uid
         self.replica = replica
         self.path = path
+        self._launch: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its replica's, as addresses go by it."""
+        return f"{self.replica.role}-{self.replica.index}"
+
+    @property
+    def address(self) -> str:
+        """Where the others reach its replica: a host alone if nobody needs a port."""
+        port = (self.launch() or {}).get("hold")
+        return f"{LOOPBACK}:{port}" if port else LOOPBACK
 
     @property
     def marker(self) -> str:
@@ -105,8 +118,10 @@ class Attempt:
 
     def launch(self) -> dict[str, Any] | None:
         """What its supervisor was or will be told; none if that is not there, or is damaged."""
-        launch = read_json(self._file(layout.LAUNCH))
-        return None if _as(launch, _Launch) is None else launch
+        if self._launch is None:  # else it was read before: it is written once
+            launch = read_json(self._file(layout.LAUNCH))
+            self._launch = None if _as(launch, _Launch) is None else launch
+        return self._launch
 
     def is_of(self, uid: str) -> bool:
         """Whether it belongs to that job, and not to one of a home whose database is gone."""
@@ -235,7 +250,7 @@ class Attempt:
         return _as(read_json(self._file(name)), kind)
 
     def _replica(self, **fields: Any) -> Replica:
-        return Replica(id=self.replica, node=_NODE, address=_ADDRESS, **fields)
+        return Replica(id=self.replica, node=_NODE, address=self.address, **fields)
 
     def _is_young(self) -> bool:
         try:

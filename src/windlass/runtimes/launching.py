@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from windlass.model.job import Assignment, Executable, FunctionCall, Job
+from windlass.model.job import Assignment, Executable, FunctionCall, Job, JobSpec
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
+from windlass.runtimes.ports import port_of
+from windlass.worker.ports import LOOPBACK
 
 
 def launch_of(
@@ -22,6 +25,7 @@ def launch_of(
     spec = job.spec
     role = spec.role(replica.role)
     private = layout.private_path(home, job.uid)
+    place = _place(spec, replica, given)
     return {
         "key": {
             "uid": job.uid,
@@ -39,12 +43,21 @@ def launch_of(
         "root": spec.code.root,
         "tree": str(layout.blob_path(home, spec.code.tree)) if spec.code.tree else None,
         "blobs": str(home / "blobs"),
-        "env": {**_device_env(given.devices, has_devices), **role.env, **_carried()},
+        "env": {
+            **_device_env(given.devices, has_devices),
+            **place.for_framework,
+            **role.env,
+            **place.for_all,
+            **_carried(),
+        },
         "private": str(private) if private.exists() else None,
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],
         "environment": _environment(home, job),
         "deadline": None if given.seconds is None else max(given.seconds, 0.001),
+        "hold": port_of(given.addresses.get(f"{replica.role}-{replica.index}", "")),
+        "keeps_value": place.rank == 0,
+        "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
         "server_file": str(layout.server_file(home)),
     }
 
@@ -52,6 +65,39 @@ def launch_of(
 def python_of(job: Job) -> str:
     """The interpreter a job's own packages are put on top of."""
     return job.spec.python.executable or sys.executable
+
+
+class _Place(NamedTuple):
+    """Which of the replicas of its job one is, and the variables that say so."""
+
+    rank: int | None  # none for one that serves the others
+    for_all: dict[str, str]
+    for_framework: dict[str, str]
+
+
+def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
+    if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
+        at = given.addresses.get(f"{replica.role}-{replica.index}", LOOPBACK)
+        return _Place(0, _bearings(0, 1, {replica.role: [at]}), {})
+    from windlass.frameworks import cluster_of, find_framework  # most jobs can do without
+
+    cluster = cluster_of(spec, given.addresses, LOOPBACK)
+    me = cluster.member(replica.role, replica.index)
+    rank = cluster.rank(me)
+    return _Place(
+        rank,
+        _bearings(rank, cluster.world_size, cluster.by_role()),
+        dict(find_framework(spec.framework).environment(cluster, me)),
+    )
+
+
+def _bearings(rank: int | None, world_size: int, hosts: dict[str, list[str]]) -> dict[str, str]:
+    named = {} if rank is None else {"WINDLASS_RANK": str(rank)}
+    return {
+        **named,
+        "WINDLASS_WORLD_SIZE": str(world_size),
+        "WINDLASS_HOSTS": json.dumps(hosts, separators=(",", ":")),
+    }
 
 
 def _executable(home: Path, executable: Executable) -> dict[str, Any]:

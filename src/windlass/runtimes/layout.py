@@ -70,6 +70,15 @@ def _is_number(name: str) -> bool:
     return name.isdecimal() and name.isascii() and len(name) <= 9
 
 
+def checkpoints_dir(home: Path, trial_id: int) -> Path:
+    """The directory of a trial's checkpoints, which all of its replicas and attempts share.
+
+    >>> print(checkpoints_dir(Path("/h"), 7))
+    /h/trials/7/checkpoints
+    """
+    return trial_dir(home, trial_id) / "checkpoints"
+
+
 def blob_path(home: Path, digest: str) -> Path:
     """The file of a blob.
 

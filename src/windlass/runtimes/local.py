@@ -18,6 +18,7 @@ from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.launching import launch_of
 from windlass.runtimes.nudges import NudgeListener
+from windlass.runtimes.ports import Ports
 from windlass.runtimes.validation import problems_of
 from windlass.worker.family import DETACHED
 from windlass.worker.files import read_json, write_json
@@ -42,6 +43,7 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._trials: dict[str, int] = {}  # trial ids by the uid of their job
         self._supervisors: dict[Path, _Started] = {}  # those we started
+        self._ports = Ports()
         self._launchers = launchers or Launchers()
         self._listener.on_change(lambda _uid: self._reap())
 
@@ -62,9 +64,13 @@ class LocalRuntime:
         """Have the id of each trial told, in a thread of ours, whose log may have grown."""
         self._listener.on_log(callback)
 
-    def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002
-        """Where each replica of a job will be reached by the others."""
-        return dict(known)
+    def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
+        """Where each replica of a job will be reached by the others; one alone needs nothing."""
+        roles = job.spec.roles
+        if not job.spec.framework and sum(role.replicas for role in roles) <= 1:
+            return dict(known)
+        names = [f"{role.name}-{index}" for role in roles for index in range(role.replicas)]
+        return self._ports.addresses(job.uid, names, known)
 
     def create(self, job: Job, replica: ReplicaId, given: Assignment) -> None:
         """Start a replica, unless it was started before."""
@@ -76,6 +82,8 @@ class LocalRuntime:
             return
         if attempt.was_begun:
             return  # its supervisor died: `list` will tell
+        if given.addresses:
+            self._ports.take_up(job.uid, given.addresses)
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         launch = launch_of(self._home, job, replica, given, has_devices=self._has_devices)
         write_json(str(attempt.path / layout.LAUNCH), launch)
@@ -96,6 +104,7 @@ class LocalRuntime:
     def list(self, job: Job) -> Sequence[Replica]:
         """How each attempt of a job stands."""
         self._trials[job.uid] = job.trial_id
+        self._ports.hold_again(job.uid)
         return [
             attempt.observe(is_starting=self._is_starting(attempt.path))
             for attempt in self._attempts(job)
@@ -109,6 +118,8 @@ class LocalRuntime:
         for job in jobs:
             self._trials[job.uid] = job.trial_id
             for attempt in self._attempts(job):
+                if ":" in attempt.address:
+                    self._ports.take_up(job.uid, {attempt.name: attempt.address})
                 if attempt.has_ended:
                     continue
                 owner = attempt.supervisor()
@@ -117,9 +128,14 @@ class LocalRuntime:
                 elif (launch := attempt.launch()) is not None:
                     self._begin(attempt, launch)
 
+    def release(self, job_uid: str) -> None:
+        """Let go of the ports of a job."""
+        self._ports.release(job_uid)
+
     def close(self) -> None:
         """Stop listening. What runs goes on running."""
         self._listener.close()
+        self._ports.close()
         self._launchers.close()
         with self._lock:
             for started in self._supervisors.values():

@@ -59,6 +59,13 @@ class Runtime(Protocol):
         """
         ...
 
+    def release(self, job_uid: str) -> None:
+        """Let go of what is kept for a job beyond its replicas, as its addresses: it is over.
+
+        Nothing if nothing is kept; a job that goes on after all is given it again.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of what this object holds. Replicas live on."""
         ...

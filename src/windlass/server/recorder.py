@@ -10,10 +10,11 @@ from typing import Any
 
 from windlass.home import Home
 from windlass.model.job import Job
-from windlass.model.records import ErrorInfo, ResultInfo
+from windlass.model.records import STOPPED_REASON, Cause, ErrorInfo, ResultInfo
 from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replica
-from windlass.runtimes.layout import attempt_dir
+from windlass.runtimes.layout import LOG, attempt_dir
 from windlass.server.blobs import BlobStore
+from windlass.server.logs import last_words
 from windlass.server.private import PrivateFiles
 from windlass.server.trials import Outcome, TrialStore
 
@@ -70,20 +71,32 @@ class Recorder:
 
     def _collect(self, job: Job, status: JobStatus, replicas: Sequence[Replica]) -> Outcome:
         succeeded = status.holds(ConditionType.SUCCEEDED)
-        decisive = _decisive(job, replicas, Phase.SUCCEEDED if succeeded else Phase.FAILED)
+        ended = _ended(job, replicas, Phase.SUCCEEDED if succeeded else Phase.FAILED)
+        decisive = _decisive(status, replicas, ended)
         if decisive is None:
             return Outcome()
-        directory = attempt_dir(self._home.path, job.trial_id, decisive.id)
+        if succeeded:
+            result = self._value(job, [decisive, *ended])
+            return Outcome(exit_code=decisive.exit_code, signal=_signal_of(decisive), result=result)
+        directory = self._directory(job, decisive)
         return Outcome(
             exit_code=decisive.exit_code,
             signal=_signal_of(decisive),
-            error=None if succeeded else self._error(directory),
-            result=self._result(directory) if succeeded else None,
+            cause=_cause(status, decisive, directory),
+            error=self._error(directory),
         )
 
-    def _result(self, directory: Path) -> ResultInfo | None:
-        if not _is_file(directory / "result.pkl"):
-            return None
+    def _directory(self, job: Job, replica: Replica) -> Path:
+        return attempt_dir(self._home.path, job.trial_id, replica.id)
+
+    def _value(self, job: Job, replicas: Sequence[Replica]) -> ResultInfo | None:
+        """What the function returned: of several replicas, only that of rank 0 leaves it."""
+        directories = (self._directory(job, each) for each in replicas)
+        left = (each for each in directories if _is_file(each / "result.pkl"))
+        directory = next(left, None)
+        return None if directory is None else self._result(directory)
+
+    def _result(self, directory: Path) -> ResultInfo:
         digest, size = self._blobs.take(directory / "result.pkl")
         text = _text(_json(directory / "result.json"), "text")[:1000]
         return ResultInfo(digest=digest, size=size, text=text)
@@ -103,8 +116,35 @@ class Recorder:
         )
 
 
-def _decisive(job: Job, replicas: Sequence[Replica], phase: Phase) -> Replica | None:
-    """The attempt whose end was the job's: the newest of the first replica that ended so."""
+def _decisive(
+    status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
+) -> Replica | None:
+    """The attempt whose end was the job's, as the engine says; else the first that ended so."""
+    named = status.decisive
+    if named is None:
+        return ended[0] if ended else None
+    seen = (each for each in replicas if each.id == named)
+    return next(seen, Replica(id=named, phase=Phase.UNKNOWN))  # it may have vanished
+
+
+def _cause(status: JobStatus, decisive: Replica, directory: Path) -> Cause | None:
+    failed = status.condition(ConditionType.FAILED)
+    if failed is None or failed.reason == STOPPED_REASON:
+        return None  # what is stopped fails of nothing
+    return Cause(
+        role=decisive.id.role,
+        index=decisive.id.index,
+        attempt=decisive.id.attempt,
+        exit_code=decisive.exit_code,
+        signal=_signal_of(decisive),
+        reason=decisive.reason,
+        message=decisive.message,
+        lines=last_words(directory / LOG),
+    )
+
+
+def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
+    """The newest attempts of the replicas that ended so, in the order of the job."""
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)
@@ -112,8 +152,7 @@ def _decisive(job: Job, replicas: Sequence[Replica], phase: Phase) -> Replica | 
             newest[key] = replica
     order = {role.name: position for position, role in enumerate(job.spec.roles)}
     ended = [replica for replica in newest.values() if replica.phase is phase]
-    ended.sort(key=lambda r: (order.get(r.id.role, len(order)), r.id.index))
-    return ended[0] if ended else None
+    return sorted(ended, key=lambda r: (order.get(r.id.role, len(order)), r.id.index))
 
 
 def _signal_of(replica: Replica) -> str:

@@ -44,6 +44,7 @@ trials = sa.Table(
     sa.Column("provenance", sa.LargeBinary, nullable=False),
     sa.Column("error", sa.LargeBinary),
     sa.Column("result", sa.LargeBinary),
+    sa.Column("cause", sa.LargeBinary),
     sa.Index("trials_by_state", "state", "id"),
     sa.Index("trials_by_settled", "settled", "id"),
     sa.Index("trials_by_experiment", "experiment_id", "id"),

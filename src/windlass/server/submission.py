@@ -7,7 +7,7 @@ import sqlite3
 
 from windlass.engine.explanations import impossible
 from windlass.model.errors import InvalidArgument, ResourceError, Unsupported
-from windlass.model.job import FunctionCall
+from windlass.model.job import FunctionCall, JobSpec
 from windlass.model.records import TrialRecord
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
@@ -45,22 +45,32 @@ def _check(services: Services, request: CreateTrial) -> None:
     if spec.backend != "local":
         raise Unsupported(f"This server has no backend {spec.backend!r}.", hint='It has: "local".')
     problems = services.runtime.validate(spec)
-    names = [role.name for role in spec.roles]
-    if len(set(names)) < len(names):
-        problems.append("two roles have the same name")
-    if not any(role.replicas for role in spec.roles):
-        problems.append("no role has a replica: there is nothing to run")
+    if not _is_plain(spec):
+        from windlass.frameworks import problems_of
+
+        problems += problems_of(spec)
     unknown = set(request.private.secrets) ^ set(spec.secret_names)
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
     if problems:
         raise InvalidArgument.of(problems)
+    check_fits(services, spec, request.name or request.experiment)
+
+
+def check_fits(services: Services, spec: JobSpec, name: str) -> None:
+    """Refuse what could never start on this machine."""
     never = impossible(spec, services.capacity)
     if never:
         raise ResourceError(
-            f"{request.name or request.experiment} {never}.",
+            f"{name} {never}.",
             hint="Ask for less, or see what there is: windlass accelerators",
         )
+
+
+def _is_plain(spec: JobSpec) -> bool:
+    """Whether it is one process by itself, as most are: no rule about roles concerns it."""
+    is_one = len(spec.roles) == 1 and spec.roles[0].replicas == 1
+    return is_one and not spec.framework and not spec.success_policy.value
 
 
 def _take_blobs(services: Services, request: CreateTrial) -> None:

@@ -12,6 +12,7 @@ from windlass.model.errors import Conflict, NotFound
 from windlass.model.job import Job, JobSpec
 from windlass.model.records import (
     Attempt,
+    Cause,
     ErrorInfo,
     Provenance,
     ResultInfo,
@@ -35,6 +36,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     exit_code: int | None = None
     signal: str = ""
+    cause: Cause | None = None
     error: ErrorInfo | None = None
     result: ResultInfo | None = None
 
@@ -107,6 +109,25 @@ class TrialStore:
                 shorter = min(grace, status.stop_grace)
                 asked = msgspec.structs.replace(status, stop_grace=shorter)
             if asked == status or await self._db.awrite(*self._swap(stored, asked)):
+                return stored.record.uid
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
+    async def change_spec(
+        self, trial_id: int, change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]]
+    ) -> str | None:
+        """Give a trial that goes on another spec; its uid, or none if it stays as it was.
+
+        `change` says what the spec is to be and what is told of it, and may refuse. The status
+        changes with the spec: a look that was taken at the old one cannot be stored.
+        """
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            spec, happened = change(stored.record)
+            if spec == stored.record.spec:
+                return None
+            old = stored.status
+            status = msgspec.structs.replace(old, generation=old.generation + 1)
+            if await self._db.awrite(*self._swap(stored, status, happened, spec=spec)):
                 return stored.record.uid
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
@@ -239,9 +260,12 @@ class TrialStore:
         happened: Sequence[Event] = (),
         replicas: Sequence[Replica] = (),
         outcome: Outcome | None = None,
+        spec: JobSpec | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
         """A change to a new status if the old one still stands, and what follows it."""
         record = _advanced(stored.record, status, replicas, outcome)
+        if spec is not None:
+            record = msgspec.structs.replace(record, spec=spec)
         new = StoredTrial(record=record, status=status)
 
         def change(connection: Connection) -> bool:
@@ -282,9 +306,11 @@ _SWAP = """
 UPDATE trials SET
     status = :status, state = :state, settled = :settled, restarts = :restarts,
     started = :started, ended = :ended, reason = :reason, message = :message,
-    exit_code = :exit_code, signal = :signal, error = :error, result = :result
+    exit_code = :exit_code, signal = :signal, cause = :cause, error = :error, result = :result
 WHERE id = :id AND status = :old
 """
+
+_PUT_SPEC = "UPDATE trials SET spec = :spec WHERE id = :id"
 
 _ATTEMPT_FIELDS = Attempt.__struct_fields__
 _PUT_ATTEMPT = """
@@ -356,6 +382,8 @@ def _store(
     }
     if not connection.run(_SWAP, values):
         return False
+    if new.record.spec is not old.record.spec:
+        connection.run(_PUT_SPEC, {"id": trial_id, "spec": _encode(new.record.spec)})
     changed = [each for each in new.record.attempts if each not in old.record.attempts]
     if changed:
         connection.run_many(_PUT_ATTEMPT, [_attempt_row(trial_id, each) for each in changed])
@@ -382,7 +410,11 @@ def _advanced(
     known = {(each.role, each.index, each.attempt): each for each in record.attempts}
     known |= {(r.id.role, r.id.index, r.id.attempt): _attempt_of(r) for r in replicas}
     left = outcome or Outcome(
-        exit_code=record.exit_code, signal=record.signal, error=record.error, result=record.result
+        exit_code=record.exit_code,
+        signal=record.signal,
+        cause=record.cause,
+        error=record.error,
+        result=record.result,
     )
     return msgspec.structs.replace(
         record,
@@ -394,6 +426,7 @@ def _advanced(
         restarts=status.restarts,
         exit_code=left.exit_code,
         signal=left.signal,
+        cause=left.cause,
         error=left.error,
         result=left.result,
         attempts=tuple(known[key] for key in sorted(known)),
@@ -412,6 +445,7 @@ def _columns_of(record: TrialRecord) -> dict[str, Any]:
         "message": record.message,
         "exit_code": record.exit_code,
         "signal": record.signal,
+        "cause": _encode(record.cause) if record.cause else None,
         "error": _encode(record.error) if record.error else None,
         "result": _encode(record.result) if record.result else None,
     }
@@ -487,6 +521,7 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
         exit_code=row["exit_code"],
         signal=row["signal"],
         reason=row["reason"],
+        cause=msgspec.json.decode(row["cause"], type=Cause) if row["cause"] else None,
         error=msgspec.json.decode(row["error"], type=ErrorInfo) if row["error"] else None,
         result=msgspec.json.decode(row["result"], type=ResultInfo) if row["result"] else None,
         attempts=made,

@@ -55,6 +55,8 @@ def run_call(attempt_dir: str) -> None:
         failure.show(error)
         failure.record(error, dumps_exception)
         sys.exit(1)
+    if not launch.get("keeps_value", True):
+        return  # another replica's is the value of the job; this one may not even be picklable
     try:
         store_result(attempt_dir, value, secrets)
     except SerializationFault as fault:

@@ -115,7 +115,9 @@ def _warm_up() -> None:
         import cloudpickle  # noqa: F401  # what nearly every payload needs
     except ImportError:
         pass
+    import windlass.worker.checkpoints
     import windlass.worker.environment
+    import windlass.worker.ports
     import windlass.worker.volumes  # noqa: F401  # loaded here once, not in every fork
 
     ctypes.CDLL(None)

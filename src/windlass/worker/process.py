@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # What a process is given of the supervisor's environment when its author's is not known.
 _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
+# What the author may have of a trial that it runs in: not this one.
+_OF_ANOTHER = frozenset({DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS"})
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 
 
@@ -48,7 +50,7 @@ def build_environ(
         name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
     }
     key = launch["key"]
-    author = {name: value for name, value in author.items() if name != DETACHED}
+    author = {name: value for name, value in author.items() if name not in _OF_ANOTHER}
     environ = {"PYTHONUNBUFFERED": "1", **author, **launch["env"], **(private.get("secrets") or {})}
     environ["WINDLASS_TRIAL_ID"] = str(key["trial_id"])
     environ["WINDLASS_ROLE"] = key["role"]
@@ -56,6 +58,9 @@ def build_environ(
     environ["WINDLASS_ATTEMPT"] = str(key["attempt"])
     environ["WINDLASS_HOME"] = os.path.dirname(launch["server_file"])
     environ["WINDLASS_REPLICA"] = replica_marker(key)
+    if launch.get("checkpoints"):
+        environ["WINDLASS_CHECKPOINTS"] = launch["checkpoints"]
+        environ.update(_latest_checkpoint(launch["checkpoints"]))
     environ["PATH"] = _joined(os.path.dirname(python), environ.get("PATH", os.defpath))
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
@@ -65,6 +70,15 @@ def build_environ(
         if not environ["PYTHONPATH"]:
             del environ["PYTHONPATH"]
     return environ
+
+
+def _latest_checkpoint(folder: str) -> dict[str, str]:
+    if not os.path.isdir(folder):
+        return {}
+    from windlass.worker.checkpoints import latest  # few trials have any
+
+    found = latest(folder)
+    return {} if found is None else {"WINDLASS_CHECKPOINT": found}
 
 
 def replica_marker(key: Mapping[str, Any]) -> str:

@@ -91,10 +91,13 @@ class _Begun:
         return Line(self._time, self._stream, text, ended, self._start, self._end)
 
 
-def tail(path: str, count: int, stream: str | None = None) -> tuple[list[Line], int]:
+def tail(
+    path: str, count: int, stream: str | None = None, *, limit: int | None = None
+) -> tuple[list[Line], int]:
     """The last lines of a segment, and the offset at its end, to go on from.
 
     As much is read as these lines take: one that began long before them may lack its beginning.
+    With a limit, no more bytes than that, and fewer lines if they are long.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -102,10 +105,11 @@ def tail(path: str, count: int, stream: str | None = None) -> tuple[list[Line], 
         return [], 0
     try:
         start = os.fstat(fd).st_size
+        first_byte = 0 if limit is None else max(0, start - limit)
         end = ended = 0
         found: list[list[Part]] = []  # the last first
         # One line more than asked for: the first may lack its beginning.
-        while start > 0 and (ended <= count if count else not end):
+        while start > first_byte and (ended <= count if count else not end):
             begin = max(0, start - _TAIL_BLOCK)
             block = os.pread(fd, start - begin, begin)
             whole = block.rfind(b"\n") + 1

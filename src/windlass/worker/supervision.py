@@ -20,6 +20,7 @@ from windlass.worker.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Callable, Mapping
     from typing import Any
 
@@ -111,6 +112,7 @@ class Supervision:
         self._watch = Watch(attempt_dir, signals, self._nudger, values)
         self._sees_orphans = False
         self._tree: Tree | None = None
+        self._port: _socket.socket | None = None
         self._began = 0.0
         me = os.getpid()
         self._state: dict[str, Any] = {
@@ -129,6 +131,7 @@ class Supervision:
             # A stop that came before our state was there to be seen sent no signal.
             if os.path.exists(self._path("stop.json")):
                 self._watch.begin_to_stop()
+            self._hold_port()
             self._sees_orphans = kernel.adopt_orphans()
             ending = self._run_process(*self._prepare())
         except Stopped:
@@ -163,8 +166,20 @@ class Supervision:
             link_volumes(launch["volumes"], cwd)
         environ = process.build_environ(launch, self._private, python, os.environ)
         argv = process.build_argv(launch, self._dir, python, environ, cwd)
+        self._hold_port()
         self._check_stop()
         return argv, environ, cwd
+
+    def _hold_port(self) -> None:
+        """Keep our replica's port from others for as long as we live, server or no server.
+
+        Not there yet if the attempt before listens still: it is gone when its code is taken out.
+        """
+        if not self._launch.get("hold") or self._port is not None:
+            return
+        from windlass.worker.ports import hold_port
+
+        self._port = hold_port(self._launch["hold"])
 
     def _make_environment(self, environment: Environment) -> str:
         if environment.is_complete:

@@ -20,7 +20,9 @@ async def health() -> dict[str, str]:
 
 async def server_info(services: Services) -> ServerInfo:
     """The server: version, home, what the machine has and what of it is free."""
-    active = [s for s in TrialState if not s.is_final and s is not TrialState.QUEUED]
+    waiting = (TrialState.QUEUED, TrialState.SUSPENDED)
+    active = [state for state in TrialState if not state.is_final and state not in waiting]
+    timing = services.controller.timing
     free = services.admission.free()
     return ServerInfo(
         version=__version__,
@@ -36,6 +38,9 @@ async def server_info(services: Services) -> ServerInfo:
         cpus_free=free.cpus,
         memory_free=free.memory,
         devices_free=len(free.devices),
+        reconciles=timing.count,
+        reconcile_p50=timing.quantile(0.5),
+        reconcile_p99=timing.quantile(0.99),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Annotated
 
 from msgspec import Meta
@@ -11,9 +12,11 @@ from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import API, CreateTrial, LogPage, StopTrial, TrialPage
+from windlass.model.wire import API, CreateTrial, LogPage, ScaleTrial, StopTrial, TrialPage
+from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
-from windlass.server.logs import Page, parse_cursor
+from windlass.server.logs import Chosen
+from windlass.server.merging import Page
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
@@ -30,6 +33,7 @@ ExperimentId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
+LogCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None
 
 
 async def create_trial(
@@ -37,7 +41,7 @@ async def create_trial(
     services: Services,
     data: CreateTrial,
     logs: bool = True,
-    cursor: MaybeText = None,
+    cursor: LogCursor = None,
 ) -> TrialRecord | Answer:
     """Make a trial; answered with the trial, or, if events are accepted, with its stream."""
     record = await submit(services, data)
@@ -79,7 +83,7 @@ async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def stream_trial(
-    services: Services, trial_id: TrialId, logs: bool = True, cursor: MaybeText = None
+    services: Services, trial_id: TrialId, logs: bool = True, cursor: LogCursor = None
 ) -> Answer:
     """What happens to a trial, as it happens, until its end."""
     await services.trials.record(trial_id)
@@ -89,24 +93,29 @@ async def stream_trial(
 async def read_logs(
     services: Services,
     trial_id: TrialId,
-    cursor: MaybeText = None,
+    cursor: LogCursor = None,
     tail: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None,
     search: MaybeText = None,
     stream: MaybeText = None,
     follow: bool = False,
+    role: MaybeText = None,
+    index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
+    attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
 ) -> LogPage:
     """What a trial wrote. With `follow`, an answer waits until there is something to tell."""
     if stream not in (None, "stdout", "stderr"):
         raise InvalidArgument(f"There is no stream {stream!r}.", hint="It is stdout or stderr.")
     if tail is not None and cursor is not None:
         raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
+    whose = Chosen(role, index, attempt)
+    _check_exists(await services.trials.record(trial_id), whose)
     news = services.hub.subscribe(trial_id)
     try:
         while True:
             news.clear()
             record = await services.trials.record(trial_id)
             page = await asyncio.to_thread(
-                _log_page, services, trial_id, cursor, tail, search, stream
+                _log_page, services, trial_id, cursor, tail, search, stream, whose
             )
             ended = record.state.is_final
             if page.parts or page.has_more or ended or not follow or services.hub.is_closing:
@@ -121,6 +130,25 @@ async def read_logs(
         services.hub.unsubscribe(news, trial_id)
 
 
+def _check_exists(record: TrialRecord, whose: Chosen) -> None:
+    """Refuse to wait for the lines of a replica that is none of this trial's."""
+    sizes = {role.name: role.replicas for role in record.spec.roles}
+    for each in record.attempts:  # some may be gone since
+        sizes[each.role] = max(sizes.get(each.role, 0), each.index + 1)
+    if whose.role is not None and whose.role not in sizes:
+        raise InvalidArgument(
+            f"Trial {record.id} ({record.name}) has no role {whose.role!r}.",
+            hint=f"It has: {', '.join(sizes)}.",
+        )
+    size = max(sizes.values()) if whose.role is None else sizes[whose.role]
+    if whose.index is not None and whose.index >= size:
+        which = f"{whose.role}-{whose.index}" if whose.role else f"replica {whose.index}"
+        raise InvalidArgument(
+            f"Trial {record.id} ({record.name}) has no {which}.",
+            hint=f"The first is 0, the last {size - 1}.",
+        )
+
+
 def _log_page(
     services: Services,
     trial_id: int,
@@ -128,15 +156,22 @@ def _log_page(
     tail: int | None,
     search: str | None,
     stream: str | None,
+    whose: Chosen,
 ) -> Page:
     if search:
-        page = services.logs.search(trial_id, search, cursor, stream)
-        return page if tail is None else page._replace(parts=page.parts[-tail:] if tail else [])
+        page = services.logs.search(trial_id, search, cursor, stream, whose)
+        if tail is None:
+            return page
+        last = deque(page.parts, maxlen=tail)
+        while page.has_more:
+            page = services.logs.search(trial_id, search, page.cursor, stream, whose)
+            last.extend(page.parts)
+        return page._replace(parts=list(last))
     if tail is not None:
-        return services.logs.tail(trial_id, tail, stream)
-    page = services.logs.read(trial_id, cursor, stream)
+        return services.logs.tail(trial_id, tail, stream, whose)
+    page = services.logs.read(trial_id, cursor, stream, whose)
     while page.has_more and not page.parts:  # all of it was of the other stream
-        page = services.logs.read(trial_id, page.cursor, stream)
+        page = services.logs.read(trial_id, page.cursor, stream, whose)
     return page
 
 
@@ -179,6 +214,30 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
     return await describe(services, trial_id)
 
 
+async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
+    """Stop a trial's replicas without failing it; nothing runs until it is resumed."""
+    from windlass.server import steering
+
+    await steering.suspend(services, trial_id, suspended=True)
+    return await describe(services, trial_id)
+
+
+async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
+    """Start a suspended trial again, as soon as there is room."""
+    from windlass.server import steering
+
+    await steering.suspend(services, trial_id, suspended=False)
+    return await describe(services, trial_id)
+
+
+async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -> TrialRecord:
+    """Have other numbers of replicas, by role; roles that are not named stay as they are."""
+    from windlass.server import steering
+
+    await steering.scale(services, trial_id, data.replicas)
+    return await describe(services, trial_id)
+
+
 def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None) -> Answer:
     parse_cursor(cursor)  # a wrong one is refused before the stream begins
     return Answer(
@@ -213,4 +272,7 @@ routes = [
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
+    Route("POST", f"{_TRIAL}/suspend", suspend_trial),
+    Route("POST", f"{_TRIAL}/resume", resume_trial),
+    Route("POST", f"{_TRIAL}/scale", scale_trial),
 ]

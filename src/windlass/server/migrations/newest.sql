@@ -33,6 +33,7 @@ CREATE TABLE trials (
     provenance BLOB NOT NULL,
     error BLOB,
     result BLOB,
+    cause BLOB,
     UNIQUE (uid),
     FOREIGN KEY(experiment_id) REFERENCES experiments (id)
 );
@@ -66,4 +67,4 @@ CREATE TABLE events (
     FOREIGN KEY(trial_id) REFERENCES trials (id)
 );
 CREATE INDEX events_by_trial ON events (trial_id, id);
-INSERT INTO alembic_version (version_num) VALUES ('0001');
+INSERT INTO alembic_version (version_num) VALUES ('0002');

@@ -1,0 +1,92 @@
+"""The replicas of a trial as a table: where each stands, and how it came to that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windlass.cli.tables import Column, Row
+    from windlass.client.replicas import Replica
+    from windlass.model.records import Attempt, TrialRecord
+
+_COLOURS = {"Running": "cyan", "Succeeded": "green", "Failed": "red"}
+
+
+def print_replicas(record: TrialRecord) -> None:
+    """Print the newest attempt of each replica; of a replica alone, all its attempts.
+
+    One that ran once and alone has nothing to add to what is said of its trial.
+    """
+    from windlass.cli.tables import Column, print_table
+    from windlass.cli.text import paint
+    from windlass.client.replicas import has_several, replicas_of
+
+    is_alone = not has_several(record)
+    if is_alone and len(record.attempts) <= 1:
+        return
+    shown: Sequence[Attempt | Replica] = record.attempts if is_alone else replicas_of(record)
+    print()
+    print(paint("Attempts" if is_alone else "Replicas", bold=True))
+    columns = [
+        Column("  #" if is_alone else "  REPLICA"), Column("ATTEMPT", is_number=True),
+        Column("PHASE"), Column("EXIT", is_number=True), Column("TOOK", is_number=True),
+        Column("ADDRESS"), Column("WHY", shrinks=True),
+    ]  # fmt: skip
+    now = time.time()
+    rows = [_row(record, each, now, is_alone=is_alone) for each in shown]
+    print_table(*_without_empty(columns, rows, keep=("WHY",) if is_alone else ()))
+
+
+def why_of(record: TrialRecord, attempt: Attempt | Replica) -> str:
+    """Why an attempt ended as it did: what is known of it, else the last it wrote."""
+    from windlass.cli.timeline import describe_end
+
+    reason = attempt.reason if attempt.reason != "Stopped" else ""
+    told = ": ".join(part for part in (reason, attempt.message) if part)
+    if told or attempt.phase != "Failed" or attempt.reason == "Stopped":
+        return told
+    cause = record.cause
+    is_cause = cause is not None and (cause.role, cause.index, cause.attempt) == (
+        attempt.role, attempt.index, attempt.attempt,
+    )  # fmt: skip
+    if record.error is not None and (is_cause or len(record.attempts) == 1):
+        return f"{record.error.type}: {record.error.message}"
+    lines = [line for line in cause.lines if line.strip()] if cause and is_cause else []
+    return lines[-1] if lines else describe_end(attempt).removeprefix("failed: ")
+
+
+def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alone: bool) -> Row:
+    from windlass.cli.tables import Cell
+    from windlass.cli.text import clean
+    from windlass.model.quantities import format_duration
+
+    took = ""
+    if attempt.started is not None:
+        end = attempt.ended if attempt.ended is not None else now
+        took = format_duration(end - attempt.started)
+    is_stopped = attempt.reason == "Stopped"  # by us, whatever its exit code says
+    return [
+        f"  {attempt.attempt}" if is_alone else f"  {attempt.role}-{attempt.index}",
+        "" if is_alone else str(attempt.attempt or ""),
+        Cell("Stopped", "dim")
+        if is_stopped
+        else Cell(attempt.phase, _COLOURS.get(attempt.phase, "")),
+        "" if attempt.exit_code is None else str(attempt.exit_code),
+        took,
+        attempt.address,
+        clean(why_of(record, attempt)),
+    ]
+
+
+def _without_empty(
+    columns: Sequence[Column], rows: Sequence[Row], *, keep: Sequence[str]
+) -> tuple[list[Column], list[Row]]:
+    """The columns that have something to say."""
+    used = [
+        i
+        for i, column in enumerate(columns)
+        if column.head in keep or any(row[i] not in ("", ("", "")) for row in rows)
+    ]
+    return [columns[i] for i in used], [[row[i] for i in used] for row in rows]

@@ -1,0 +1,35 @@
+"""`windlass suspend`: trials that make room, to go on later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.parameters import TRIAL_ID
+
+if TYPE_CHECKING:
+    from windlass.client.resources import Trial
+
+
+@click.command(short_help="Stop trials for now, to be resumed later.")
+@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+def command(trial_ids: tuple[int, ...]) -> int:
+    """Stop the processes of trials without ending the trials, and free what they hold.
+
+    Resumed, they start anew: from their latest checkpoint, if they keep any.
+    """
+    from windlass.cli.steering import steer
+
+    return steer(trial_ids, _suspend)
+
+
+def _suspend(trial: Trial[Any]) -> str:
+    from windlass.cli.steering import called
+
+    before = trial.state == "SUSPENDED"
+    trial.suspend()
+    if before:
+        return f"{called(trial)} was suspended before."
+    how = "is suspended" if trial.state == "SUSPENDED" else "is being suspended"
+    return f"{called(trial)} {how}. To go on: windlass resume {trial.id}"

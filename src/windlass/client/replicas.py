@@ -1,0 +1,78 @@
+"""The replicas of a trial as users see them: each with its newest attempt."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.model.quantities import format_duration
+from windlass.model.records import Attempt, Cause, TrialRecord
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One replica of a trial, as its newest attempt stands; attempt 0 is before the first.
+
+    >>> Replica(role="worker", index=1, attempt=2, phase="Failed", exit_code=137, node="oak")
+    <worker-1 attempt 2: Failed, exit code 137, on oak>
+    """
+
+    role: str
+    index: int
+    attempt: int = 0
+    phase: str = "Pending"
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    started: float | None = None
+    ended: float | None = None
+    node: str = ""
+    address: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its role and index: `worker-1`."""
+        return f"{self.role}-{self.index}"
+
+    def __repr__(self) -> str:
+        said = [self.phase]
+        if self.exit_code is not None:
+            said.append(f"exit code {self.exit_code}")
+        if self.started is not None and self.ended is not None:
+            said.append(f"ran {format_duration(max(self.ended - self.started, 0.0))}")
+        if self.node:
+            said.append(f"on {self.node}")
+        if self.message:
+            said.append(self.message)
+        which = f" attempt {self.attempt}" if self.attempt else ""
+        return f"<{self.name}{which}: {', '.join(said)}>"
+
+
+def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
+    """Every replica that is part of a trial now, roles in their order, then by index."""
+    newest = {(each.role, each.index): each for each in trial.attempts}  # they come in order
+    return tuple(
+        _replica(role.name, index, newest.get((role.name, index)))
+        for role in trial.spec.roles
+        for index in range(role.replicas)
+    )
+
+
+def has_several(trial: TrialRecord) -> bool:
+    """Whether a trial has, or once had, more than one replica to be told apart."""
+    if sum(role.replicas for role in trial.spec.roles) > 1:
+        return True
+    return len({(each.role, each.index) for each in trial.attempts}) > 1
+
+
+def name_of(which: Attempt | Cause | Replica) -> str:
+    """What a replica is called.
+
+    >>> name_of(Cause(role="worker", index=1, attempt=2))
+    'worker-1'
+    """
+    return f"{which.role}-{which.index}"
+
+
+def _replica(role: str, index: int, attempt: Attempt | None) -> Replica:
+    if attempt is None:
+        return Replica(role=role, index=index)
+    return Replica(**msgspec.structs.asdict(attempt))

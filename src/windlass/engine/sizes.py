@@ -1,0 +1,81 @@
+"""Sizes: how many replicas of each role there may be now, which is not always what is asked for.
+
+A job that grows goes on at its old size until there is room for all that it gains; one that
+shrinks is smaller at once, and keeps the room of what goes until that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from windlass.engine.slots import is_alive
+from windlass.model.job import JobSpec
+from windlass.model.status import Replica
+
+
+def sizes_of(spec: JobSpec) -> dict[str, int]:
+    """How many replicas of each role a job asks for."""
+    return {role.name: role.replicas for role in spec.roles}
+
+
+def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
+    """The job with so many replicas of each role.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
+    >>> sizes_of(with_sizes(spec, {"main": 2}))
+    {'main': 2}
+    """
+    roles = tuple(
+        msgspec.structs.replace(role, replicas=sizes.get(role.name, 0)) for role in spec.roles
+    )
+    return msgspec.structs.replace(spec, roles=roles)
+
+
+def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
+    """The job as it may be now: what is asked for, as far as there is room for it.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
+    >>> [effective_spec(spec, {"main": n}).roles[0].replicas for n in (2, 3, 4)]
+    [2, 3, 3]
+    """
+    if not sizes or all(role.replicas <= sizes.get(role.name, 0) for role in spec.roles):
+        return spec
+    fitting = {role.name: min(role.replicas, sizes.get(role.name, 0)) for role in spec.roles}
+    return with_sizes(spec, fitting)
+
+
+def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """What there is to say when all replicas start again as another number.
+
+    >>> resized_message({"chief": 1, "worker": 2}, {"chief": 1, "worker": 4})
+    'worker: 2 -> 4 replicas; all start again'
+    """
+    changes = [
+        f"{role}: {before.get(role, 0)} -> {size} replica{'' if size == 1 else 's'}"
+        for role, size in after.items()
+        if before.get(role, 0) != size
+    ]
+    return f"{', '.join(changes)}; all start again"
+
+
+def sizes_left(
+    spec: JobSpec, sizes: Mapping[str, int], replicas: Sequence[Replica]
+) -> Mapping[str, int]:
+    """The sizes without the room of replicas that were scaled away and are gone."""
+    if all(sizes.get(role.name, 0) <= role.replicas for role in spec.roles):
+        return sizes
+    left = dict(sizes)
+    for role in spec.roles:
+        has = sizes.get(role.name, 0)
+        if has > role.replicas:
+            living = (
+                each.id.index + 1
+                for each in replicas
+                if each.id.role == role.name and each.id.index < has and is_alive(each)
+            )
+            left[role.name] = max(role.replicas, *living, 0)
+    return left

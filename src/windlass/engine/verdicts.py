@@ -1,0 +1,54 @@
+"""Verdicts: what the end of an attempt means under the restart policy of its role."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from windlass.engine.slots import Slot
+from windlass.model.job import RestartPolicy
+from windlass.model.status import Phase
+
+
+class Verdict(Enum):
+    """What an attempt that ended means."""
+
+    DONE = "done"
+    RESTART = "restart"
+    FAILED = "failed"
+
+
+def exit_verdict(policy: RestartPolicy, exit_code: int | None) -> Verdict:
+    """What a finished attempt means under a restart policy.
+
+    >>> exit_verdict(RestartPolicy.EXIT_CODE, 137).name
+    'RESTART'
+    >>> exit_verdict(RestartPolicy.EXIT_CODE, 1).name
+    'FAILED'
+    """
+    if policy is RestartPolicy.ALWAYS:
+        return Verdict.RESTART
+    if exit_code == 0:
+        return Verdict.DONE
+    if policy is RestartPolicy.NEVER:
+        return Verdict.FAILED
+    if policy is RestartPolicy.ON_FAILURE:
+        return Verdict.RESTART
+    # No exit code: the machine or the pod went away. That is never the program's fault.
+    retryable = exit_code is None or exit_code >= 128
+    return Verdict.RESTART if retryable else Verdict.FAILED
+
+
+def slot_verdict(slot: Slot) -> Verdict | None:
+    """What became of a slot's attempt; none while it goes on.
+
+    A replica that vanished was taken away from outside: it comes back whatever its policy.
+    """
+    if slot.has_vanished:
+        return Verdict.RESTART
+    phase = slot.history.phase
+    if slot.awaits_next or phase is None or not phase.is_final:
+        return None
+    exit_code = slot.history.last_exit_code
+    if phase is Phase.FAILED and exit_code == 0:
+        exit_code = None  # it failed, whatever its program said: evicted, say
+    return exit_verdict(slot.role.restart_policy, exit_code)

@@ -1,0 +1,208 @@
+"""Several log segments as one, in the order of time.
+
+The segments of one replica follow each other, attempt after attempt, in the order in which
+they were written, though a clock be set back meanwhile. Of several replicas whoever has the
+oldest record goes next; a segment is read on when what was read of it is used up. So nothing
+is given out that lies after something still unread, and only a little of each is held.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from windlass.model.wire import LogPart
+from windlass.server.cursors import Key, format_cursor, newest_attempts
+from windlass.worker import reading
+from windlass.worker.segment import HEADER_WIDTH, TEXT_LIMIT, read_parts
+
+PAGE = 256 * 1024  # bytes of segments that a page holds
+HITS = 1000  # that a page of a search holds
+_LEAST = 4096  # bytes of a segment that are read at once
+_LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
+
+Part = tuple[float, str, bytes, bool, int]  # time, stream, text, whether it ended, place after it
+Item = tuple[float, int, Key, Part]  # when, whose, and the record
+
+
+class Segment(NamedTuple):
+    """The log of one attempt."""
+
+    key: Key
+    path: str
+
+
+class Unread(NamedTuple):
+    """What is there of a segment now and was not read."""
+
+    segment: Segment
+    start: int
+    end: int
+
+
+class Page(NamedTuple):
+    """Some of a log, the cursor after it, and whether more is there already."""
+
+    parts: list[LogPart]
+    cursor: str
+    has_more: bool
+
+
+def find_unread(segments: Iterable[Segment], places: dict[Key, int]) -> list[Unread]:
+    """The segments with something after their places; a place beyond the end is put right."""
+    newest = newest_attempts(places)
+    found = []
+    for segment in segments:
+        role, index, attempt = segment.key
+        if segment.key not in places and newest.get((role, index), 0) > attempt:
+            continue  # read to its end before the next attempt was begun
+        try:
+            end = os.stat(segment.path).st_size
+        except FileNotFoundError:
+            continue
+        start = min(places.get(segment.key, 0), end)
+        if segment.key in places:
+            places[segment.key] = start
+        if start < end:
+            found.append(Unread(segment, start, end))
+    return found
+
+
+def read_one(unread: Unread, size: int) -> tuple[list[Part], int]:
+    """Records of one segment up to a size, and the place after them."""
+    return _records(unread.segment.path, unread.start, unread.end, size)
+
+
+def read_merged(
+    unread: list[Unread], places: dict[Key, int], stream: str | None, size: int = PAGE
+) -> Page:
+    """The records of several segments up to a size, in order."""
+    chunk = max(2 * size // len(unread), min(size, _LEAST))
+    ends: dict[Key, int] = {}
+
+    def records(each: Unread) -> Iterator[Part]:
+        at = each.start
+        while at < each.end:
+            found, after = _records(each.segment.path, at, each.end, chunk)
+            if after == at:
+                return  # what is left is not whole yet
+            yield from found
+            at = ends[each.segment.key] = after
+
+    parts: list[LogPart] = []
+    used = 0
+    for _, _, key, record in _merge(unread, records):
+        used += record[4] - places.get(key, 0)
+        places[key] = record[4]
+        if stream in (None, record[1]):
+            parts.append(part_of(key, record))
+        if used >= size:
+            return Page(parts, format_cursor(places), True)
+    places |= ends
+    return Page(parts, format_cursor(places), False)
+
+
+def search_merged(
+    unread: list[Unread],
+    places: dict[Key, int],
+    text: bytes,
+    stream: str | None,
+    limit: int = HITS,
+) -> Page:
+    """The lines of several segments that hold a text, up to a number, in order."""
+    batch = max(2 * limit // max(len(unread), 1), min(limit, 50))
+    ends: dict[Key, int] = {}
+
+    def lines(each: Unread) -> Iterator[Part]:
+        at = each.start
+        while True:
+            found, at = reading.search(
+                each.segment.path, text, stream=stream, start=at, limit=batch
+            )
+            yield from ((line.time, line.stream, line.text, True, line.end) for line in found)
+            ends[each.segment.key] = at
+            if len(found) < batch:
+                return
+
+    parts: list[LogPart] = []
+    for _, _, key, line in _merge(unread, lines):
+        parts.append(part_of(key, line))
+        places[key] = max(places.get(key, 0), line[4])
+        if len(parts) == limit:
+            return Page(parts, format_cursor(places), True)
+    places |= ends
+    return Page(parts, format_cursor(places), False)
+
+
+def tail_merged(segments: list[Segment], count: int, stream: str | None) -> Page:
+    """The last lines of several segments, in order."""
+    places: dict[Key, int] = {}
+    last: list[Item] = []
+    for number, (_, attempts) in enumerate(groupby(segments, _replica)):
+        found: list[tuple[Key, Part]] = []
+        for segment in reversed(list(attempts)):
+            wanted = count - len(found)
+            lines, places[segment.key] = reading.tail(segment.path, wanted, stream)
+            found[:0] = [
+                (segment.key, (line.time, line.stream, line.text, True, line.end)) for line in lines
+            ]
+            if len(found) >= count:
+                break
+        merged = heapq.merge(last, _in_turn(number, found))
+        last = list(merged)[-count:] if count else []
+    parts = [part_of(key, line) for _, _, key, line in last]
+    return Page(parts, format_cursor(places), False)
+
+
+def part_of(key: Key, record: Part) -> LogPart:
+    """A record as it is sent."""
+    time, stream, text, ended, _ = record
+    return LogPart(
+        time=time,
+        stream=stream,
+        text=text.decode("utf-8", "replace"),
+        end=ended,
+        role=key[0],
+        index=key[1],
+        attempt=key[2],
+    )
+
+
+def _merge(unread: list[Unread], read: Callable[[Unread], Iterator[Part]]) -> Iterator[Item]:
+    def source(number: int, attempts: list[Unread]) -> Iterator[Item]:
+        found = ((each.segment.key, record) for each in attempts for record in read(each))
+        return _in_turn(number, found)
+
+    replicas = groupby(unread, lambda each: _replica(each.segment))
+    return heapq.merge(*(source(n, list(attempts)) for n, (_, attempts) in enumerate(replicas)))
+
+
+def _in_turn(number: int, records: Iterable[tuple[Key, Part]]) -> Iterator[Item]:
+    """The records of a replica, none of them earlier than the one before it."""
+    latest = 0.0
+    for key, record in records:
+        latest = max(latest, record[0])
+        yield latest, number, key, record
+
+
+def _replica(segment: Segment) -> tuple[str, int]:
+    return segment.key[:2]
+
+
+def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
+    """The whole records of a piece of a segment, and the place after them."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(start)
+            data = file.read(min(size, end - start))
+            if b"\n" not in data and len(data) < _LONGEST_RECORD:
+                data += file.read(min(_LONGEST_RECORD, end - start) - len(data))
+    except FileNotFoundError:
+        return [], start
+    whole = data.rfind(b"\n") + 1
+    if not whole and len(data) >= _LONGEST_RECORD:
+        whole = len(data)  # a hole that a crash of the machine left: no record is that long
+    return read_parts(data[:whole], start), start + whole

@@ -1,0 +1,57 @@
+"""The server dies between deciding and doing, at every step of the way: nothing is done twice."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chance import Chaos
+
+from harness import PATIENCE, stop_server
+from replicas import check_gone, exit_codes, reasons, role, shell, submit
+from rigged import start_rigged
+
+# Each process writes down which attempt it is; one of three fails at first, and starts again.
+MARK = 'echo "$WINDLASS_ROLE-$WINDLASS_INDEX.$WINDLASS_ATTEMPT" >> "$1"; '
+FAIL_ONCE = "[ $WINDLASS_INDEX.$WINDLASS_ATTEMPT != 1.1 ] || exit 143"
+FEWEST_STEPS = 18  # each of four attempts is made, and each change of the status stored
+
+
+@pytest.mark.case(10)
+def test_a_server_killed_at_any_step_from_decision_to_process_starts_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chaos: Chaos
+) -> None:
+    once = dict.fromkeys(["worker-0.1", "worker-1.1", "worker-1.2", "worker-2.1"], 1)
+    for step in _steps(chaos):
+        home, marks = tmp_path / f"home-{step}", tmp_path / f"marks-{step}"
+        monkeypatch.setenv("WINDLASS_HOME", str(home))
+        server = start_rigged(home, f"die:{step}")
+        try:
+            trial = submit(
+                role("worker", shell(MARK + FAIL_ONCE, marks), replicas=3, restart="ExitCode")
+            )
+            trial.wait(timeout=PATIENCE)  # which starts the next server, if this one died
+            assert trial.state == "SUCCEEDED", (step, trial.message)
+            assert Counter(marks.read_text().split()) == once, step
+            assert exit_codes(trial, "worker-1") == [143, 0], step
+            assert trial.restarts == 1, step
+            assert reasons(trial).count("ReplicaRestarting") == 1, step
+            assert reasons(trial).count("ReplicaStarting") == len(trial.attempts) == 4, step
+            check_gone(trial)
+            was_killed = server.poll() is not None
+        finally:
+            stop_server(home)
+            server.wait(PATIENCE)
+        if not was_killed:
+            break  # there are not so many steps: all of them were tried
+    assert was_killed or step > FEWEST_STEPS
+
+
+def _steps(chaos: Chaos) -> Iterator[int]:
+    """All there are in a long night, some of them on other days."""
+    if chaos.long:
+        return itertools.count(1)
+    return iter(sorted(chaos.random.sample(range(1, FEWEST_STEPS + 1), 4)))

@@ -1,0 +1,149 @@
+"""What each framework's replicas are told: whole dictionaries, for clusters of every shape."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from windlass.frameworks import Cluster, Member, cluster_of, find_framework
+from windlass.model.job import JobSpec, ProcessCall, Role
+from windlass.model.resources import Accelerator, Resources
+
+NOTHING = ProcessCall(argv=("true",))
+SERVICES = ("ps", "evaluator")
+
+
+def cluster(framework: str, **sizes: int) -> Cluster:
+    """A cluster of those roles, whose replica n of role r is at r:n."""
+    roles = tuple(
+        Role(executable=NOTHING, name=name, replicas=size, service=name in SERVICES)
+        for name, size in sizes.items()
+    )
+    addresses = {
+        f"{name}-{index}": f"{name}:{index}"
+        for name, size in sizes.items()
+        for index in range(size)
+    }
+    return cluster_of(JobSpec(roles=roles, framework=framework), addresses)
+
+
+def told(framework: str, role: str, index: int, **sizes: int) -> dict[str, str]:
+    found = cluster(framework, **sizes)
+    return dict(find_framework(framework).environment(found, found.member(role, index)))
+
+
+@pytest.mark.parametrize("role", ["worker", "chief", "master", "ps"])
+def test_one_tensorflow_replica_has_no_cluster(role: str) -> None:
+    assert told("tensorflow", role, 0, **{role: 1}) == {}
+
+
+@pytest.mark.parametrize(
+    ("role", "index"),
+    [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("ps", 1), ("evaluator", 0)],
+)
+def test_tensorflow_knows_the_cluster_without_the_evaluator(role: str, index: int) -> None:
+    found = told("tensorflow", role, index, chief=1, worker=2, ps=2, evaluator=1)
+    assert set(found) == {"TF_CONFIG"}
+    assert json.loads(found["TF_CONFIG"]) == {
+        "cluster": {
+            "chief": ["chief:0"],
+            "worker": ["worker:0", "worker:1"],
+            "ps": ["ps:0", "ps:1"],
+        },
+        "task": {"type": role, "index": index},
+    }
+
+
+def test_two_tensorflow_workers() -> None:
+    assert json.loads(told("tensorflow", "worker", 1, worker=2)["TF_CONFIG"]) == {
+        "cluster": {"worker": ["worker:0", "worker:1"]},
+        "task": {"type": "worker", "index": 1},
+    }
+
+
+def test_torch_meets_at_rank_0() -> None:
+    assert told("torch", "worker", 2, worker=4) == {
+        "MASTER_ADDR": "worker",
+        "MASTER_PORT": "0",
+        "WORLD_SIZE": "4",
+        "RANK": "2",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": "2",
+        "PET_NNODES": "4",
+        "PET_NODE_RANK": "2",
+        "PET_NPROC_PER_NODE": "1",
+        "PET_MASTER_ADDR": "worker",
+        "PET_MASTER_PORT": "0",
+    }
+
+
+def test_torchs_master_leads_wherever_it_was_declared() -> None:
+    sizes = {"worker": 2, "master": 1}
+    ranks = {
+        (role, index): told("torch", role, index, **sizes)["RANK"]
+        for role, size in sizes.items()
+        for index in range(size)
+    }
+    assert ranks == {("master", 0): "0", ("worker", 0): "1", ("worker", 1): "2"}
+    assert told("torch", "worker", 1, **sizes)["MASTER_ADDR"] == "master"
+
+
+def test_torchrun_starts_a_process_for_each_accelerator() -> None:
+    gpus = Resources(accelerator=Accelerator(kind="a100", count=8))
+    spec = JobSpec(roles=(Role(executable=NOTHING, name="worker", replicas=2, resources=gpus),))
+    found = cluster_of(spec, {}, "127.0.0.1")
+    environ = find_framework("torch").environment(found, found.members[1])
+    assert environ["PET_NPROC_PER_NODE"] == "8"
+    assert (environ["PET_NNODES"], environ["PET_NODE_RANK"]) == ("2", "1")
+    assert (environ["MASTER_ADDR"], environ["MASTER_PORT"]) == ("127.0.0.1", "")
+
+
+def test_jax_meets_at_process_0() -> None:
+    assert told("jax", "worker", 1, worker=2) == {
+        "COORDINATOR_ADDRESS": "worker",
+        "COORDINATOR_PORT": "0",
+        "NUM_PROCESSES": "2",
+        "PROCESS_ID": "1",
+        "JAX_COORDINATOR_ADDRESS": "worker:0",
+        "JAX_NUM_PROCESSES": "2",
+        "JAX_PROCESS_ID": "1",
+    }
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_one_that_serves_is_no_peer(framework: str) -> None:
+    assert told(framework, "ps", 0, ps=1, worker=2) == {}
+    first = told(framework, "worker", 0, ps=1, worker=2)
+    assert "2" in {first.get("WORLD_SIZE"), first.get("NUM_PROCESSES")}
+    assert "0" in {first.get("RANK"), first.get("PROCESS_ID")}
+
+
+def test_without_a_framework_nothing_is_told() -> None:
+    assert told("", "worker", 1, worker=2) == {}
+
+
+def test_members_come_in_declared_order_and_ranks_leave_out_services() -> None:
+    found = cluster("", ps=1, worker=2, chief=1)
+    assert list(found.by_role()) == ["ps", "worker", "chief"]
+    assert [(each.role, each.index) for each in found.peers] == [
+        ("chief", 0), ("worker", 0), ("worker", 1),
+    ]  # fmt: skip
+    assert found.rank(found.member("ps", 0)) is None
+    assert found.world_size == 3
+
+
+def test_where_all_serve_all_are_peers() -> None:
+    found = cluster("", ps=2)
+    assert [found.rank(each) for each in found.members] == [0, 1]
+
+
+def test_who_is_not_in_the_cluster_is_named() -> None:
+    with pytest.raises(KeyError, match="worker-2"):
+        cluster("", worker=2).member("worker", 2)
+
+
+def test_a_host_without_a_port() -> None:
+    alone = Member(role="worker", index=0, address="127.0.0.1")
+    assert (alone.host, alone.port) == ("127.0.0.1", "")

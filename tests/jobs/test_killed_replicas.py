@@ -1,0 +1,111 @@
+"""kill -9 of the replica that decides, in the middle of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from replicas import (
+    LINGER,
+    alive_in,
+    check_gone,
+    exit_codes,
+    process_of,
+    reasons,
+    role,
+    shell,
+    submit,
+    supervisor_of,
+)
+
+
+def start(go: Path, framework: str, chief: str, **rules: Any) -> wl.Trial[Any]:
+    """A job whose `chief` decides, and two more that run until a file says go; all of them run."""
+    restart = rules.pop("restart", "ExitCode")
+    linger = shell(LINGER, go)
+    others = [] if chief == "worker" else [role(chief, linger, restart=restart)]
+    trial = submit(
+        *others, role("worker", linger, replicas=2, restart=restart), framework=framework, **rules
+    )
+    eventually(lambda: trial.refresh().state == "RUNNING", "all of it runs")
+    return trial
+
+
+@pytest.mark.case(3)
+@pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
+@pytest.mark.parametrize("framework", ["tensorflow", ""])
+def test_a_killed_replica_starts_again_and_the_others_never_notice(
+    home: Path, tmp_path: Path, framework: str, victim: str
+) -> None:
+    go = tmp_path / "go"
+    chief, _, _ = victim.rpartition("-")
+    trial = start(go, framework, chief)
+    others = alive_in(trial) - {f"{victim}.1"}
+    process_of(trial, victim).kill()
+    process_of(trial, victim, attempt=2)
+    assert alive_in(trial) == {*others, f"{victim}.2"}
+    go.touch()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+    assert exit_codes(trial, victim) == [137, 0]
+    assert trial.restarts == 1
+    assert {each.attempt for each in trial.attempts if f"{each.role}-{each.index}" != victim} == {1}
+    check_gone(trial)
+
+
+@pytest.mark.case(3)
+@pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
+@pytest.mark.parametrize("framework", ["tensorflow", ""])
+def test_with_the_scope_of_the_job_one_killed_replica_takes_all_to_the_next_attempt(
+    home: Path, tmp_path: Path, framework: str, victim: str
+) -> None:
+    go = tmp_path / "go"
+    chief, _, _ = victim.rpartition("-")
+    trial = start(go, framework, chief, restart_scope="job")
+    first = alive_in(trial)
+    process_of(trial, victim).kill()
+    second = {name.replace(".1", ".2") for name in first}
+    eventually(lambda: alive_in(trial) == second, "all of them run their second attempt")
+    go.touch()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+    assert exit_codes(trial, victim) == [137, 0]
+    assert trial.restarts == 1, "one death is one restart, however many start again"
+    assert reasons(trial).count("ReplicaRestarting") == 1
+    assert {each.attempt for each in trial.attempts} == {1, 2}
+    check_gone(trial)
+
+
+@pytest.mark.case(3)
+@pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
+def test_where_nothing_starts_again_the_job_fails_of_it_and_says_so(
+    home: Path, tmp_path: Path, victim: str
+) -> None:
+    chief, _, _ = victim.rpartition("-")
+    trial = start(tmp_path / "go", "tensorflow", chief, restart="Never")
+    process_of(trial, victim).kill()
+    assert trial.wait(timeout=PATIENCE).state == "FAILED"
+    assert trial.record.reason == "ReplicaFailed"
+    assert (trial.exit_code, trial.record.signal) == (137, "SIGKILL")
+    assert f"{victim} attempt 1" in trial.message
+    assert "SIGKILL" in trial.message
+    check_gone(trial)
+
+
+@pytest.mark.case(8)
+def test_a_replica_whose_supervisor_was_killed_has_no_exit_code_and_starts_again(
+    home: Path, tmp_path: Path
+) -> None:
+    """Lost is what eviction is on this machine: under ExitCode it is nobody's fault."""
+    go = tmp_path / "go"
+    trial = start(go, "", "chief")
+    supervisor_of(trial, "worker-1").kill()
+    process_of(trial, "worker-1", attempt=2)
+    assert "worker-1.1" not in alive_in(trial), "its orphan went before the second attempt came"
+    go.touch()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+    assert exit_codes(trial, "worker-1") == [None, 0]
+    assert trial.restarts == 1
+    check_gone(trial)

@@ -1,0 +1,94 @@
+"""What ends a job that would go on: its deadline, and the number of restarts it may have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import PATIENCE, eventually
+from replicas import check_gone, exit_codes, reasons, role, shell, submit, wait_all
+from windlass.model.status import ConditionType
+
+
+@pytest.mark.case(5)
+def test_a_deadline_ends_a_job_of_which_nothing_else_is_heard(home: Path) -> None:
+    trial = submit(role("worker", shell("exec sleep 600"), replicas=2), active_deadline=1)
+    trial.wait(timeout=PATIENCE)
+    assert (trial.state, trial.record.reason) == ("FAILED", "DeadlineExceeded")
+    assert "its deadline of 1s" in trial.message
+    assert trial.ended - trial.created >= 1
+    assert reasons(trial).count("DeadlineExceeded") == 1
+    assert trial.restarts == 0
+    check_gone(trial)
+
+
+@pytest.mark.case(5)
+def test_a_deadline_ends_a_job_whose_next_attempt_is_still_to_come(home: Path) -> None:
+    """The third attempt would come two seconds after the second, which is after the deadline."""
+    trial = submit(
+        role("main", shell("exit 1"), restart="OnFailure"), active_deadline=3, backoff_limit=6
+    )
+    trial.wait(timeout=PATIENCE)
+    assert (trial.state, trial.record.reason) == ("FAILED", "DeadlineExceeded")
+    assert exit_codes(trial, "main-0") == [1, 1]
+    assert trial.restarts == 2, "the restart that was to come had been counted"
+    said = {each.type: each for each in trial.conditions}
+    assert said[ConditionType.RESTARTING].reason == "DeadlineExceeded"
+    assert not said[ConditionType.RESTARTING].status
+    check_gone(trial)
+
+
+@pytest.mark.case(5)
+def test_a_deadline_is_of_the_job_and_not_of_each_attempt(home: Path) -> None:
+    """Attempts of less than it add up to more than it."""
+    script = "[ $WINDLASS_ATTEMPT != 1 ] && exec sleep 600; sleep 1; exit 1"
+    trial = submit(role("main", shell(script), restart="OnFailure"), active_deadline=3)
+    trial.wait(timeout=PATIENCE)
+    assert (trial.state, trial.record.reason) == ("FAILED", "DeadlineExceeded")
+    eventually(lambda: trial.refresh().attempts[1].ended is not None, "the second attempt ends")
+    second = trial.attempts[1]
+    assert second.ended - second.started < 3, "what was left of it, not all of it"
+    check_gone(trial)
+
+
+@pytest.mark.case(5)
+def test_the_limit_of_restarts_holds_under_every_policy_that_restarts(home: Path) -> None:
+    trials = {
+        policy: submit(role("main", shell("exit 137"), restart=policy), backoff_limit=2)
+        for policy in ("ExitCode", "OnFailure", "Always")
+    }
+    wait_all(trials.values())
+    for trial in trials.values():
+        assert (trial.state, trial.record.reason) == ("FAILED", "BackoffLimitExceeded")
+        assert exit_codes(trial, "main-0") == [137, 137, 137]
+        assert trial.restarts == 2
+        assert trial.exit_code == 137
+        assert "restarted 2 times, which is the limit" in trial.message
+
+
+@pytest.mark.case(5)
+def test_a_limit_of_none_means_no_restart(home: Path) -> None:
+    trials = {
+        policy: submit(role("main", shell("exit 137"), restart=policy), backoff_limit=0)
+        for policy in ("ExitCode", "OnFailure", "Always")
+    }
+    wait_all(trials.values())
+    for trial in trials.values():
+        assert (trial.state, trial.record.reason) == ("FAILED", "BackoffLimitExceeded")
+        assert exit_codes(trial, "main-0") == [137]
+        assert trial.restarts == 0
+        assert "it may not be restarted" in trial.message
+        assert "ReplicaRestarting" not in reasons(trial)
+
+
+@pytest.mark.case(5)
+def test_the_limit_is_of_all_replicas_together(home: Path) -> None:
+    """Three of which each fails once want three restarts, and two are allowed."""
+    script = "[ $WINDLASS_ATTEMPT != 1 ] || exit 137"
+    trial = submit(role("worker", shell(script), replicas=3, restart="ExitCode"), backoff_limit=2)
+    trial.wait(timeout=PATIENCE)
+    assert (trial.state, trial.record.reason) == ("FAILED", "BackoffLimitExceeded")
+    assert trial.restarts <= 2
+    assert reasons(trial).count("ReplicaRestarting") == trial.restarts
+    check_gone(trial)

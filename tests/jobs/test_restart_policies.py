@@ -1,0 +1,103 @@
+"""What an exit means under each restart policy, seen on processes that really end that way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from replicas import attempts_of, exit_codes, left_of, reasons, role, shell, submit, wait_all
+
+KILLED = "kill -{0} $$"  # by a real signal, of its own hand
+ONCE = "[ $WINDLASS_ATTEMPT != 1 ] || exit {0}"  # and all is well the second time
+
+
+def ended(trial: wl.Trial[Any]) -> tuple[str, str, list[int | None], int]:
+    """How a job of one replica ended: state, reason, the exits of its attempts, restarts."""
+    return trial.state, trial.record.reason, exit_codes(trial, "main-0"), trial.restarts
+
+
+@pytest.mark.case(2)
+def test_each_policy_with_each_exit_ends_as_the_table_says(home: Path) -> None:
+    failed, done = ("FAILED", "ReplicaFailed"), ("SUCCEEDED", "Completed")
+    # One restart is allowed: what would go on for ever ends there.
+    worn_out = ("FAILED", "BackoffLimitExceeded")
+    expected = {
+        ("Always", "exit 0"): (*worn_out, [0, 0], 1),
+        ("Always", "exit 1"): (*worn_out, [1, 1], 1),
+        ("OnFailure", "exit 0"): (*done, [0], 0),
+        ("OnFailure", "exit 1"): (*worn_out, [1, 1], 1),
+        ("OnFailure", ONCE.format(1)): (*done, [1, 0], 1),
+        ("Never", "exit 0"): (*done, [0], 0),
+        ("Never", "exit 1"): (*failed, [1], 0),
+        ("Never", KILLED.format("KILL")): (*failed, [137], 0),
+        ("ExitCode", "exit 0"): (*done, [0], 0),
+        ("ExitCode", "exit 1"): (*failed, [1], 0),
+        ("ExitCode", "exit 127"): (*failed, [127], 0),
+        ("ExitCode", "no-such-command"): (*failed, [127], 0),
+        ("ExitCode", "exit 128"): (*worn_out, [128, 128], 1),
+        ("ExitCode", "exit 130"): (*worn_out, [130, 130], 1),
+        ("ExitCode", "exit 137"): (*worn_out, [137, 137], 1),
+        ("ExitCode", "exit 143"): (*worn_out, [143, 143], 1),
+        ("ExitCode", "exit 255"): (*worn_out, [255, 255], 1),
+        ("ExitCode", KILLED.format("INT")): (*worn_out, [130, 130], 1),
+        ("ExitCode", KILLED.format("KILL")): (*worn_out, [137, 137], 1),
+        ("ExitCode", KILLED.format("TERM")): (*worn_out, [143, 143], 1),
+        ("ExitCode", ONCE.format(143)): (*done, [143, 0], 1),
+        ("ExitCode", f"[ $WINDLASS_ATTEMPT != 1 ] || {KILLED.format('KILL')}"): (
+            *done,
+            [137, 0],
+            1,
+        ),
+    }
+    trials = {
+        (policy, script): submit(role("main", shell(script), restart=policy), backoff_limit=1)
+        for policy, script in expected
+    }
+    wait_all(trials.values())
+    assert {case: ended(trial) for case, trial in trials.items()} == expected
+    for trial in trials.values():
+        assert reasons(trial).count("ReplicaRestarting") == trial.restarts
+        assert reasons(trial).count("ReplicaStarting") == len(trial.attempts)
+        assert left_of(trial) == []
+
+
+@pytest.mark.case(2)
+def test_a_restarted_replica_keeps_its_name_and_waits_a_second_then_two(home: Path) -> None:
+    trial = submit(role("main", shell("exit 1"), restart="OnFailure"), backoff_limit=2)
+    first, second, third = trial.wait(timeout=60).attempts
+    assert [each.attempt for each in attempts_of(trial, "main-0")] == [1, 2, 3]
+    assert second.started - first.ended >= 1.0
+    assert third.started - second.ended >= 2.0
+    assert "it was restarted 2 times, which is the limit" in trial.message
+
+
+@pytest.mark.case(2)
+def test_one_replica_that_starts_again_leaves_the_others_alone(home: Path) -> None:
+    script = "[ $WINDLASS_INDEX != 1 ] || [ $WINDLASS_ATTEMPT != 1 ] || exit 3"
+    trial = submit(role("worker", shell(script), replicas=3, restart="OnFailure"))
+    trial.wait(timeout=60)
+    assert trial.state == "SUCCEEDED", trial.message
+    codes = {name: exit_codes(trial, name) for name in ("worker-0", "worker-1", "worker-2")}
+    assert codes == {"worker-0": [0], "worker-1": [3, 0], "worker-2": [0]}
+    assert trial.restarts == 1
+
+
+@pytest.mark.case(2)
+def test_all_start_again_together_where_the_scope_is_the_job(home: Path) -> None:
+    """A restart of all is one restart, whoever of them died of it."""
+    script = "[ $WINDLASS_ATTEMPT != 1 ] || { [ $WINDLASS_INDEX = 1 ] && exit 3; sleep 60; }"
+    trial = submit(
+        role("worker", shell(script), replicas=3, restart="OnFailure"), restart_scope="job"
+    )
+    trial.wait(timeout=60)
+    assert trial.state == "SUCCEEDED", trial.message
+    assert exit_codes(trial, "worker-1") == [3, 0]
+    assert [len(exit_codes(trial, name)) for name in ("worker-0", "worker-2")] == [2, 2]
+    assert trial.restarts == 1
+    first = [each for each in trial.attempts if each.attempt == 1]
+    second = [each for each in trial.attempts if each.attempt == 2]
+    # None of the new ones began while one of the old ones was still there.
+    assert min(each.started for each in second) >= max(each.ended for each in first)

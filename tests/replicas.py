@@ -1,0 +1,137 @@
+"""Jobs of several replicas: asked for, and looked at from outside while they run."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, Role
+from windlass.model.records import Attempt, TrialRecord
+from windlass.model.resources import Resources
+from windlass.model.wire import CreateTrial
+from windlass.worker.files import is_locked
+from windlass.worker.identity import is_alive
+
+# Runs until a file is there, whose name is its first argument.
+LINGER = 'while [ ! -e "$1" ]; do sleep 0.05; done'
+
+
+def shell(script: str, *args: str | Path) -> ProcessCall:
+    """A script of the shell, and its arguments."""
+    return ProcessCall(argv=("sh", "-c", script, "sh", *map(str, args)))
+
+
+def role(
+    name: str,
+    run: ProcessCall,
+    *,
+    replicas: int = 1,
+    restart: str = "Never",
+    cpus: float = 0.05,
+    service: bool = False,
+) -> Role:
+    """One role of a job; so little of the CPUs is asked for that tens run side by side."""
+    return Role(
+        name=name,
+        executable=run,
+        replicas=replicas,
+        restart_policy=RestartPolicy(restart),
+        resources=Resources(cpus=cpus),
+        service=service,
+    )
+
+
+def submit(*roles: Role, **rules: Any) -> wl.Trial[Any]:
+    """Ask for a job of these roles."""
+    client = wl.Client()
+    request = CreateTrial(
+        key=uuid.uuid4().hex, experiment="jobs", spec=JobSpec(roles=roles, **rules)
+    )
+    record = client.transport.ask("POST", "/trials", TrialRecord, body=request)
+    return wl.Trial(client.transport, record)
+
+
+def wait_all(trials: Iterable[wl.Trial[Any]]) -> None:
+    """Wait for the end of each."""
+    for trial in trials:
+        trial.wait(timeout=PATIENCE)
+
+
+def attempts_of(trial: wl.Trial[Any], replica: str) -> list[Attempt]:
+    """The attempts of a replica, "worker-0" say, as they are recorded."""
+    return [each for each in trial.attempts if f"{each.role}-{each.index}" == replica]
+
+
+def exit_codes(trial: wl.Trial[Any], replica: str) -> list[int | None]:
+    """How each attempt of a replica ended."""
+    return [each.exit_code for each in attempts_of(trial, replica)]
+
+
+def reasons(trial: wl.Trial[Any]) -> list[str]:
+    """Of everything that happened to it, in short."""
+    return [each.reason for each in trial.refresh().events]
+
+
+def process_of(trial: wl.Trial[Any], replica: str, attempt: int = 1) -> psutil.Process:
+    """The user's process of an attempt, once it runs."""
+    return psutil.Process(_wait_for_state(trial, replica, attempt)["process"]["pid"])
+
+
+def supervisor_of(trial: wl.Trial[Any], replica: str, attempt: int = 1) -> psutil.Process:
+    """The supervisor of an attempt, once its process runs."""
+    return psutil.Process(_wait_for_state(trial, replica, attempt)["supervisor"]["pid"])
+
+
+def alive_in(trial: wl.Trial[Any]) -> set[str]:
+    """The attempts whose process is there, as "worker-0.2"."""
+    found = set()
+    for path in Path(trial.directory).glob("*/*/state.json"):
+        process = _read(path).get("process")
+        if process and is_alive(process["pid"], process["identity"]):
+            found.add(f"{path.parts[-3]}.{path.parts[-2]}")
+    return found
+
+
+def left_of(trial: wl.Trial[Any]) -> list[str]:
+    """Whatever of a trial is still there: supervisors, and processes whoever their parent is."""
+    supervised = [
+        str(path) for path in Path(trial.directory).glob("*/*/lock") if is_locked(str(path))
+    ]
+    return supervised + [str(each) for each in psutil.process_iter() if _is_of(each, trial)]
+
+
+def check_gone(trial: wl.Trial[Any]) -> None:
+    """Nothing of it is left, or will be in a moment."""
+    eventually(lambda: not left_of(trial), f"nothing is left of trial {trial.id}")
+
+
+def _is_of(process: psutil.Process, trial: wl.Trial[Any]) -> bool:
+    try:
+        marker = process.environ().get("WINDLASS_REPLICA", "")
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+    return bool(marker.startswith(trial.record.uid)) and not is_dead
+
+
+def _wait_for_state(trial: wl.Trial[Any], replica: str, attempt: int) -> dict[str, Any]:
+    path = Path(trial.directory, replica, str(attempt), "state.json")
+    eventually(
+        lambda: _read(path).get("stage") == "running", f"{replica} runs its attempt {attempt}"
+    )
+    return _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    return told

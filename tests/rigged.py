@@ -1,0 +1,102 @@
+"""A real server with a rig: it dies at a chosen step, or keeps count of what it does.
+
+`python rigged.py HOME READY_FD` serves a home like the embedded server does, with the rig
+that WINDLASS_RIG names:
+
+- `die:N` sends itself SIGKILL at the N-th step of the way from a decision to its processes:
+  just before and just after each status is stored, and each attempt is made
+- `count:FILE` appends to a file the uid of each job that is looked at by two at a time
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RIG = "WINDLASS_RIG"
+
+
+def start_rigged(home: Path, rig: str) -> subprocess.Popen[bytes]:
+    """Start the server of a home with a rig; it is ready when this returns."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    reader, writer = os.pipe()
+    with open(home / "server.log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(home), str(writer)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env={**os.environ, RIG: rig, "WINDLASS_DETACHED": "1"},
+            pass_fds=(writer,),
+            start_new_session=True,
+        )
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        assert pipe.read() == b"ready", (home / "server.log").read_text()
+    return process
+
+
+def _die_at(step: int) -> None:
+    from windlass.runtimes.local import LocalRuntime
+    from windlass.server.recorder import Recorder
+
+    steps = itertools.count(1)
+
+    def rigged(act: Callable[..., Any]) -> Callable[..., Any]:
+        def acting(*args: Any, **kwargs: Any) -> Any:
+            _perhaps_die()
+            done = act(*args, **kwargs)
+            _perhaps_die()
+            return done
+
+        return acting
+
+    def _perhaps_die() -> None:
+        if next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    LocalRuntime.create = rigged(LocalRuntime.create)  # type: ignore[method-assign]
+    Recorder.save = rigged(Recorder.save)  # type: ignore[method-assign]
+
+
+def _count_overlaps(path: str) -> None:
+    from windlass.controller.loop import Controller
+
+    look, at_work, guard = Controller.reconcile, set[str](), threading.Lock()
+
+    def reconcile(self: Controller, uid: str) -> bool:
+        with guard:
+            if uid in at_work:
+                with open(path, "a") as file:
+                    file.write(f"{uid}\n")
+            at_work.add(uid)
+        try:
+            return look(self, uid)
+        finally:
+            with guard:
+                at_work.discard(uid)
+
+    Controller.reconcile = reconcile  # type: ignore[method-assign]
+
+
+def _main() -> int:
+    kind, _, what = os.environ.pop(RIG).partition(":")
+    {"die": lambda: _die_at(int(what)), "count": lambda: _count_overlaps(what)}[kind]()
+    from windlass.runtimes.launchers import Launchers
+    from windlass.server.lifecycle import serve_home
+
+    launchers = Launchers()
+    launchers.prepare(sys.executable, os.environ)
+    return serve_home(sys.argv[1], int(sys.argv[2]), launchers)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
