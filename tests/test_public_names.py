@@ -161,6 +161,8 @@ def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
     }
     examples = {name: found for name, found in blocks.items() if found}
     assert {"windlass", "run", "Trial", "Experiment", "Client", "get_trial"} <= set(examples)
+    assert {"Job", "JobGroup", "PythonScript", "PythonModule", "PythonFunction"} <= set(examples)
+    assert {"Command", "Local"} <= set(examples)
     project.write(
         "examples.py",
         """

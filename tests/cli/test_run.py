@@ -8,7 +8,8 @@ import signal
 import pytest
 
 from cli.shells import WINDLASS, Shell
-from windlass.cli.targets import find_target
+from windlass.authoring.executables import Command
+from windlass.cli.targets import find_executable
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import ProcessCall
 from windlass.model.records import TrialRecord
@@ -215,16 +216,16 @@ def test_what_cannot_be_run_is_refused_with_a_way_out(
     monkeypatch.chdir(shell.folder)
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     if answer is None:  # a command of the machine, although a script is called alike
-        assert find_target([word, "x"]).argv == (word, "x")
+        assert find_executable([word, "x"]) == (Command([word, "x"]), ())
         return
     with pytest.raises(InvalidArgument) as refused:
-        find_target([word])
+        find_executable([word])
     assert answer in str(refused.value)
 
 
 def test_a_command_line_that_makes_no_sense_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
-        ([], "Name a script, or a command after --."),
+        ([], "Name a script, or a command after --; or a job: --file."),
         (["--json", "echo.py"], "--json goes with --detach"),
         (["--env", "NAME", "echo.py"], "'NAME' is not NAME=VALUE"),
         (["--requirements", "none.txt", "echo.py"], "'none.txt' does not exist"),

@@ -49,7 +49,7 @@ STORY = [
     ("↻", "restart 1 of 3: all replicas"),
     ("│", "3 replicas (worker-0, worker-2, worker-3) stopped"),
     ("●", f"running: {EVERYBODY}, attempt 2"),
-    ("✗", "worker-2 failed: exit code 1"),
+    ("✗", "worker-2 failed with exit code 1"),
     ("↻", "restart 2 of 3: all replicas"),
     ("│", "3 replicas (worker-0, worker-1, worker-3) stopped"),
     ("●", f"running: {EVERYBODY}, attempt 3"),
@@ -112,8 +112,11 @@ sys.exit(3)
     trial = shell.submit_roles(role(program, replicas=3)).wait(timeout=60)
     shown = shell.good("show", str(trial.id))
     head = shown.splitlines()[:2]
-    assert head == [f"Trial {trial.id}  mnist  FAILED", "  worker-1 attempt 1: exit code 3"]
-    assert ("✗", "failed: worker-1 attempt 1: exit code 3") in timeline(shown)
+    assert head == [
+        f"Trial {trial.id}  mnist  FAILED",
+        "  worker-1 (attempt 1) failed with exit code 3",
+    ]
+    assert ("✗", "failed: worker-1 (attempt 1) failed with exit code 3") in timeline(shown)
     cause = shown.partition("Last lines of worker-1, attempt 1\n")[2]
     assert cause.splitlines() == ["  loss is nan"]
     table = shown.partition("Replicas\n")[2].partition("\n\n")[0].splitlines()[1:]
@@ -140,7 +143,7 @@ def test_attempts_of_one_that_was_tried_again_are_listed_with_why(shell: Shell) 
     shell.good("run", "--retries", "2", "again.py")
     shown = shell.good("show", str(shell.newest().id))
     assert [text for _, text in timeline(shown)] == [
-        "created", "running", "failed: exit code 1", "restart 1 of 2", "running, attempt 2",
+        "created", "running", "failed with exit code 1", "restart 1 of 2", "running, attempt 2",
         "succeeded",
     ]  # fmt: skip
     rows = shown.partition("Attempts\n")[2].partition("\n\n")[0].splitlines()

@@ -73,7 +73,7 @@ def test_replicas_that_do_the_same_are_told_as_one_and_a_restart_names_who_is_to
         event_of(0, "ReplicaStarting", "starting worker-0 attempt 1"),
         event_of(
             9.1, "ReplicaRestarting",
-            "worker-1 attempt 1: killed by SIGKILL (exit code 137); restart 1 of 6", warn=True,
+            "worker-1 (attempt 1) was killed by SIGKILL (exit code 137); restart 1 of 6", warn=True,
         ),
         event_of(9.2, "ReplicaStopping", "stopping worker-0 attempt 1: another takes its place"),
         event_of(20.1, "Completed", "succeeded"),
@@ -98,11 +98,13 @@ def test_only_the_one_that_died_starts_again_where_that_is_the_scope() -> None:
         attempt_of(1, 2, began=3),
     ]
     events = [
-        event_of(2, "ReplicaRestarting", "worker-1 attempt 1: exit code 1; restart 1 of 6"),
+        event_of(
+            2, "ReplicaRestarting", "worker-1 (attempt 1) failed with exit code 1; restart 1 of 6"
+        ),
     ]
     record = record_of(TrialState.RUNNING, attempts, replicas=2, together=False)
     assert told(record, events)[2:] == [
-        ("FAILED", "worker-1 failed: exit code 1"),
+        ("FAILED", "worker-1 failed with exit code 1"),
         ("RESTART", "restart 1 of 6: worker-1"),
         ("STARTED", "running: worker-1, attempt 2"),
         ("NOW", "running"),
@@ -115,19 +117,19 @@ def test_the_cause_of_a_failure_is_told_once() -> None:
     record = record_of(
         TrialState.FAILED, attempts, replicas=2, cause=Cause(role="worker", index=1, attempt=1)
     )
-    failed = event_of(2.1, "ReplicaFailed", "worker-1 attempt 1: exit code 1", warn=True)
+    failed = event_of(
+        2.1, "ReplicaFailed", "worker-1 (attempt 1) failed with exit code 1", warn=True
+    )
     assert told(record, [failed])[2:] == [
-        ("FAILED", "failed: worker-1 attempt 1: exit code 1"),
+        ("FAILED", "failed: worker-1 (attempt 1) failed with exit code 1"),
         ("NOTE", "worker-0 stopped"),
     ]
 
 
 def test_a_restart_of_something_of_which_no_end_is_known_says_why() -> None:
-    vanished = event_of(2, "ReplicaRestarting", "worker-1 attempt 1: it vanished; restart 1 of 6")
+    vanished = event_of(2, "ReplicaRestarting", "worker-1 (attempt 1) vanished; restart 1 of 6")
     record = record_of(TrialState.RESTARTING, [attempt_of(1, began=1)])
-    assert ("RESTART", "worker-1 attempt 1: it vanished; restart 1 of 6") in told(
-        record, [vanished]
-    )
+    assert ("RESTART", "worker-1 (attempt 1) vanished; restart 1 of 6") in told(record, [vanished])
 
 
 def test_suspending_resuming_scaling_and_what_is_unknown_stand_out() -> None:

@@ -19,6 +19,7 @@ from windlass.model.errors import VersionMismatch, WindlassError
 from windlass.server.database import Connection, Database
 from windlass.server.migrations import HEAD
 from windlass.server.migrations.migrate import migrate
+from windlass.server.trials import TrialStore
 
 ADD = "INSERT INTO experiments (project, name, created) VALUES ('p', :name, 1.0)"
 
@@ -200,6 +201,26 @@ def test_a_database_that_was_never_stamped_is_migrated(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE notes (text TEXT)")
     Database(path).close()
     assert schema_of(path)["version"] == HEAD
+
+
+def test_a_database_of_an_older_version_is_migrated_with_its_trials(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    migrate(path, to="0001")
+    spec = '{"roles": [{"executable": {"type": "process", "argv": ["true"]}}]}'
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO experiments VALUES (1, 'default', 'mnist', 1.0)")
+        connection.execute(
+            "INSERT INTO trials (uid, experiment_id, name, state, settled, created, restarts, "
+            "signal, reason, message, priority, user, params, spec, status, provenance) VALUES "
+            "('0a', 1, 'mnist', 'FAILED', 1, 1.0, 0, '', 'ReplicaFailed', 'exit code 1', 0, '', "
+            "'{}', ?, '{}', '{}')",
+            [spec],
+        )
+    database = Database(path)
+    record = asyncio.run(TrialStore(database).record(1))
+    database.close()
+    assert schema_of(path)["version"] == HEAD
+    assert (record.message, record.cause) == ("exit code 1", None)
 
 
 def test_a_database_of_a_newer_version_is_named_and_left_alone(tmp_path: Path) -> None:

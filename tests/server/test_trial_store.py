@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from windlass.model.job import Job, JobSpec, ProcessCall, Role
-from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
+from windlass.model.status import Event, JobStatus, Phase, Replica, ReplicaId
 from windlass.model.wire import CreateTrial
 from windlass.server.database import Database
 from windlass.server.recent import Recent
@@ -84,4 +84,31 @@ def test_what_is_at_hand_is_what_is_stored(tmp_path: Path, most: int) -> None:
     ids = asyncio.run(work())
     assert len(set(ids)) == TRIALS
     assert asyncio.run(differing(ids)) == []
+    database.close()
+
+
+def test_a_look_that_was_taken_before_a_change_of_the_spec_is_not_stored(tmp_path: Path) -> None:
+    database = Database(tmp_path / "windlass.db")
+    store = TrialStore(database)
+    key = uuid.UUID(int=1).hex
+    more = JobSpec(roles=(msgspec.structs.replace(SPEC.roles[0], replicas=2),))
+    scaled = Event(time=1.0, reason="Scaled", message="main 1 -> 2")
+
+    async def change() -> list[str | None]:
+        asked = CreateTrial(key=key, experiment="crowd", spec=SPEC)
+        made = await store.create(asked, before=lambda: None, begin=first_status, then=lambda: None)
+        loaded = store.load(key)
+        assert loaded is not None
+        _, old = loaded
+        uids = [await store.change_spec(made.id, lambda _: (more, [scaled])) for _ in range(2)]
+        new = msgspec.structs.replace(old, last_reconcile_time=1.0)
+        assert not store.save(key, old, new, (), ()), "it was decided for one replica"
+        return uids
+
+    assert asyncio.run(change()) == [key, None], "the second time it is so already"
+    for each in (store, TrialStore(database)):
+        loaded = each.load(key)
+        assert loaded is not None
+        assert (loaded[0].spec, loaded[1].generation) == (more, 1)
+        assert asyncio.run(each.events(1)) == [scaled]
     database.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,7 +30,7 @@ _OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT"
 TO_COME = ProcessCall(argv=("",))
 
 
-class Call(NamedTuple):
+class Call(msgspec.Struct, frozen=True):
     """A function and its arguments, not pickled yet."""
 
     function: Callable[..., Any]
@@ -95,8 +95,8 @@ class Plan:
     def _executable(self, draft: Draft, program: Call | ProcessCall) -> Executable:
         if isinstance(program, ProcessCall):
             return program
-        function, args, kwargs = program
-        payload = pack_call(function, tuple(args), dict(kwargs), self._place.root.path)
+        function, root = program.function, self._place.root.path
+        payload = pack_call(function, tuple(program.args), dict(program.kwargs), root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         return FunctionCall(payload=draft.attach(payload), qualname=qualname)
 

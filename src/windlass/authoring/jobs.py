@@ -36,11 +36,12 @@ class Whole:
 
     def submit(self) -> Trial[Any]:
         """Start it as a trial and return that at once; what makes no sense is all told first."""
-        from windlass.authoring.outlines import draft_job
+        from windlass.authoring.outlines import prepare_job
         from windlass.client.session import default_client
 
+        ready = prepare_job(self)
         client = default_client()
-        return client.submit(draft_job(client, self))
+        return client.submit(ready.draft(client))
 
     def __repr__(self) -> str:
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.repr}
@@ -167,7 +168,7 @@ class JobGroup(Whole):
         **role_jobs: Job,
     ) -> None:
         given = locals()
-        from windlass.authoring.outlines import check_job, merge_roles
+        from windlass.authoring.problems import check_job, merge_roles
 
         for each in fields(Whole):
             object.__setattr__(self, each.name, given[each.name])

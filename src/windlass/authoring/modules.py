@@ -31,7 +31,7 @@ def module_flaw(name: Any) -> str:
         whole = ".".join(parts[:depth])
         spec = _find(whole, folders)
         if spec is None:
-            return _not_there(name, ".".join(parts[: depth - 1]), parts[depth - 1], folders)
+            return _not_there(parts, depth - 1, folders)
         folders = spec.submodule_search_locations
         if folders is None and depth < len(parts):
             return f"{whole!r} is a module, not a package: there is no {name!r}"
@@ -55,14 +55,15 @@ def _find(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
     return None
 
 
-def _not_there(name: str, above: str, last: str, folders: Sequence[str] | None) -> str:
+def _not_there(parts: Sequence[str], wrong: int, folders: Sequence[str] | None) -> str:
     places = [os.getcwd(), *sys.path] if folders is None else list(folders)
-    there = [module.name for module in pkgutil.iter_modules(places)]
-    near = nearest(last, there, cutoff=0.7)
-    guess = f"\nDid you mean {'.'.join(filter(None, (above, near)))!r}?" if near else ""
-    if not near and folders is None:
+    near = nearest(parts[wrong], [module.name for module in pkgutil.iter_modules(places)])
+    guess = ""
+    if near:
+        guess = f"\nDid you mean {'.'.join([*parts[:wrong], near, *parts[wrong + 1 :]])!r}?"
+    elif folders is None:
         guess = "\nIt is looked for in the working directory and in this environment."
-    return f"there is no module {name!r}{guess}"
+    return f"there is no module {'.'.join(parts)!r}{guess}"
 
 
 def _no_name(name: Any) -> str:

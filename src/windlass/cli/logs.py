@@ -71,7 +71,7 @@ def command(
     try:
         if as_json:
             _print_json(pages)
-        elif not _print(pages, timestamps=timestamps):
+        elif not _print(pages, _names(trial, wanted), timestamps=timestamps):
             _explain_silence(
                 trial, is_filtered=any(v is not None for v in (search, *wanted.values()))
             )
@@ -127,13 +127,26 @@ def _read_pages(client: Client, trial_id: int, query: dict[str, Any], tail: int 
         yield page.items
 
 
-def _print(pages: Pages, *, timestamps: bool) -> bool:
-    """Print the pieces where they belong; whether there were any."""
+def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
+    """What to call the replicas whose lines are asked for; nothing if it is one alone."""
+    from windlass.client.replicas import names_of
+
+    role, index = wanted["role"], wanted["index"]
+    roles = {(each.role, each.index) for each in trial.attempts} | {
+        (each.role, each.index) for each in trial.replicas
+    }
+    asked = [each for each in roles if role in (None, each[0]) and index in (None, each[1])]
+    return names_of(trial.record.spec, trial.attempts) if len(asked) > 1 else []
+
+
+def _print(pages: Pages, names: Sequence[str], *, timestamps: bool) -> bool:
+    """Print the pieces where they belong, by name if names are given; whether there were any."""
     from windlass.client.view import View
 
     clock = _Clock()
     wrote = False
     with View() as view:
+        view.tell_apart(names)
         for parts in pages:
             for part in parts:
                 view.show(clock.stamp(part) if timestamps else part)

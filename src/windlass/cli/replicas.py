@@ -54,7 +54,7 @@ def why_of(record: TrialRecord, attempt: Attempt | Replica) -> str:
     if record.error is not None and (is_cause or len(record.attempts) == 1):
         return f"{record.error.type}: {record.error.message}"
     lines = [line for line in cause.lines if line.strip()] if cause and is_cause else []
-    return lines[-1] if lines else describe_end(attempt).removeprefix("failed: ")
+    return lines[-1] if lines else describe_end(attempt).removeprefix("failed with ")
 
 
 def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alone: bool) -> Row:

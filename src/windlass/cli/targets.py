@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from windlass.authoring.executables import (
     Command,
     PythonScript,
-    executable_name,
     is_command,
     nearest_file,
-    params_of,
-    place_of,
-    program_of,
     script_flaw,
 )
-from windlass.authoring.surroundings import Surroundings
 from windlass.model.errors import InvalidArgument
-from windlass.model.job import ProcessCall
 
 _WAYS = "Give the path of a script, or a command after --: windlass run -- python -m pkg.train"
-
-
-class Target(NamedTuple):
-    """A command line as the trial will run it, what it is called, and its project."""
-
-    argv: tuple[str, ...]
-    name: str
-    params: dict[str, Any]
-    place: Surroundings
-
-
-def find_target(words: Sequence[str]) -> Target:
-    """What the words come to; what does not exist is refused."""
-    executable, arguments = find_executable(words)
-    place = place_of([executable])
-    program = program_of(executable, arguments, place)
-    assert isinstance(program, ProcessCall)  # noqa: S101 -- neither kind is a function
-    name = executable_name(executable)
-    return Target(program.argv, name, params_of(executable, arguments), place)
 
 
 def find_executable(words: Sequence[str]) -> tuple[PythonScript | Command, Sequence[str]]:

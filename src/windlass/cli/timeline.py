@@ -24,7 +24,8 @@ _LONGEST = 60  # moments that are drawn; of more, the middle is left out
 _FIRST = 12  # of those, before what is left out
 _NOTEWORTHY_WAIT = 0.5  # seconds in the queue that are worth a line
 _SHORTEST_LINE = 24
-_NAMED = re.compile(r"(?:starting |stopping )?([a-z0-9-]+)-(\d+) attempt (\d+)\b")
+_NAMED = re.compile(r"(?:starting |stopping )?([a-z0-9-]+)-(\d+) \(?attempt (\d+)\b\)?")
+_ATTEMPT = re.compile(r" in attempt (\d+)")  # of a replica alone, whose name is not told
 _RESTART = re.compile(r"; (restart \d+ of \d+)$")
 _ENDS = {"Completed", "ReplicaFailed", "BackoffLimitExceeded", "DeadlineExceeded", "Stopped"}
 
@@ -129,7 +130,7 @@ def describe_end(attempt: Attempt | Replica) -> str:
     if attempt.reason == "Signal" and code is not None and (name := _signal_name(code)):
         return f"was killed by {name} (exit code {code}){why}"
     if code is not None:
-        return f"failed: exit code {code}{why.replace(':', ',', 1)}"
+        return f"failed with exit code {code}{why}"
     return f"was lost{why}" if attempt.reason in ("Lost", "") else f"failed: {attempt.reason}{why}"
 
 
@@ -217,6 +218,8 @@ class _Telling:
                 yield _Happening(event.time, 4, Mark.SUSPENDED, event.message or "suspended")
             case "Resumed":
                 yield _Happening(event.time, 0, Mark.RESUMED, event.message or "resumed")
+            case "Resized":
+                yield _Happening(event.time, 4, Mark.RESTART, event.message)
             case "Scaled":
                 yield _Happening(event.time, 4, Mark.SCALED, f"scaled: {event.message}")
             case reason if reason in _ENDS:
@@ -245,22 +248,24 @@ class _Telling:
 
     def _restart(self, message: str) -> str:
         """Which restart it is; of what, unless the end of the attempt has just been told."""
-        counted, named = _RESTART.search(message), _NAMED.match(message)
-        if counted is None:
-            return message
-        key = (
-            _Key(named[1], int(named[2]), int(named[3]))
-            if named
-            else min(self._attempts, default=None)
-        )
+        counted, key = _RESTART.search(message), self._subject(message)
         ended = self._attempts.get(key) if key else None
-        if key is None or ended is None or ended.ended is None:
+        if counted is None or key is None or ended is None or ended.ended is None:
             return message
         if self._is_alone:
             return counted[1]
         is_all = self._record.spec.restart_scope is RestartScope.JOB
         who = "all replicas" if is_all else f"{key.role}-{key.number}"
         return f"{counted[1]}: {who}"
+
+    def _subject(self, message: str) -> _Key | None:
+        """The attempt that an event speaks of."""
+        if named := _NAMED.match(message):
+            return _Key(named[1], int(named[2]), int(named[3]))
+        if not self._is_alone or not self._attempts:
+            return None
+        told = _ATTEMPT.search(message)
+        return min(self._attempts)._replace(attempt=int(told[1]) if told else 1)
 
     def _end(self, event: Event) -> tuple[Mark, str]:
         record = self._record

@@ -12,7 +12,7 @@ from windlass.client.tips import last_lines, tip_for
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
 from windlass.model.job import FunctionCall
 from windlass.model.quantities import format_duration
-from windlass.model.records import Cause, ErrorInfo, TrialRecord, TrialState
+from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 
 _SERIALIZATION = "windlass.SerializationError"  # as the worker names it
 
@@ -68,11 +68,12 @@ def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
     """The error of a trial whose process ended badly."""
     shown = last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
+    cause = trial.cause if has_several(trial) else None
+    of_whom = f" --role {cause.role} --index {cause.index}" if cause else ""
     hints = [
         tip_for(trial, "\n".join(shown)) if kind is TrialFailed else None,
-        f"All of its log: windlass logs {trial.id}" if lines else None,
+        f"All of its log: windlass logs {trial.id}{of_whom}" if lines else None,
     ]
-    cause = trial.cause if has_several(trial) else None
     return kind(
         f"Trial {trial.id} ({trial.name}) {how_it_ended(trial)}.",
         hint="\n".join(hint for hint in hints if hint) or None,
@@ -96,25 +97,7 @@ def how_it_ended(trial: TrialRecord) -> str:
     if trial.reason == "DeadlineExceeded":
         limit = trial.spec.active_deadline
         return "ran out of time" + (f" (timeout {format_duration(limit)})" if limit else "")
-    if trial.cause is not None and has_several(trial):
-        return f"failed: {_how_a_replica_ended(trial, trial.cause)}"
     return f"failed: {trial.message}" if trial.message else "failed"
-
-
-def _how_a_replica_ended(trial: TrialRecord, cause: Cause) -> str:
-    what = f"ended with exit code {cause.exit_code}"
-    if cause.reason == "StartFailed":
-        what = "could not start"
-    elif cause.signal:
-        what = f"was killed by {cause.signal} (exit code {cause.exit_code})"
-    elif cause.exit_code is None:
-        what = "was lost"
-    why = f": {cause.message}" if cause.message else ""
-    limit = ""
-    if trial.reason == "BackoffLimitExceeded" and trial.restarts:
-        often = "once" if trial.restarts == 1 else f"{trial.restarts} times"
-        limit = f"; the job was restarted {often}, which is the limit"
-    return f"{name_of(cause)} (attempt {cause.attempt}) {what}{why}{limit}"
 
 
 def _no_value(trial: TrialRecord) -> TrialFailed:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from windlass.model.job import JobSpec
 from windlass.model.quantities import format_duration
 from windlass.model.records import Attempt, Cause, TrialRecord
 
@@ -58,9 +61,16 @@ def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
 
 def has_several(trial: TrialRecord) -> bool:
     """Whether a trial has, or once had, more than one replica to be told apart."""
-    if sum(role.replicas for role in trial.spec.roles) > 1:
-        return True
-    return len({(each.role, each.index) for each in trial.attempts}) > 1
+    return bool(names_of(trial.spec, trial.attempts))
+
+
+def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
+    """The names by which replicas are told apart, in their order; none if there is only one."""
+    if len(spec.roles) == 1 and spec.roles[0].replicas <= 1 and len(attempts) <= 1:
+        return []
+    names = [f"{role.name}-{index}" for role in spec.roles for index in range(role.replicas)]
+    gone = [name for name in map(name_of, attempts) if name not in names]
+    return list(dict.fromkeys(names + gone)) if len(names) + len(gone) > 1 else []
 
 
 def name_of(which: Attempt | Cause | Replica) -> str:

@@ -3,6 +3,9 @@
 In a terminal the status line is drawn below the output and wiped before each piece of
 it; of what the output would do to the terminal, only colours and progress bars are let
 through. Anywhere else there is only the output: what is piped stays as it was written.
+
+Of a trial of several replicas every line is shown whole, with the name of its writer before
+it; one that has not ended for a while is shown in place of the status line meanwhile.
 """
 
 from __future__ import annotations
@@ -12,16 +15,21 @@ import re
 import sys
 import threading
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from windlass.model.quantities import format_duration
-from windlass.model.records import TrialRecord, TrialState
 from windlass.model.wire import LogPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from windlass.client.interleaving import Lanes, Line
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _DELAY = 0.15  # what is over sooner is not worth a line
 _TICK = 0.1
+_PAUSE = 0.3  # that a line of one of several replicas may take to end before it is shown
 # Colours, and the movements of progress bars; then all else that is not to be printed.
 _STEERING = re.compile(r"\x1b\[[0-9;]*[A-GKm]|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -42,6 +50,8 @@ class View:
         self._since = time.monotonic()
         self._is_drawn = False
         self._open_line: TextIO | None = None  # where a line was begun and not ended
+        self._lanes: Lanes | None = None  # of a trial of several replicas
+        self._colours = {self._out: _may_colour(self._out), self._err: _may_colour(self._err)}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -56,6 +66,7 @@ class View:
         self._stop.set()
         if self._ticker is not None:
             self._ticker.join()
+        self.end_lines()
         with self._lock:
             self._wipe()
             self._end_open_line()
@@ -69,6 +80,10 @@ class View:
 
     def show(self, part: LogPart) -> None:
         """Print a piece of output where it belongs."""
+        if self._lanes is not None:
+            with self._lock:
+                self._print(self._lanes, self._lanes.feed(part, time.monotonic()))
+            return
         target = self._err if part.stream == "stderr" else self._out
         with self._lock:
             self._wipe()
@@ -77,6 +92,25 @@ class View:
             text = _tame(part.text) if _is_terminal(target) else part.text
             _write(target, text + ("\n" if part.end else ""))
             self._open_line = None if part.end else target
+
+    def tell_apart(self, names: Sequence[str]) -> None:
+        """From now on say which replica wrote a line; nothing if there are no names to say."""
+        if not names:
+            return
+        from windlass.client.interleaving import Lanes
+
+        with self._lock:
+            if self._lanes is None:
+                self._end_open_line()
+                self._lanes = Lanes(names)
+            else:
+                self._lanes.rename(names)
+
+    def end_lines(self) -> None:
+        """Print what was held of lines that will not end."""
+        if self._lanes is not None:
+            with self._lock:
+                self._print(self._lanes, self._lanes.rest())
 
     def flush(self) -> None:
         """Let what was printed be seen."""
@@ -97,6 +131,19 @@ class View:
         if self.is_live:
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
+    def _print(self, lanes: Lanes, lines: Iterable[Line]) -> None:
+        """Print whole lines of several replicas, each with its name."""
+        from windlass.client.interleaving import contained
+
+        for line in lines:
+            self._wipe()
+            target = self._err if line.stream == "stderr" else self._out
+            text = line.text
+            if _is_terminal(target):
+                text = _tame(contained(text))
+            prefix = lanes.prefix(line.name, coloured=self._colours[target])
+            _write(target, f"{prefix}{text}\n")
+
     def _end_open_line(self) -> None:
         # On separate destinations a line that is still open is nobody else's business.
         if self._open_line is not None and self._shares_screen:
@@ -110,8 +157,13 @@ class View:
         while not self._stop.wait(_TICK):
             frame += 1
             with self._lock:
-                is_due = self._is_drawn or time.monotonic() - self._since >= _DELAY
-                if self._text and self._open_line is None and is_due:
+                now = time.monotonic()
+                lanes = self._lanes
+                begun = lanes.unended(now - _PAUSE) if lanes else None
+                is_due = self._is_drawn or now - self._since >= _DELAY
+                if lanes is not None and begun is not None:
+                    self._draw_begun(lanes, begun)
+                elif self._text and self._open_line is None and is_due:
                     self._draw(frame)
 
     def _draw(self, frame: int) -> None:
@@ -124,25 +176,22 @@ class View:
         self._err.flush()
         self._is_drawn = True
 
+    def _draw_begun(self, lanes: Lanes, line: Line) -> None:
+        """A line that has not ended, as much as there is room for."""
+        from windlass.client.interleaving import uncoloured
+
+        room = _width() - len(lanes.prefix(line.name)) - 1
+        text = _encodable(self._err, _tame(uncoloured(line.text)))
+        prefix = lanes.prefix(line.name, coloured=self._is_coloured)
+        _write(self._err, f"\r\x1b[K{prefix}{_fit(text, room, self._ellipsis)}")
+        self._err.flush()
+        self._is_drawn = True
+
     def _wipe(self) -> None:
         if self._is_drawn:
             _write(self._err, "\r\x1b[K")
             self._err.flush()
             self._is_drawn = False
-
-
-def status_text(trial: TrialRecord) -> str:
-    """What a trial is waiting for or doing, for the status line."""
-    who = f"trial {trial.id} ({trial.name})"
-    what = {
-        TrialState.QUEUED: "queued",
-        TrialState.STARTING: "starting",
-        TrialState.RUNNING: "running",
-        TrialState.RESTARTING: "restarting",
-        TrialState.STOPPING: "stopping",
-        TrialState.SUSPENDED: "suspended",
-    }.get(trial.state, trial.state.value.lower())
-    return f"{who} {what}" + (f": {trial.message}" if trial.message else "")
 
 
 def _nowhere() -> TextIO:
@@ -155,6 +204,11 @@ def _is_terminal(stream: TextIO) -> bool:
         return stream.isatty()
     except (AttributeError, ValueError):
         return False
+
+
+def _may_colour(stream: TextIO) -> bool:
+    is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_wanted and _is_terminal(stream)
 
 
 def _can_encode(stream: TextIO, text: str) -> bool:

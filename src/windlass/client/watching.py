@@ -7,11 +7,13 @@ from typing import Any
 
 from windlass.client.following import Following, News
 from windlass.client.outcomes import how_it_ended
+from windlass.client.replicas import names_of
 from windlass.client.resources import Trial
 from windlass.client.session import Client
+from windlass.client.standing import status_text
 from windlass.client.submission import Draft, send
 from windlass.client.transport import path_of
-from windlass.client.view import View, status_text
+from windlass.client.view import View
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.wire import CreateTrial, LogPage, StopTrial, StreamEnd, TrialPage
@@ -25,6 +27,7 @@ def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any],
         events = iter(following)
         return following, events, next(events)
 
+    view.tell_apart(names_of(draft.request.spec))
     try:
         following, events, first = send(client.transport, draft, begin)
     except KeyboardInterrupt:
@@ -44,6 +47,7 @@ def watch(
 
     `before_stop` is called when Ctrl-C is about to stop it, for what must not take its place.
     """
+    view.tell_apart(names_of(trial.record.spec, trial.attempts))
     following = Following(client.transport, trial_id=trial.id)
     return _watch(client, following, view, iter(following), None, before_stop)
 
@@ -105,6 +109,7 @@ class _Watcher:
 
     def _show(self, news: News) -> StreamEnd | None:
         if isinstance(news, TrialRecord):
+            self._view.tell_apart(names_of(news.spec, news.attempts))
             self._view.status(status_text(news))
         elif isinstance(news, LogPage):
             for part in news.items:
@@ -112,6 +117,7 @@ class _Watcher:
             self._view.flush()
         else:
             self._view.status("")
+            self._view.end_lines()
             self._conclude(news.trial)
             return news
         return None

@@ -24,7 +24,7 @@ from windlass.server.merging import (
 from windlass.worker import reading
 
 _LAST_WORDS = 20  # lines that are kept of a failure
-_MOST_OF_LAST_WORDS = 4 << 20  # bytes that are searched for them
+_MOST_OF_LAST_WORDS = 512 * 1024  # bytes that are searched for them
 _LONGEST_WORDS = 2000  # characters of each
 
 

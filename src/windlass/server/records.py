@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.model.records import TrialRecord, TrialState
+from windlass.model.status import ConditionType, Phase
 from windlass.model.wire import TrialPage
 from windlass.server.services import Services
 
@@ -28,5 +29,18 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
         waits = services.admission.explain(record.uid)
         message = waits[0] if waits else ""
     elif not record.state.is_final and record.attempts:
-        message = record.attempts[-1].message
+        message = _what_it_does(record)
     return msgspec.structs.replace(record, directory=directory, message=message)
+
+
+def _what_it_does(record: TrialRecord) -> str:
+    """What the newest attempt is at; of several replicas, the first that is at something."""
+    newest = {(each.role, each.index): each for each in record.attempts}  # they come in order
+    if len(newest) == 1:
+        return record.attempts[-1].message
+    restarting = (c for c in record.conditions if c.type is ConditionType.RESTARTING and c.status)
+    why = next(restarting, None)
+    if why is not None:
+        return why.message
+    busy = (each for each in newest.values() if each.phase == Phase.PENDING.value and each.message)
+    return next((f"{each.role}-{each.index}: {each.message}" for each in busy), "")

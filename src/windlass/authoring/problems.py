@@ -1,0 +1,283 @@
+"""All that is wrong with a job or a group, and where it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+from windlass.authoring.arguments import check_arguments
+from windlass.authoring.checks import (
+    Problem,
+    check_env,
+    check_framework,
+    check_name,
+    check_packages,
+    check_replicas,
+    check_restarts,
+    check_secrets,
+    check_type,
+    check_volumes,
+    nearest,
+    parsing,
+)
+from windlass.authoring.drafting import TO_COME
+from windlass.authoring.executables import (
+    PythonFunction,
+    argument_flaw,
+    executable_flaw,
+    path_flaw,
+    place_of,
+)
+from windlass.authoring.executors import Local
+from windlass.authoring.jobs import Job, JobGroup, Whole
+from windlass.authoring.options import check_resources
+from windlass.authoring.policies import read_policy
+from windlass.frameworks import Framework, find_framework, problems_of
+from windlass.model.errors import InvalidArgument
+from windlass.model.job import (
+    CleanPolicy,
+    JobSpec,
+    RestartPolicy,
+    RestartScope,
+    Role,
+    SuccessPolicy,
+)
+from windlass.model.quantities import parse_duration
+
+WHOLE = tuple(each.name for each in fields(Whole))
+ROLE = tuple(each.name for each in fields(Job) if each.name not in WHOLE)
+_DEFAULTS = {each.name: each.default for each in fields(Whole)}
+_ROLE_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
+_HIGHEST_PRIORITY = 1_000_000
+
+
+def check_job(job: Whole) -> None:
+    """Refuse what makes no sense, all of it in one error."""
+    problems = job_problems(job)
+    if problems:
+        where = "wl.JobGroup" if isinstance(job, JobGroup) else "wl.Job"
+        raise InvalidArgument.of([text for _, text in problems], where=where)
+
+
+def job_problems(job: Whole) -> list[Problem]:
+    """Everything that is wrong with a job or a group, and where it stands."""
+    taken = [name for name in WHOLE if isinstance(getattr(job, name), Whole)]
+    problems: list[Problem] = [
+        ((name,), f"{name!r} is an option, and so no name of a role") for name in taken
+    ]
+    problems += [found for found in _whole_problems(job) if found[0][0] not in taken]
+    if isinstance(job, JobGroup):
+        problems += _group_problems(job)
+    elif isinstance(job, Job):
+        problems += _role_problems(job, job)
+    return [*problems, *_place_problems(job), *_framework_problems(job)]
+
+
+def merge_roles(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The roles of a group, given as a mapping, as keywords, or some so and some so."""
+    if roles is not None and not isinstance(roles, Mapping):
+        raise InvalidArgument(
+            f"wl.JobGroup: {roles!r} is no mapping of roles.",
+            hint="Write them by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
+        )
+    twice = [name for name in named if name in (roles or {})]
+    if twice:
+        raise InvalidArgument.of([f"{name} is given twice" for name in twice], where="wl.JobGroup")
+    return {**(roles or {}), **named}
+
+
+def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:
+    """A group as it was written, for those who want to know what is wrong with it."""
+    group = object.__new__(JobGroup)
+    for name, value in {**_DEFAULTS, **whole, "roles": dict(roles)}.items():
+        object.__setattr__(group, name, value)
+    return group
+
+
+def roles_of(job: Whole) -> dict[str, Job]:
+    """The roles by name. A single job has one, called as its framework calls it."""
+    if isinstance(job, JobGroup):
+        return dict(job.roles)
+    assert isinstance(job, Job)  # noqa: S101 -- there is no third kind
+    return {framework_of(job).default_role: job}
+
+
+def framework_of(job: Whole) -> Framework:
+    try:
+        return find_framework(job.framework or "")
+    except (InvalidArgument, TypeError, AttributeError):
+        return find_framework("")  # what was written is told as a problem
+
+
+def _whole_problems(job: Whole) -> list[Problem]:
+    limit, ttl = job.backoff_limit, job.ttl_after_finished
+    return [
+        *check_framework(job.framework),
+        *parsing("restart_scope", job.restart_scope, partial(read_policy, RestartScope)),
+        *(check_restarts("backoff_limit", limit) if limit is not None else ()),
+        *parsing("active_deadline", job.active_deadline, parse_duration),
+        *(parsing("ttl_after_finished", ttl, parse_duration) if not is_zero(ttl) else ()),
+        *parsing("clean_policy", job.clean_policy, partial(read_policy, CleanPolicy)),
+        *parsing("success_policy", job.success_policy, partial(read_policy, SuccessPolicy)),
+        *_check_priority(job.priority),
+        *check_type("suspend", job.suspend, bool, "True or False"),
+        *check_name("name", job.name),
+        *check_name("experiment", job.experiment),
+        *check_packages(job.packages),
+        *check_secrets(job.secrets),
+        *check_volumes(job.volumes),
+    ]
+
+
+def _role_problems(role: Job, job: Whole) -> list[Problem]:
+    """What is wrong with the fields of a role; the job is the one it is part of."""
+    flaw = executable_flaw(role.executable, has_packages=bool(job.packages))
+    return [
+        *([(("executable",), f"executable: {flaw}")] if flaw else []),
+        *_argument_problems(role, is_sound=not flaw),
+        *check_env(role.env),
+        *_executor_problems(role.executor),
+        *check_replicas(role.replicas),
+        *parsing("restart_policy", role.restart_policy, partial(read_policy, RestartPolicy)),
+        *(
+            check_type("service", role.service, bool, "True or False")
+            if role.service is not None
+            else ()
+        ),
+    ]
+
+
+def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
+    executable, args = role.executable, role.args
+    if not isinstance(executable, PythonFunction):
+        return check_arguments(args)
+    if args is not None and not isinstance(args, Mapping):
+        if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
+            flaw = "is neither a mapping of arguments by name nor a list of arguments"
+            return [(("args",), f"args: {args!r} {flaw}")]
+    elif args is not None and not all(isinstance(name, str) for name in args):
+        return [(("args",), "args: the arguments of a function have names that are texts")]
+    flaw = argument_flaw(executable, args or ()) if is_sound else ""
+    return [(("args",), f"args: {flaw}")] if flaw else []
+
+
+def _executor_problems(executor: Any) -> list[Problem]:
+    if executor is None:
+        return []
+    if not isinstance(executor, Local):
+        flaw = f"executor: {executor!r} is no executor; write wl.Local(cpus=2)"
+        return [(("executor",), flaw)]
+    found = check_resources(executor.cpus, executor.memory, executor.accelerator)
+    return [(("executor", *keys), f"executor: {text}") for keys, text in found]
+
+
+def _group_problems(group: JobGroup) -> list[Problem]:
+    problems: list[Problem] = []
+    if not group.roles:
+        problems.append((("roles",), "there is no role; give at least one: worker=wl.Job(...)"))
+    for name, role in group.roles.items():
+        keys = ("roles", str(name))
+        problems += [(keys, flaw) for flaw in _group_flaws(name, role)]
+        if isinstance(role, Job):
+            found = [*_misplaced(role), *_role_problems(role, group)]
+            problems += [((*keys, *inner), f"{name}: {text}") for inner, text in found]
+    return problems
+
+
+def _group_flaws(name: Any, role: Any) -> list[str]:
+    """What is wrong with something as a role of a group."""
+    if not isinstance(role, Job):
+        return [_no_job(name, role)]
+    if name in (*WHOLE, *ROLE, "roles"):
+        return [f"{name!r} is an option, and so no name of a role"]
+    if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
+        return [
+            f"{name!r} is no name of a role: it has up to 40 small letters, digits and dashes, "
+            "a letter first"
+        ]
+    return []
+
+
+def _no_job(name: Any, value: Any) -> str:
+    if isinstance(value, JobGroup):
+        return f"{name}: a group has jobs as its roles, not groups; name its roles here"
+    if name in ROLE:
+        return f"{name} is said of each role, not of the group: wl.Job(..., {name}=...)"
+    near = nearest(str(name), WHOLE)
+    if near:
+        return f"there is no option {name!r}; did you mean {near!r}?"
+    return f"{name}: {value!r} is no job; a role is one: {name}=wl.Job(...)"
+
+
+def _misplaced(role: Job) -> list[Problem]:
+    """The fields of a role's job that are the whole group's."""
+    return [
+        ((name,), f"{name} is said of the whole group: wl.JobGroup(..., {name}=...)")
+        for name in WHOLE
+        if getattr(role, name) != _DEFAULTS[name]
+    ]
+
+
+def _place_problems(job: Whole) -> list[Problem]:
+    """All roles share one snapshot of one project: whose file is not in it could not run."""
+    named: dict[str, Any] = dict(roles_of(job))
+    sound = {
+        name: role
+        for name, role in named.items()
+        if isinstance(role, Job) and not executable_flaw(role.executable, has_packages=True)
+    }
+    place = place_of(role.executable for role in sound.values())
+    flaws = {name: path_flaw(role.executable, place) for name, role in sound.items()}
+    if isinstance(job, Job):
+        return [(("executable",), f"executable: {flaw}") for flaw in flaws.values() if flaw]
+    return [
+        (("roles", name, "executable"), f"{name}: executable: {flaw}")
+        for name, flaw in flaws.items()
+        if flaw
+    ]
+
+
+def _framework_problems(job: Whole) -> list[Problem]:
+    """What the framework has against the roles, as far as they make sense."""
+    if check_framework(job.framework):
+        return []
+    named: dict[str, Any] = dict(roles_of(job))
+    roles = tuple(
+        Role(executable=TO_COME, name=name, replicas=role.replicas)
+        for name, role in named.items()
+        if isinstance(role, Job) and not _group_flaws(name, role)
+        if not check_replicas(role.replicas)
+    )
+    if not roles:
+        return []
+    try:
+        success = read_policy(SuccessPolicy, job.success_policy or SuccessPolicy.DEFAULT)
+    except ValueError:
+        success = SuccessPolicy.DEFAULT
+    sketch = JobSpec(roles=roles, framework=job.framework or "", success_policy=success)
+    return [(_subject(text, roles), text) for text in problems_of(sketch)]
+
+
+def _subject(text: str, roles: Sequence[Role]) -> tuple[str, ...]:
+    """Where that stands which the framework speaks of."""
+    if text.startswith("success_policy"):
+        return ("success_policy",)
+    found = {role.name: re.search(rf"\b{re.escape(role.name)}\b", text) for role in roles}
+    named = {name: match.start() for name, match in found.items() if match}
+    return ("roles", min(named, key=lambda name: named[name])) if named else ("framework",)
+
+
+def _check_priority(priority: Any) -> list[Problem]:
+    is_whole = isinstance(priority, int) and not isinstance(priority, bool)
+    if is_whole and abs(priority) <= _HIGHEST_PRIORITY:
+        return []
+    flaw = f"is no priority; write a whole number up to {_HIGHEST_PRIORITY}, or as far below 0"
+    return [(("priority",), f"priority: {priority!r} {flaw}")]
+
+
+def is_zero(duration: Any) -> bool:
+    """Whether nothing is to be waited for, which is no duration elsewhere."""
+    return isinstance(duration, (int, float)) and duration == 0 and duration is not False

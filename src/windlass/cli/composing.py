@@ -1,0 +1,117 @@
+"""From what was typed after `windlass run` to the job it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from windlass.authoring.checks import Problem
+from windlass.authoring.executors import Local
+from windlass.authoring.jobs import Job
+from windlass.authoring.options import Options, keep_secrets, secret_values
+from windlass.authoring.outlines import Ready, prepare_job
+from windlass.authoring.problems import job_problems
+from windlass.cli.targets import find_executable
+
+WHERE = "windlass run"
+# What goes with a file that describes the job: how it is submitted, and what it is called.
+_GOES_WITH_FILE = {"file", "words", "detach", "as_json", "name", "experiment"}
+_OF_JOB = (
+    "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
+    "clean_policy", "success_policy", "name", "experiment",
+)  # fmt: skip
+
+
+def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
+    """The job that a script or command with options describes; all that is wrong is told at once.
+
+    `given` are the options by the names of their parameters.
+    """
+    executable, arguments = find_executable(words)
+    retries = given["retries"]
+    chosen = {name: given[name] for name in _OF_JOB}
+    if retries and not _contradictions(given):
+        chosen |= {"restart_policy": "OnFailure", "backoff_limit": max(retries, 0)}
+    job = Job(
+        executable,
+        args=list(arguments),
+        env=_pairs("env", given["env"], "NAME=VALUE"),
+        executor=Local(
+            cpus=given["cpus"], memory=given["memory"], accelerator=given["accelerator"]
+        ),
+        replicas=given["replicas"],
+        active_deadline=given["timeout"],
+        priority=given["priority"],
+        suspend=given["suspend"],
+        packages=_packages(given["package"], given["requirements"]),
+        secrets=list(given["secret"]) or None,
+        volumes=_pairs("volume", given["volume"], "TARGET=SOURCE"),
+        **chosen,
+    )
+    others = Options(
+        backend=given["backend"],
+        container_image=given["container_image"],
+        cluster=given["cluster"],
+        spot=given["spot"],
+        retries=retries,
+    )
+    others.check(WHERE, [*_contradictions(given), *job_problems(job)])
+    recorded = [*words, *(job.env or {}).values()]
+    keep_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
+    return prepare_job(job)
+
+
+def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Ready:
+    """The job that a file describes; options that would contradict it are refused."""
+    from dataclasses import replace
+
+    from windlass.authoring.jobfile import read_job
+
+    unfit = [
+        max(param.opts, key=len)
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        and param.name not in _GOES_WITH_FILE
+        and ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
+    if words:
+        unfit.append(f"the words {' '.join(words)!r}")
+    if unfit:
+        raise click.UsageError(
+            f"With --file the job is what {path} says. These do not go with it: "
+            f"{', '.join(unfit)}.\nWrite them into the file, or leave --file out.",
+            ctx,
+        )
+    called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
+    Options(**called).check(WHERE)
+    ready = prepare_job(read_job(path))
+    return replace(ready, **{key: value for key, value in called.items() if value is not None})
+
+
+def _contradictions(given: Mapping[str, Any]) -> list[Problem]:
+    """Retries are a way to say what two other options say."""
+    rivals = [name for name in ("restart_policy", "backoff_limit") if given[name] is not None]
+    if not given["retries"] or not rivals:
+        return []
+    said = f"OnFailure, and at most {given['retries']} restarts"
+    options = " and ".join(f"{name}=" for name in rivals)
+    return [(("retries",), f"retries: it means {said}; leave it out, or {options}")]
+
+
+def _packages(packages: Sequence[str], requirements: str | None) -> list[str] | None:
+    if requirements is None:
+        return list(packages) or None
+    from windlass.packaging.environments import read_requirements
+
+    return [*read_requirements(Path(requirements)), *packages] or None
+
+
+def _pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text!r} is not {form}.", param_hint=f"'--{option}'")
+    return dict(text.split("=", 1) for text in texts) or None

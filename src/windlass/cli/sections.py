@@ -1,0 +1,41 @@
+"""Help in sections, for a command with many options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class SectionedOption(click.Option):
+    """An option that knows where in the help it stands."""
+
+    def __init__(self, *names: Any, section: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options by section, in the order they were written in."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections; what is in none stands last."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx)
+            if row is not None and isinstance(param, click.Option):
+                title = param.section if isinstance(param, SectionedOption) else "Others"
+                sections.setdefault(title, []).append(row)
+        width = max(len(names) for rows in sections.values() for names, _ in rows)
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(names.ljust(width), text) for names, text in rows])
+
+
+def options_of(section: str) -> Callable[..., Callable[[F], F]]:
+    """`click.option` for the options of a section."""
+    return partial(click.option, cls=SectionedOption, section=section)

@@ -1,0 +1,242 @@
+"""`windlass run` for jobs: replicas, frameworks, rules of restart, submitting them suspended."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.shells import Shell
+from cli.terminals import eventually
+from windlass.model.job import CleanPolicy, RestartPolicy, RestartScope, SuccessPolicy
+
+RANKS = """
+    import os, sys
+    names = ("RANK", "WORLD_SIZE", "WINDLASS_ROLE", "WINDLASS_INDEX")
+    print(*(os.environ.get(name) for name in names), *sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def project(shell: Shell) -> None:
+    """A project with the scripts of the jobs."""
+    shell.write("who.py", RANKS)
+    shell.write("quit.py", "import sys; sys.exit(int(sys.argv[1]))")
+
+
+def test_a_script_runs_in_every_replica_and_knows_which_it_is(shell: Shell) -> None:
+    done = shell("run", "--replicas", "3", "--framework", "torch", "--cpus", "0.5", "who.py", "x")
+    assert done.returncode == 0, done.stderr
+    for index in range(3):
+        assert f"{index} 3 worker {index} x" in done.stdout
+    spec = shell.newest().spec
+    assert (spec.framework, spec.restart_scope) == ("torch", RestartScope.JOB)
+    [role] = spec.roles
+    assert (role.name, role.replicas, role.resources.cpus) == ("worker", 3, 0.5)
+    assert role.restart_policy is RestartPolicy.ON_FAILURE
+
+
+def test_every_rule_of_a_job_can_be_given(shell: Shell) -> None:
+    shell.good(
+        "run", "--replicas", "2", "--framework", "tensorflow", "--restart-policy", "ExitCode",
+        "--restart-scope", "job", "--backoff-limit", "2", "--priority", "5", "--timeout", "2m",
+        "--ttl-after-finished", "1h", "--clean-policy", "All", "--success-policy", "AllWorkers",
+        "who.py",
+    )  # fmt: skip
+    spec = shell.newest().spec
+    assert spec.roles[0].restart_policy is RestartPolicy.EXIT_CODE
+    assert spec.restart_scope is RestartScope.JOB
+    assert (spec.backoff_limit, spec.priority) == (2, 5)
+    assert (spec.active_deadline, spec.ttl_after_finished) == (120, 3600)
+    assert spec.clean_policy is CleanPolicy.ALL
+    assert spec.success_policy is SuccessPolicy.ALL_WORKERS
+
+
+def test_a_plain_script_is_what_it_was(shell: Shell) -> None:
+    shell.good("run", "who.py")
+    spec = shell.newest().spec
+    assert [(role.name, role.replicas) for role in spec.roles] == [("main", 1)]
+    assert spec.roles[0].restart_policy is RestartPolicy.NEVER
+    assert shell("run", "quit.py", "1").returncode == 1
+    assert shell.newest().restarts == 0
+
+
+def test_retries_are_restarts_after_a_failure(shell: Shell) -> None:
+    assert shell("run", "--retries", "1", "quit.py", "7").returncode == 7
+    trial = shell.newest()
+    assert (trial.restarts, trial.spec.backoff_limit) == (1, 1)
+    assert trial.spec.roles[0].restart_policy is RestartPolicy.ON_FAILURE
+
+
+def test_a_policy_decides_by_the_exit_code(shell: Shell) -> None:
+    done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "quit.py", "1")
+    assert done.returncode == 1
+    assert shell.newest().restarts == 0
+    done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "quit.py", "130")
+    assert done.returncode == 130
+    assert shell.newest().restarts == 1
+
+
+def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> None:
+    told = shell.good("run", "--suspend", "who.py")
+    trial = shell.newest()
+    assert told.splitlines()[:2] == [
+        f"Trial {trial.id} (who) is submitted, and waits to be resumed.",
+        f"  windlass resume {trial.id:<5} let it run",
+    ]
+    assert (trial.state.value, trial.attempts) == ("SUSPENDED", ())
+    shell.good("resume", str(trial.id))
+    eventually(lambda: shell.trial(trial.id).state.value == "SUCCEEDED", "it runs to its end")
+    told = json.loads(shell.good("run", "--suspend", "--json", "who.py"))
+    assert told["spec"]["suspend"] is True
+    shell.good("stop", str(told["id"]))
+
+
+def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shell: Shell) -> None:
+    newest = shell.newest().id
+    wrong = {
+        "--replicas": ("0", "0 is no number of replicas"),
+        "--framework": ("torc", "did you mean 'torch'?"),
+        "--restart-policy": ("Sometims", "there is no 'Sometims'"),
+        "--restart-scope": ("jbo", "did you mean 'job'?"),
+        "--backoff-limit": ("-1", "-1 is no number"),
+        "--priority": ("99999999", "is no priority"),
+        "--ttl-after-finished": ("soon", "'soon' is no duration"),
+        "--clean-policy": ("Runing", "did you mean 'Running'?"),
+        "--success-policy": ("AllWorker", "did you mean 'AllWorkers'?"),
+        "--timeout": ("soon", "'soon' is no duration"),
+        "--cpus": ("-1", "out of range"),
+        "--memory": ("4XB", "'4XB' is no size"),
+        "--package": ("numpy=1", "'numpy=1' is no requirement"),
+    }
+    given = [word for option, (value, _) in wrong.items() for word in (option, value)]
+    done = shell("run", *given, "who.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"windlass run: {len(wrong)} problems:" in done.stderr
+    for option, (_, why) in wrong.items():
+        assert [
+            line for line in done.stderr.splitlines() if f"- {option}: " in line and why in line
+        ]
+    assert "_" not in done.stderr
+    assert shell.newest().id == newest
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (
+            ["--retries", "2", "--restart-policy", "Always"],
+            "--retries: it means OnFailure, and at most 2 restarts; leave it out, or "
+            "--restart-policy",
+        ),
+        (
+            ["--success-policy", "AllWorkers"],
+            "--success-policy AllWorkers is for --framework tensorflow",
+        ),
+        (["--replicas", "64"], "windlass accelerators"),
+        (["--package", "windlass-of-nobody==1"], "--package windlass-of-nobody==1"),
+        (["--secret", "NOT_SET"], "export NOT_SET=...)\n"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_way_out(shell: Shell, args: list[str], why: str) -> None:
+    done = shell("run", *args, "who.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert why in done.stderr
+    assert "=[" not in done.stderr
+
+
+def test_frameworks_and_policies_are_completed(shell: Shell) -> None:
+    assert shell.complete("windlass run --framework t") == ["tensorflow", "torch"]
+    assert shell.complete("windlass run --restart-policy on") == ["OnFailure"]
+    assert shell.complete("windlass run --restart-scope ") == ["replica", "job"]
+    assert shell.complete("windlass run --clean-policy a") == ["All"]
+
+
+def test_help_is_in_sections(shell: Shell) -> None:
+    told = shell.good("run", "--help")
+    places = [told.index(f"\n{title}:\n") for title in (
+        "What runs", "Resources, of each replica", "Replicas and restarts", "Order and end",
+        "Submitting and recording", "Others",
+    )]  # fmt: skip
+    assert places == sorted(places)
+    assert told.index("--replicas") > told.index("Replicas and restarts")
+
+
+# -- described in a file --------------------------------------------------------------
+
+JOB = """
+    script = "who.py"
+    args = ["from", "file"]
+    replicas = 2
+    framework = "torch"
+    name = "filed"
+
+    [executor]
+    cpus = 0.5
+"""
+GROUP = """
+    framework = "tensorflow"
+
+    [roles.chief]
+    script = "who.py"
+
+    [roles.worker]
+    command = ["sh", "-c", "echo works"]
+    replicas = 2
+"""
+
+
+def test_a_file_describes_a_job(shell: Shell) -> None:
+    shell.write("job.toml", JOB)
+    done = shell.good("run", "-f", "job.toml")
+    for index in range(2):
+        assert f"{index} 2 worker {index} from file" in done
+    trial = shell.newest()
+    assert (trial.name, trial.experiment) == ("filed", "who")
+    assert trial.spec.roles[0].resources.cpus == 0.5
+
+
+def test_a_file_describes_several_roles(shell: Shell) -> None:
+    shell.write("group.toml", GROUP)
+    done = shell.good("run", "-f", "group.toml")
+    assert done.count("works") >= 1
+    trial = shell.newest()
+    assert [(role.name, role.replicas) for role in trial.spec.roles] == [
+        ("chief", 1),
+        ("worker", 2),
+    ]
+    shown = shell.good("show", str(trial.id))
+    assert "Roles\n  chief        1 x python who.py  (1 CPU)\n" in shown
+    assert "  worker       2 x sh -c 'echo works'  (1 CPU)\n" in shown
+
+
+def test_with_a_file_go_its_name_and_how_it_is_submitted(shell: Shell) -> None:
+    shell.write("job.toml", JOB)
+    told = json.loads(
+        shell.good("run", "-f", "job.toml", "-d", "--json", "--name", "n", "--experiment", "e")
+    )
+    assert (told["name"], told["experiment"]) == ("n", "e")
+    assert shell.trial(told["id"]).name == "n"
+
+
+def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None:
+    shell.write("job.toml", JOB)
+    done = shell("run", "-f", "job.toml", "--cpus", "2", "--replicas", "1", "--spot", "who.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        "With --file the job is what job.toml says. These do not go with it: --cpus, --spot, "
+        "--replicas, the words 'who.py'." in done.stderr
+    )
+
+
+def test_a_file_with_mistakes_is_refused_with_their_lines(shell: Shell) -> None:
+    shell.write("wrong.toml", 'script = "wo.py"\nreplicas = 0\nframwork = "torch"\n')
+    newest = shell.newest().id
+    done = shell("run", "-f", "wrong.toml")
+    assert (done.returncode, done.stdout) == (1, "")
+    for word in ("wrong.toml", "who.py", "replicas", "'framework'"):
+        assert word in done.stderr, done.stderr
+    assert shell.newest().id == newest
+    done = shell("run", "-f", "none.toml")
+    assert done.returncode == 2
+    assert "'none.toml' does not exist" in done.stderr

@@ -1,0 +1,161 @@
+"""What a person sees of a trial of several replicas: whole lines, each with its writer's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pseudo_terminal import SPINNER, Launch
+
+from harness import BIN, PATIENCE, Project
+from roles import role, submit
+from windlass.client.resources import Trial
+from windlass.model.job import RestartPolicy
+
+WATCH = """
+import sys
+from windlass.client.session import Client
+from windlass.client.view import View
+from windlass.client.watching import watch
+
+client = Client()
+with View() as view:
+    watch(client, client.get_trial(int(sys.argv[1])), view)
+"""
+
+# The first begins a line, the second writes one, the first goes on: all at their gates.
+TURNS = """
+stage = {stage!r}
+def at(gate): return os.path.join(stage, gate)
+if name == "worker-0":
+    sys.stdout.write("begun"); sys.stdout.flush()
+    touch(at("begun"))
+    wait_for(at("end"))
+    print(" and ended")
+else:
+    wait_for(at("begun"))
+    wait_for(at("speak"))
+    print("\\x1b[31mhello\\x1b[0m")
+    print("up\\x1b[A\\x1b[2K\\x1b]0;title\\x07", file=sys.stderr)
+    sys.stderr.write("10%\\r20%"); sys.stderr.write("\\r100%\\n")
+    touch(at("spoken"))
+    wait_for(at("end"))
+"""
+
+
+@pytest.fixture(autouse=True)
+def at_home(home: Path) -> None:
+    """Every test asks the file's own server."""
+
+
+@pytest.fixture
+def watching(project: Project) -> Path:
+    return project.write("watching.py", WATCH)
+
+
+def turns(stage: Path) -> Trial[Any]:
+    program = TURNS.format(stage=str(stage))
+    return submit(role(program, "ps", service=False), role(program, "worker", 2))
+
+
+def test_lines_are_whole_named_and_coloured_and_a_begun_one_is_shown_meanwhile(
+    launch: Launch, watching: Path, tmp_path: Path
+) -> None:
+    trial = turns(tmp_path)
+    terminal = launch(watching, str(trial.id))
+    terminal.wait_for("worker-0 | begun")  # in place of the status line
+    (tmp_path / "speak").touch()
+    terminal.wait_for("worker-1 | 100%")
+    terminal.wait_for("worker-0 | begun")
+    (tmp_path / "end").touch()
+    assert terminal.finish() == 0
+    lines = [line for line in terminal.lines if "succeeded in" not in line]
+    assert not [line for line in lines if SPINNER.search(line)]
+    assert lines[-1] == "worker-0 | begun and ended"
+    said = ["hello", "up\\x1b]0;title\\x07", "100%"]
+    assert sorted(lines[:-1]) == sorted(
+        [f"ps-0     | {text}" for text in said] + [f"worker-1 | {text}" for text in said]
+    )
+    for colour, name in ((36, "ps-0     |"), (33, "worker-0 |"), (32, "worker-1 |")):
+        assert f"\x1b[{colour}m{name}\x1b[0m ".encode() in terminal.raw
+    assert b"\x1b[31mhello\x1b[0m\x1b[0m\r\n" in terminal.raw, "no colour leaks into the next line"
+
+
+def test_without_colours_there_are_none(launch: Launch, watching: Path, tmp_path: Path) -> None:
+    (tmp_path / "speak").touch()
+    (tmp_path / "end").touch()
+    trial = turns(tmp_path)
+    terminal = launch(watching, str(trial.id), NO_COLOR="1")
+    assert terminal.finish() == 0
+    assert "worker-0 | begun and ended" in terminal.lines
+    assert b"\x1b[36m" not in terminal.raw
+
+
+def test_piped_lines_are_named_and_plain(watching: Path, project: Project, tmp_path: Path) -> None:
+    (tmp_path / "speak").touch()
+    (tmp_path / "end").touch()
+    trial = turns(tmp_path)
+    done = project.python(watching, str(trial.id))
+    expected = [
+        "ps-0     | \x1b[31mhello\x1b[0m",
+        "worker-0 | begun and ended",
+        "worker-1 | \x1b[31mhello\x1b[0m",
+    ]
+    assert sorted(done.stdout.splitlines()) == expected
+    assert "worker-1 | 100%\n" in done.stderr
+    logs = project.run(BIN / "windlass", "logs", str(trial.id))
+    assert sorted(logs.stdout.splitlines()) == expected
+    one = project.run(BIN / "windlass", "logs", str(trial.id), "--role", "ps")
+    assert one.stdout == "\x1b[31mhello\x1b[0m\n", "one replica is as it always was"
+
+
+def test_a_line_that_never_ends_is_printed_at_the_end(watching: Path, project: Project) -> None:
+    trial = submit(role("sys.stdout.write(f'{name} bye')", "worker", 2)).wait(PATIENCE)
+    done = project.python(watching, str(trial.id))
+    assert sorted(done.stdout.splitlines()) == [
+        "worker-0 | worker-0 bye",
+        "worker-1 | worker-1 bye",
+    ]
+
+
+def test_the_status_line_says_how_many_run_and_who_is_started_again(
+    launch: Launch, watching: Path, tmp_path: Path
+) -> None:
+    program = f"""
+stage = {str(tmp_path)!r}
+if index == 1 and attempt == 1:
+    wait_for(os.path.join(stage, "die"))
+    sys.exit(3)
+if index == 2:
+    wait_for(os.path.join(stage, "done"))
+    sys.exit(0)
+wait_for(os.path.join(stage, "end"))
+"""
+    trial = submit(
+        role(program, "worker", 3, restart_policy=RestartPolicy.ON_FAILURE), backoff_limit=6
+    )
+    terminal = launch(watching, str(trial.id), columns=160)
+    terminal.wait_for(f"trial {trial.id} (mnist) running: 3 of 3 replicas run")
+    (tmp_path / "die").touch()
+    terminal.wait_for("restarting: worker-1 (attempt 1) failed with exit code 3; restart 1 of 6")
+    terminal.wait_for("running: 3 of 3 replicas run")
+    (tmp_path / "done").touch()
+    terminal.wait_for("running: 2 of 3 replicas run, 1 is done")
+    (tmp_path / "end").touch()
+    assert terminal.finish() == 0
+
+
+def test_a_trial_that_grows_is_told_apart_from_then_on(
+    launch: Launch, watching: Path, tmp_path: Path
+) -> None:
+    program = f"print(name, 'is here'); wait_for({str(tmp_path / 'end')!r}); print('over')"
+    trial = submit(role(program, "worker", 1))
+    terminal = launch(watching, str(trial.id))
+    terminal.wait_for("worker-0 is here")
+    trial.scale(worker=2)
+    terminal.wait_for("worker-1 | worker-1 is here")
+    (tmp_path / "end").touch()
+    assert terminal.finish() == 0
+    assert terminal.lines[0] == "worker-0 is here"
+    assert {"worker-0 | over", "worker-1 | over"} <= set(terminal.lines)
