@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.shells import Shell
+from cli.terminals import PATIENCE
 from roles import role
 from windlass.client.resources import Trial
 from windlass.model.job import RestartPolicy
@@ -27,7 +28,7 @@ sys.exit((role, index, attempt) == ("worker", 1, 1))
 def job(shell: Shell) -> Trial[Any]:
     """A chief and two workers, of which one was started again."""
     workers = role(PROGRAM, replicas=2, restart_policy=RestartPolicy.ON_FAILURE)
-    return shell.submit_roles(role(PROGRAM, "chief"), workers).wait(timeout=60)
+    return shell.submit_roles(role(PROGRAM, "chief"), workers).wait(timeout=PATIENCE)
 
 
 def test_each_line_has_the_name_of_its_writer(shell: Shell, job: Trial[Any]) -> None:
