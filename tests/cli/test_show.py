@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.shells import Shell
-from cli.terminals import PATIENCE
+from cli.terminals import PATIENCE, eventually
 from roles import role
 from windlass.client.resources import Trial
 from windlass.model.job import RestartPolicy, RestartScope
@@ -122,6 +122,7 @@ print("loss is nan")
 sys.exit(3)
 """
     trial = shell.submit_roles(role(program, replicas=3)).wait(timeout=PATIENCE)
+    eventually(lambda: all(each.ended for each in trial.refresh().attempts), "nothing of it runs")
     shown = shell.good("show", str(trial.id))
     head = shown.splitlines()[:2]
     assert head == [
