@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from engine_world import World, job, role, started
 
@@ -158,6 +159,18 @@ def test_clean_policy_none_leaves_all_as_it_is():
     assert not world.status.settled  # it is to be watched until its last replica has ended
     world.end("worker-0", 0)
     world.look()
+    assert world.status.settled
+    assert world.state is TrialState.FAILED
+
+
+@pytest.mark.case(7)
+def test_what_clean_policy_none_left_running_goes_when_the_job_is_stopped_after_its_end():
+    world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
+    world.end("worker-1", 1)
+    world.look()
+    world.status = msgspec.structs.replace(world.status, stop_requested=True)
+    assert [str(each) for each in world.look().delete] == ["worker-0.1"]
+    world.settle()
     assert world.status.settled
     assert world.state is TrialState.FAILED
 

@@ -90,14 +90,15 @@ class TrialStore:
         await self._db.awrite(change)
 
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
-        """Note that a trial is to stop; its uid, or none if it has ended already.
+        """Note that a trial is to stop; its uid, or none if nothing of it is left.
 
-        Asked again, the shorter grace counts.
+        Asked again, the shorter grace counts. One that has ended stays as it ended, and what was
+        left running by its clean policy goes.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
             status = stored.status
-            if stored.record.state.is_final:
+            if status.settled:
                 return None
             asked = msgspec.structs.replace(
                 status, stop_requested=True, stop_reason=reason, stop_grace=grace
