@@ -59,7 +59,13 @@ def main() -> None:
         env={"TF_CPP_MIN_LOG_LEVEL": "2"},
         executor=wl.Local(cpus=0.5),
     )
-    group = wl.JobGroup(chief=job, worker=job, framework="tensorflow", experiment="tf_multiworker")
+    group = wl.JobGroup(
+        chief=job,
+        worker=job,
+        framework="tensorflow",
+        restart_scope="job",  # in step as they are, none can go on without the others
+        experiment="tf_multiworker",
+    )
     trial = group.submit()
     for line in trial.logs(follow=True, stream="stdout"):
         print(line)

@@ -2,11 +2,14 @@
 
     python examples/tf_parameter_server.py
 
-The parameter server holds the variables, the worker computes, the chief says what. The job has
-succeeded when the chief has: the others, which would serve for ever, are then stopped.
+The parameter server holds the variables, the worker computes, the chief says what. A worker that
+dies is started again and goes on. The job has succeeded when the chief has: the others, which
+would serve for ever, are then stopped.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import windlass as wl
 
@@ -25,8 +28,8 @@ def serve() -> None:
     server.join()
 
 
-def lead(epochs: int, steps: int = 20) -> dict[str, float]:
-    """What the chief does: hand out the steps; what was found in the end."""
+def lead(epochs: int) -> dict[str, float]:
+    """What the chief does: have the steps of all epochs done; what was found in the end."""
     import tensorflow as tf
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -46,11 +49,16 @@ def lead(epochs: int, steps: int = 20) -> dict[str, float]:
 
     one_step = tf.function(step)
     for epoch in range(1, epochs + 1):
-        asked = [coordinator.schedule(one_step) for _ in range(steps)]
-        coordinator.join()
-        loss = sum(float(each.fetch()) for each in asked) / steps
+        loss = train_epoch(coordinator, one_step)
         print(f"epoch {epoch}  loss {loss:.4f}  variables on {slope.device}")
     return {"slope": float(slope.numpy()), "shift": float(shift.numpy())}
+
+
+def train_epoch(coordinator: Any, one_step: Any, steps: int = 20) -> float:
+    """Hand out the steps of an epoch to whichever workers there are; the mean loss."""
+    asked = [coordinator.schedule(one_step) for _ in range(steps)]
+    coordinator.join()
+    return sum(float(each.fetch()) for each in asked) / steps
 
 
 def main() -> None:

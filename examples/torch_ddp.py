@@ -42,7 +42,7 @@ def train_epoch(
         optimizer.step()
         total += loss.detach()
     dist.all_reduce(total)
-    return float(total) / len(batches) / dist.get_world_size()
+    return float(total / len(batches) / dist.get_world_size())
 
 
 def main() -> None:
@@ -72,7 +72,7 @@ def main() -> None:
         optimizer.load_state_dict(saved["optimizer"])
         done = saved["epoch"]
     if rank == 0:
-        print(f"{world_size} processes; going on from step {done * len(batches)}")
+        print(f"world size {world_size}, from step {done * len(batches)}")
 
     for epoch in range(done + 1, options.epochs + 1):
         loss = train_epoch(ddp, optimizer, batches, epoch)

@@ -10,4 +10,6 @@ import pytest
 def needs(framework: str) -> pytest.MarkDecorator:
     """Skip what it marks where a framework is missing, and say how to have it."""
     is_missing = importlib.util.find_spec(framework) is None
-    return pytest.mark.skipif(is_missing, reason=f"{framework} is not installed: make training")
+    return pytest.mark.skipif(
+        is_missing, reason=f"{framework} is missing: `make training` installs it"
+    )

@@ -8,21 +8,21 @@ from pathlib import Path
 from needing import needs
 
 import windlass as wl
-from harness import Project
-from replicas import check_gone
+from harness import PATIENCE, Project, eventually
+from replicas import check_gone, process_of
 
 pytestmark = needs("tensorflow")
 
 
-def last_trial(experiment: str) -> wl.Trial[None]:
-    """The newest trial of an experiment."""
-    return wl.get_trial(max(each.id for each in wl.list_trials(experiment=experiment)))
+def found_trials(experiment: str) -> list[wl.Trial[None]]:
+    """The trials of an experiment."""
+    return list(wl.list_trials(experiment=experiment))
 
 
 def test_a_chief_and_a_worker_train_in_step(home: Path, examples: Project) -> None:
     done = examples.python("tf_multiworker.py")
     assert done.returncode == 0, done.stderr
-    trial = last_trial("tf_multiworker")
+    (trial,) = found_trials("tf_multiworker")
     chief, worker = (
         [str(line) for line in trial.logs(role=role, search="epoch", stream="stdout")]
         for role in ("chief", "worker")
@@ -34,13 +34,53 @@ def test_a_chief_and_a_worker_train_in_step(home: Path, examples: Project) -> No
     assert f"the chief's loss: {losses[-1]:.4f}" in done.stdout
 
 
-def test_a_parameter_server_serves_and_is_stopped_when_the_chief_is_done(
-    home: Path, examples: Project
+def test_a_killed_worker_comes_back_and_servers_are_stopped_when_the_chief_is_done(
+    home: Path, examples: Project, tmp_path: Path
 ) -> None:
-    done = examples.python("tf_parameter_server.py")
-    assert done.returncode == 0, done.stderr
-    assert "y = 3.00 x + 1.00" in done.stdout
-    assert "variables on /job:ps/replica:0/task:0" in done.stdout
-    trial = last_trial("tf_parameter_server")
-    assert (trial.state, trial.restarts) == ("SUCCEEDED", 0)
-    check_gone(trial)  # neither the worker nor the server is left, which would serve for ever
+    # The chief waits after its first epoch until the worker was killed.
+    gate = tmp_path / "gate"
+    examples.write(
+        "train.py",
+        f"""
+        import os
+        import time
+
+        import tf_parameter_server
+
+
+        def lead(epochs):
+            import tf_parameter_server as example
+
+            plain_epoch = example.train_epoch
+
+            def train_epoch(coordinator, one_step):
+                loss = plain_epoch(coordinator, one_step)
+                while not os.path.exists({str(gate)!r}):
+                    print("waiting")
+                    time.sleep(0.1)
+                return loss
+
+            example.train_epoch = train_epoch
+            return example.lead(epochs)
+
+
+        if __name__ == "__main__":
+            tf_parameter_server.lead = lead
+            tf_parameter_server.main()
+        """,
+    )
+    program = examples.start("train.py")
+    eventually(lambda: bool(found_trials("tf_parameter_server")), "the job is submitted")
+    (trial,) = found_trials("tf_parameter_server")
+    assert any(str(line) == "waiting" for line in trial.logs(follow=True, role="chief"))
+    process_of(trial, "worker-0").kill()
+    gate.touch()
+
+    printed, complaints = program.communicate(timeout=PATIENCE)
+    assert program.returncode == 0, complaints
+    assert "y = 3.00 x + 1.00" in printed
+    assert "variables on /job:ps/replica:0/task:0" in printed
+    trial.wait(timeout=PATIENCE)
+    assert (trial.state, trial.restarts) == ("SUCCEEDED", 1)
+    assert [each.attempt for each in trial.replicas] == [1, 2, 1]  # chief, worker, ps
+    check_gone(trial)  # neither the worker nor the server, which would serve for ever

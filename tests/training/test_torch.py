@@ -83,8 +83,8 @@ def test_a_killed_rank_takes_all_down_and_they_go_on_from_the_checkpoint(
     killed = next(each for each in trial.attempts if (each.index, each.attempt) == (1, 1))
     assert killed.exit_code == 128 + 9
 
-    assert "2 processes; going on from step 0\n" in first
-    assert f"2 processes; going on from step {STEPS}\n" in second
+    assert "world size 2, from step 0\n" in first
+    assert f"world size 2, from step {STEPS}\n" in second
     assert (list(losses(first)), list(losses(second))) == ([1], [2, 3, 4, 5, 6])
     assert losses(second)[6] < losses(first)[1] / 2
     check_gone(trial)
@@ -96,7 +96,7 @@ def test_a_script_is_run_in_two_replicas_from_the_command_line(
     replicas = ("--replicas", "2", "--framework", "torch", "--cpus", "0.5")
     done = examples.run(BIN / "windlass", "run", *replicas, "torch_ddp.py", "--epochs", "3")
     assert done.returncode == 0, done.stderr
-    assert "2 processes; going on from step 0" in done.stdout
+    assert "world size 2, from step 0" in done.stdout
     found = losses(done.stdout)
     assert list(found) == [1, 2, 3]
     assert found[3] < found[1]
