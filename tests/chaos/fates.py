@@ -43,6 +43,7 @@ class Fate:
     state: str = "SUCCEEDED"
     reason: str = "Completed"
     last: str | None = None  # it ends when all others have
+    slow: dict[str, float] = dataclasses.field(default_factory=dict)  # to go when asked to
     killed: dict[tuple[str, int], str] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -69,11 +70,15 @@ class Fate:
             )
         if chance.random() < 0.5:
             ends[culprit].insert(0, end(chance.choice(_AGAIN)))
-        return cls(name, policy, "job" if kind == "together" else "replica", _MANY, ends)
+        if kind == "alone":
+            return cls(name, policy, "replica", _MANY, ends)
+        # It takes longer to go than the others have to wait before they start again.
+        slow = {chance.choice(replicas): round(chance.uniform(0.5, 2.5), 3)}
+        return cls(name, policy, "job", _MANY, ends, slow=slow)
 
     def request(self, folder: Path) -> CreateTrial:
         """What is sent; sent again, it makes no second job."""
-        plan = json.dumps({"ends": self.ends, "last": self.last})
+        plan = json.dumps({"ends": self.ends, "last": self.last, "slow": self.slow})
         argv = ("python", "-I", "-S", _MEMBER, str(folder), self.name, plan)
         worker = Role(
             name="worker",

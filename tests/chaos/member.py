@@ -2,7 +2,8 @@
 
 `python member.py FOLDER JOB PLAN`, where the plan is JSON: for each replica the ends that it
 comes to, one after the other, `[exit code, seconds before it]`; the last one again and again.
-`"last"` names a replica that ends only when all others have.
+`"last"` names a replica that ends only when all others have; `"slow"` says of some how many
+seconds they take to go when they are asked to.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ def main() -> int:
             told = [line.split() for line in file]
         return [each[3] for each in told if each[0] == name and each[2] == "ends"]
 
+    def go(*_: object) -> None:
+        time.sleep(plan["slow"].get(replica, 0))
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, go)
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
