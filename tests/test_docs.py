@@ -48,6 +48,7 @@ NOT_RUN = {
     ("quickstart.md", "$ make demo"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
+LANGUAGES = ("python", "console", "text", "toml")
 MARKS = ("continues", "raises", "file", "prints", "python", "not")
 MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
 USER = "/home/ada"  # whose folders the pages show
@@ -325,7 +326,7 @@ def test_no_example_goes_unrun_by_accident(page: Path) -> None:
     typed = [command for each in examples if each.language == "console"
              for command, _ in _commands(each)]  # fmt: skip
     for each in examples:
-        assert each.language in ("python", "console", "text", "toml"), f"{each}: a fence without a kind"
+        assert each.language in LANGUAGES, f"{each}: a fence without a kind"
         if each.language == "console":
             assert each.text.startswith("$ "), f"{each}: nothing is typed"
         assert each.language != "toml" or each.mark("file"), f"{each}: written to no file"

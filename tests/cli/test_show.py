@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.shells import Shell
+from cli.terminals import PATIENCE, eventually
 from roles import role
 from windlass.client.resources import Trial
 from windlass.model.job import RestartPolicy, RestartScope
 
-# The first time one of them is killed, the second time one fails, the third time all is well.
+# Once all of them run: the first time one is killed, the second time one fails, then all is well.
 UNLUCKY = """
 print("hello from", name, "attempt", attempt)
+touch(os.path.join(STAGE, f"{name}.{attempt}"))
+for each in range(4):
+    wait_for(os.path.join(STAGE, f"{role}-{each}.{attempt}"))
 if attempt == 3:
     sys.exit(0)
 if (index, attempt) == (1, 1):
@@ -26,11 +31,12 @@ signal.pause()
 
 
 @pytest.fixture(scope="module")
-def unlucky(shell: Shell) -> Trial[Any]:
+def unlucky(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Trial[Any]:
     """Four workers that start anew together, twice."""
-    workers = role(UNLUCKY, replicas=4, restart_policy=RestartPolicy.ON_FAILURE)
+    program = f"STAGE = {str(tmp_path_factory.mktemp('stage'))!r}\n{UNLUCKY}"
+    workers = role(program, replicas=4, restart_policy=RestartPolicy.ON_FAILURE)
     trial = shell.submit_roles(workers, restart_scope=RestartScope.JOB, backoff_limit=3)
-    return trial.wait(timeout=60)
+    return trial.wait(timeout=PATIENCE)
 
 
 def timeline(shown: str) -> list[tuple[str, str]]:
@@ -101,15 +107,22 @@ def test_where_there_are_no_such_signs_plain_ones_are_drawn(
     assert "*  running: 4 replicas (worker-0 ... worker-3)" in told
 
 
-def test_a_failure_names_its_cause_with_its_last_lines_and_not_the_rest(shell: Shell) -> None:
-    program = """
+def test_a_failure_names_its_cause_with_its_last_lines_and_not_the_rest(
+    shell: Shell, tmp_path: Path
+) -> None:
+    program = f"""
+STAGE = {str(tmp_path)!r}
 if index != 1:
     print("the others say much")
+    touch(os.path.join(STAGE, name))
     signal.pause()
+for each in (0, 2):
+    wait_for(os.path.join(STAGE, f"{{role}}-{{each}}"))
 print("loss is nan")
 sys.exit(3)
 """
-    trial = shell.submit_roles(role(program, replicas=3)).wait(timeout=60)
+    trial = shell.submit_roles(role(program, replicas=3)).wait(timeout=PATIENCE)
+    eventually(lambda: all(each.ended for each in trial.refresh().attempts), "nothing of it runs")
     shown = shell.good("show", str(trial.id))
     head = shown.splitlines()[:2]
     assert head == [

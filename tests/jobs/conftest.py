@@ -10,5 +10,5 @@ import pytest
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with nothing in it: else each job would have a copy of this repository."""
-    (tmp_path / "project").mkdir()
-    monkeypatch.chdir(tmp_path / "project")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")

@@ -16,11 +16,11 @@ from windlass.authoring.executables import (
     PythonFunction,
     PythonModule,
     PythonScript,
-    is_command,
 )
 from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.problems import ROLE, WHOLE, job_problems, unchecked_group
+from windlass.authoring.programs import is_command
 from windlass.authoring.tomllines import Keys, TOMLDecodeError, key_lines, loads
 from windlass.model.errors import InvalidArgument
 
@@ -224,7 +224,7 @@ def _read(file: str) -> str:
         with open(file, "rb") as opened:
             return opened.read().decode()
     except OSError as error:
-        from windlass.authoring.executables import nearest_file
+        from windlass.authoring.programs import nearest_file
 
         hint = nearest_file(file) if isinstance(error, FileNotFoundError) else None
         reason = error.strerror or str(error)

@@ -247,6 +247,7 @@ def _print_timeline(record: TrialRecord, events: Sequence[Event]) -> None:
     print()
     print(paint("Timeline", bold=True))
     for line in draw(moments, width=width, plain=is_plain):
-        sign = paint(line.sign, line.mark.colour or None, dim=not line.mark.colour)
+        colour = "" if line.goes_on else line.mark.colour
+        sign = paint(line.sign, colour or None, dim=not colour)
         text = paint(line.text, "red" if line.mark is Mark.FAILED else None)
         print(f"  {paint(line.when, dim=True)}  {sign}  {text}".rstrip())

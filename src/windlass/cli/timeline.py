@@ -71,6 +71,7 @@ class Line(NamedTuple):
     sign: str
     text: str
     mark: Mark
+    goes_on: bool = False  # with the text of the line above
 
 
 def draw(moments: Sequence[Moment], *, width: int | None = None, plain: bool = False) -> list[Line]:
@@ -92,7 +93,7 @@ def draw(moments: Sequence[Moment], *, width: int | None = None, plain: bool = F
         lines.append(Line(when.ljust(column), sign, told[0] if told else "", moment.mark))
         is_last = place == len(moments) - 1
         below = " " if is_last else Mark.NOTE.sign(plain=plain)
-        lines += [Line(" " * column, below, each, Mark.NOTE) for each in told[1:]]
+        lines += [Line(" " * column, below, each, moment.mark, True) for each in told[1:]]
     return lines
 
 
