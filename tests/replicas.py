@@ -1,9 +1,8 @@
-"""Jobs of several replicas: asked for, and looked at from outside while they run."""
+"""The replicas of a job as they are on this machine: looked at from outside."""
 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,50 +11,19 @@ import psutil
 
 import windlass as wl
 from harness import PATIENCE, eventually
-from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, Role
-from windlass.model.records import Attempt, TrialRecord
-from windlass.model.resources import Resources
-from windlass.model.wire import CreateTrial
+from windlass.model.records import Attempt
 from windlass.worker.files import is_locked
 from windlass.worker.identity import is_alive
 
+# So little of the CPUs that tens run side by side.
+LITTLE = wl.Local(cpus=0.05)
 # Runs until a file is there, whose name is its first argument.
 LINGER = 'while [ ! -e "$1" ]; do sleep 0.05; done'
 
 
-def shell(script: str, *args: str | Path) -> ProcessCall:
+def shell(script: str, *args: str | Path) -> wl.Command:
     """A script of the shell, and its arguments."""
-    return ProcessCall(argv=("sh", "-c", script, "sh", *map(str, args)))
-
-
-def role(
-    name: str,
-    run: ProcessCall,
-    *,
-    replicas: int = 1,
-    restart: str = "Never",
-    cpus: float = 0.05,
-    service: bool = False,
-) -> Role:
-    """One role of a job; so little of the CPUs is asked for that tens run side by side."""
-    return Role(
-        name=name,
-        executable=run,
-        replicas=replicas,
-        restart_policy=RestartPolicy(restart),
-        resources=Resources(cpus=cpus),
-        service=service,
-    )
-
-
-def submit(*roles: Role, **rules: Any) -> wl.Trial[Any]:
-    """Ask for a job of these roles."""
-    client = wl.Client()
-    request = CreateTrial(
-        key=uuid.uuid4().hex, experiment="jobs", spec=JobSpec(roles=roles, **rules)
-    )
-    record = client.transport.ask("POST", "/trials", TrialRecord, body=request)
-    return wl.Trial(client.transport, record)
+    return wl.Command(["sh", "-c", script, "sh", *map(str, args)])
 
 
 def wait_all(trials: Iterable[wl.Trial[Any]]) -> None:

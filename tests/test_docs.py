@@ -6,6 +6,7 @@ A page tells what an example is in a comment above its fence:
     <!-- continues -->         ... with the examples before it in front, back to one without
     <!-- raises NotFound -->   ... it must end in that error
     <!-- file: train.py -->    ... it is written to that file, which a console example runs
+    ```toml                    a job file, always written to one
     ```console                 what follows `$ ` is typed, the rest is what appears;
                                `^C` is pressed once what stands above it has appeared
     ```text                    a picture, or, after
@@ -328,6 +329,7 @@ def test_no_example_goes_unrun_by_accident(page: Path) -> None:
         assert each.language in LANGUAGES, f"{each}: a fence without a kind"
         if each.language == "console":
             assert each.text.startswith("$ "), f"{each}: nothing is typed"
+        assert each.language != "toml" or each.mark("file"), f"{each}: written to no file"
         if name := each.mark("file"):
             assert any(name in command for command in typed), f"{each}: nobody runs {name}"
         for mark in each.marks:

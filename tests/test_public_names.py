@@ -92,6 +92,18 @@ def test_decorating_a_function_loads_nothing_of_the_server_or_the_command_line()
     assert not [name for name in loaded if name.startswith(("windlass.server", "windlass.cli"))]
 
 
+def test_what_a_trial_imports_again_loads_as_little() -> None:
+    code = (
+        "import os\nos.environ['WINDLASS_TRIAL_ID'] = '1'\nimport windlass as wl\n"
+        "wl.run(replicas=2, framework='torch')(lambda x: x)\n"
+        "job = wl.Job(wl.PythonScript('train.py'), executor=wl.Local(cpus=2), framework='jax')\n"
+        "wl.JobGroup(worker=wl.Job(wl.PythonFunction(len)), chief=wl.Job(wl.Command(['ls'])))\n"
+    )
+    loaded = _modules_after(code)
+    assert "windlass.authoring.jobs" in loaded
+    assert not {"msgspec", "windlass.frameworks", "windlass.authoring.drafting"} & loaded
+
+
 def test_what_a_submission_imports_leaves_out_what_it_does_not_need() -> None:
     loaded = _modules_after("import windlass.authoring.drafting, windlass.client.watching")
     assert "windlass.client.transport" in loaded
@@ -161,6 +173,8 @@ def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
     }
     examples = {name: found for name, found in blocks.items() if found}
     assert {"windlass", "run", "Trial", "Experiment", "Client", "get_trial"} <= set(examples)
+    assert {"Job", "JobGroup", "PythonScript", "PythonModule", "PythonFunction"} <= set(examples)
+    assert {"Command", "Local"} <= set(examples)
     project.write(
         "examples.py",
         """

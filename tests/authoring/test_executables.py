@@ -11,7 +11,7 @@ import pytest
 
 import windlass as wl
 from windlass.authoring.drafting import Call
-from windlass.authoring.executables import (
+from windlass.authoring.programs import (
     executable_flaw,
     executable_name,
     params_of,
@@ -98,6 +98,7 @@ def test_what_is_recorded_of_arguments_is_the_mapping_or_what_the_words_spell() 
         "lr": 1,
         "args": ["x"],
     }
+    assert params_of(wl.Command(["echo", "--lr", "1"]), {"depth": 2}) == {"lr": 1, "depth": 2}
 
 
 def test_a_job_is_called_by_what_it_runs() -> None:
@@ -159,6 +160,7 @@ def generate() -> Iterator[int]:
         (wl.PythonFunction(generate), "is a generator"),
         (wl.Command([]), "the command is empty"),
         (wl.Command([""]), "the command is empty"),
+        (wl.Command(["echo", "a\0b"]), "holds a NUL character"),
         (wl.Command("ls -l 'a b'"), "Write: wl.Command(['ls', '-l', 'a b'])"),
         (wl.Command(["ls", 3]), "is no list of words"),  # type: ignore[list-item]
         (wl.Command(["./tol.sh"]), "there is no program './tol.sh'\nDid you mean './tool.sh'?"),
@@ -188,3 +190,17 @@ def test_a_script_outside_the_project_is_refused(tmp_path: Path) -> None:
     told = path_flaw(wl.PythonScript(stranger), place)
     assert f"{str(stranger)!r} is outside the project {tmp_path / 'project'}" in told
     assert path_flaw(wl.PythonScript(stranger), place_of([wl.PythonScript(stranger)])) == ""
+
+
+def test_where_there_is_no_project_only_what_lies_beside_the_script_comes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heap = tmp_path / "heap"
+    (heap / "sub").mkdir(parents=True)
+    for name in ("first.py", "beside.py", "sub/below.py"):
+        (heap / name).touch()
+    monkeypatch.setenv("TMPDIR", str(heap))  # the temporary directory is never a project
+    place = place_of([wl.PythonScript(heap / "first.py")])
+    assert path_flaw(wl.PythonScript(heap / "beside.py"), place) == ""
+    told = path_flaw(wl.PythonScript(heap / "sub" / "below.py"), place)
+    assert "below.py' would not come along" in told

@@ -286,9 +286,9 @@ def test_the_files_of_an_attempt_may_hold_anything(chaos: Chaos, tmp_path: Path)
     """It is seen as something that can be stored, and one whose end is on record has ended."""
     path = tmp_path / "1"
     path.mkdir()
-    attempt = Attempt("c0ffee", ReplicaId("main", 0, 1), path)
 
     def check(files: dict[str, bytes | None]) -> None:
+        attempt = Attempt("c0ffee", ReplicaId("main", 0, 1), path)  # new: it remembers its end
         for name in os.listdir(path):
             (path / name).unlink()
         for name, content in files.items():

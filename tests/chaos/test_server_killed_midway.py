@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from chance import Chaos
 
+import windlass as wl
 from harness import PATIENCE, stop_server
-from replicas import check_gone, exit_codes, reasons, role, shell, submit
+from replicas import LITTLE, check_gone, exit_codes, reasons, shell
 from rigged import start_rigged
 
 # Each process writes down which attempt it is; one of three fails at first, and starts again.
@@ -24,19 +25,24 @@ FEWEST_STEPS = 18  # each of four attempts is made, and each change of the statu
 def test_a_server_killed_at_any_step_from_decision_to_process_starts_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chaos: Chaos
 ) -> None:
-    once = dict.fromkeys(["worker-0.1", "worker-1.1", "worker-1.2", "worker-2.1"], 1)
+    once = dict.fromkeys(["main-0.1", "main-1.1", "main-1.2", "main-2.1"], 1)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
     for step in _steps(chaos):
         home, marks = tmp_path / f"home-{step}", tmp_path / f"marks-{step}"
         monkeypatch.setenv("WINDLASS_HOME", str(home))
         server = start_rigged(home, f"die:{step}")
         try:
-            trial = submit(
-                role("worker", shell(MARK + FAIL_ONCE, marks), replicas=3, restart="ExitCode")
-            )
+            trial = wl.Job(
+                shell(MARK + FAIL_ONCE, marks),
+                executor=LITTLE,
+                replicas=3,
+                restart_policy="ExitCode",
+            ).submit()
             trial.wait(timeout=PATIENCE)  # which starts the next server, if this one died
             assert trial.state == "SUCCEEDED", (step, trial.message)
             assert Counter(marks.read_text().split()) == once, step
-            assert exit_codes(trial, "worker-1") == [143, 0], step
+            assert exit_codes(trial, "main-1") == [143, 0], step
             assert trial.restarts == 1, step
             assert reasons(trial).count("ReplicaRestarting") == 1, step
             assert reasons(trial).count("ReplicaStarting") == len(trial.attempts) == 4, step

@@ -120,3 +120,43 @@ def test_no_room_is_given_twice_under_many_threads():
     for thread in threads:
         thread.join(60)
     assert len(admitted) == len(set(admitted)) == 200
+
+
+def test_no_room_is_given_twice_to_jobs_that_grow_and_shrink_under_many_threads():
+    queue = AdmissionQueue(Capacity(cpus=8, memory=0))
+    lock, used, most, trouble = threading.Lock(), [0], [0], []
+
+    def account(change):
+        with lock:
+            used[0] += change
+            most[0] = max(most[0], used[0])
+
+    def pass_until(is_so):
+        while not is_so():
+            queue.pass_()
+
+    def work(number):
+        uid = f"job-{number}"
+        for _ in range(40):
+            submit(queue, number, replicas=1)
+            pass_until(lambda: queue.is_admitted(uid))
+            account(1)
+            submit(queue, number, replicas=3)
+            pass_until(lambda: queue.room_of(uid).sizes["main"] == 3)
+            account(2)
+            if queue.is_waiting(uid):
+                trouble.append(uid)
+            account(-2)
+            queue.shrink(uid, job(number, replicas=1).spec, {"main": 1})
+            account(-1)
+            queue.release(uid)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert trouble == []
+    assert most[0] <= 8
+    assert queue.free().cpus == 8

@@ -74,6 +74,7 @@ def check_ends(store, runtime):
     assert runtime.alive() == []
 
 
+@pytest.mark.case(13)
 @pytest.mark.parametrize("cpus", [None, 8], ids=["no limit", "8 CPUs"])
 def test_five_hundred_jobs_at_once_each_end_right(cpus):
     store, runtime, clock = MemoryStore(*crowd(500)), MemoryRuntime(), HandClock()
@@ -123,6 +124,7 @@ def test_a_thousand_queued_jobs_start_no_thousand_processes():
     assert admission.explain("job-1000")[1] == 998
 
 
+@pytest.mark.case(10)
 @pytest.mark.parametrize("seed", range(8))
 def test_controllers_killed_at_any_moment_lose_and_double_nothing(seed):
     chance = random.Random(seed)

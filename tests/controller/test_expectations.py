@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from windlass.controller.expectations import Expectations
@@ -69,3 +71,26 @@ def test_jobs_do_not_share_expectations_and_can_be_forgotten():
     assert expectations.outstanding("other", [], now=0.0) == 0.0
     expectations.forget("job")
     assert expectations.outstanding("job", [], now=0.0) == 0.0
+
+
+def test_under_many_threads_no_job_goes_ahead_before_all_it_asked_for_is_seen():
+    """Workers look at different jobs at a time, and runtimes report from threads of their own."""
+    expectations = Expectations()
+    early = []
+
+    def work(uid):
+        for attempt in range(1, 200):
+            new, old = ReplicaId("main", 0, attempt), ReplicaId("main", 0, attempt - 1)
+            expectations.expect(uid, creates=[new], deletes=[old], now=0.0)
+            for view in ([seen(old)], [seen(old), seen(new)]):
+                if expectations.outstanding(uid, view, now=1.0) == 0.0:
+                    early.append((uid, attempt, view))
+            if expectations.outstanding(uid, [seen(new)], now=1.0) > 0:
+                early.append((uid, attempt, "held up"))
+
+    threads = [threading.Thread(target=work, args=(f"job-{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert early == []

@@ -86,6 +86,7 @@ def test_a_restart_happens_when_its_delay_is_over():
     assert place.alive() == ["job-1 main-0.2"]
 
 
+@pytest.mark.case(5)
 def test_a_deadline_fires_with_no_other_event():
     place = Place(job(active_deadline=60.0))
     place.work()
@@ -126,6 +127,7 @@ def test_a_status_that_keeps_changing_is_tried_again_later():
     assert place.alive() == ["job-1 main-0.1"]
 
 
+@pytest.mark.case(10)
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_controller_killed_around_a_create_makes_nothing_twice(moment):
     place = Place(job(replicas=3))

@@ -20,24 +20,21 @@ def at_home(home: Path) -> None:
 
 # Each of the others dies of the loss of its peer, and says much more about it.
 DEATH = """
-gate = {gate!r}
 if name == "worker-1":
     print("loading", flush=True)
     print("step 1\\rstep 2", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print("CUDA out of memory", file=sys.stderr)
-    touch(gate)
-    {end}
-wait_for(gate)
+    os.kill(os.getpid(), signal.SIGKILL)
+wait_for(os.path.join({home!r}, "trials", os.environ["WINDLASS_TRIAL_ID"], "worker-1/1/exit.json"))
 for number in range(100):
     print("peer is gone", number)
 sys.exit(9)
 """
 
 
-def test_the_first_to_die_is_named_with_its_own_last_lines(tmp_path: Path) -> None:
-    died = DEATH.format(gate=str(tmp_path / "gate"), end="os.kill(os.getpid(), signal.SIGKILL)")
-    trial = submit(role(died, replicas=3))
+def test_the_first_to_die_is_named_with_its_own_last_lines(home: Path) -> None:
+    trial = submit(role(DEATH.format(home=str(home)), replicas=3))
     with pytest.raises(wl.TrialFailed) as failed:
         trial.result(PATIENCE)
     error = failed.value
@@ -98,6 +95,19 @@ def test_a_trial_that_succeeds_or_is_stopped_has_no_cause(tmp_path: Path) -> Non
     waiting = submit(role(f"wait_for({str(tmp_path / 'never')!r})", replicas=2))
     stopped = waiting.stop(grace=0).wait(PATIENCE)
     assert (stopped.state, stopped.cause) == ("STOPPED", None)
+
+
+def test_a_trial_that_runs_out_of_time_blames_nobody(tmp_path: Path) -> None:
+    never = f"print(name); wait_for({str(tmp_path / 'never')!r})"
+    failing = "sys.exit(3)"  # again and again, which is no reason for the end
+    trial = submit(
+        role(never, "worker", 2),
+        role(failing, "ps", restart_policy=RestartPolicy.ON_FAILURE),
+        active_deadline=1.0,
+    )
+    with pytest.raises(wl.TrialFailed, match=r"ran out of time \(timeout 1s\)") as failed:
+        trial.result(PATIENCE)
+    assert (trial.cause, failed.value.role) == (None, None)
 
 
 def test_the_log_of_some_replicas_can_be_asked_for(home: Path) -> None:

@@ -11,6 +11,7 @@ import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
 from windlass.client.resources import Trial
+from windlass.model.resources import Resources
 
 
 @pytest.fixture(autouse=True)
@@ -159,3 +160,25 @@ def test_a_change_outlives_a_killed_server(stage: Path, fresh_home: Path) -> Non
     until(stage, "worker-0.2", "worker-1.2")
     (stage / "go").touch()
     assert again.wait(PATIENCE).state == "SUCCEEDED"
+
+
+def test_a_job_that_waits_may_ask_for_less_and_a_larger_size_waits_for_room(
+    stage: Path, fresh_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_CPUS", "1")
+    half = Resources(cpus=0.5)
+    first = submit(role(f"wait_for({str(stage / 'first')!r})", resources=half))
+    waits = submit(role(waiting(stage), replicas=2, resources=half))
+    assert waits.refresh().state == "QUEUED"
+    waits.scale(worker=1)
+    until(stage, "worker-0.1")
+    waits.scale(worker=2)
+    assert running(waits) == ["worker-0"], "the rest goes on"
+    with pytest.raises(wl.ResourceError, match=r"needs 1\.5 CPUs for its 3 replicas; there is 1"):
+        waits.scale(worker=3)
+    (stage / "first").touch()
+    assert first.wait(PATIENCE).state == "SUCCEEDED"
+    until(stage, "worker-1.1")
+    (stage / "go").touch()
+    assert waits.wait(PATIENCE).state == "SUCCEEDED"
+    assert [each.attempt for each in waits.replicas] == [1, 1]

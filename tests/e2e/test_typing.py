@@ -9,7 +9,7 @@ from harness import Project
 
 SOURCE = '''
     from collections.abc import Iterator
-    from typing import assert_type
+    from typing import Any, assert_type
 
     import windlass as wl
 
@@ -22,6 +22,11 @@ SOURCE = '''
     @wl.run(cpus=2, timeout="4h")
     def count(word: str) -> int:
         return len(word)
+
+
+    @wl.run(replicas=2, framework="torch")
+    def spread(lr: float) -> int:
+        return 1
 
 
     async def wait(trial: wl.Trial[int]) -> int:
@@ -37,6 +42,14 @@ SOURCE = '''
     assert_type(train.map([0.1]), Iterator[dict[str, float]])
     assert_type(list(count.starmap([("a",)])), list[int])
     assert_type(count.options(cpus=4)("a"), int)
+    assert_type(spread(0.1), int)
+    assert_type(spread.submit(0.1).result(), int)
+    job = wl.Job(wl.PythonFunction(train), args={"lr": 0.1}, executor=wl.Local(cpus=2))
+    assert_type(job.submit(), wl.Trial[Any])
+    assert_type(wl.JobGroup({"a-b": job}, worker=job, framework="torch").submit(), wl.Trial[Any])
+    wl.Job("train.py")  # wrong: arg-type
+    wl.Job(wl.Command(["ls"]), replica=2)  # wrong: call-arg
+    wl.JobGroup(worker="train.py")  # wrong: arg-type
     assert_type(train.submit(0.1).params["lr"], object)  # wrong: it is Any
     train("0.1")  # wrong: arg-type
     train()  # wrong: call-arg
@@ -48,6 +61,7 @@ SOURCE = '''
     text: str = count("a")  # wrong: assignment
     wl.run(cpu=2)  # wrong: call-overload
     wl.run(retries="3")  # wrong: call-overload
+    wl.run(replicas="3")  # wrong: call-overload
     wl.list_trials(sort="id")  # wrong: call-arg
     reveal_type(train)  # shown
 '''  # fmt: skip

@@ -6,6 +6,7 @@ import msgspec
 
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
+from windlass.engine.sizes import effective_spec
 from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, Role
 from windlass.model.records import TrialState, state_of
 from windlass.model.status import (
@@ -82,9 +83,14 @@ class World:
         return decision
 
     def decide(self) -> Decision:
-        self.last = decide(self.spec, self.status, self.seen, self.now)
+        self.last = decide(self.present, self.status, self.seen, self.now)
         self.events += [each.reason for each in self.last.events]
         return self.last
+
+    @property
+    def present(self) -> JobSpec:
+        """The job as it may be now: what is asked for, as far as there is room."""
+        return effective_spec(self.spec, self.status.sizes)
 
     @property
     def seen(self) -> list[Replica]:

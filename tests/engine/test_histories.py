@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 
 import msgspec
+import pytest
 from engine_world import World, job, role
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from windlass.engine.decide import decide
+from windlass.engine.sizes import effective_spec, sizes_left, sizes_of
+from windlass.engine.verdicts import Verdict, exit_verdict
 from windlass.model.job import CleanPolicy, RestartPolicy, RestartScope, SuccessPolicy
 from windlass.model.status import ConditionType, Phase, ReplicaId
 
@@ -45,9 +48,12 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(spec=SPECS, keeps_ended=st.booleans(), admitted=st.booleans())
     def begin(self, spec, keeps_ended, admitted):
-        self.world = World(spec, keeps_ended=keeps_ended, admitted=admitted)
+        self.world = World(spec, keeps_ended=keeps_ended, admitted=False)
+        if admitted:
+            self.give_room()
         self.slow_deletes = False
         self.before = self.world.status
+        self.started_as = {}  # the sizes that attempts were started to meet each other in
 
     # What the controller does
 
@@ -56,6 +62,8 @@ class Histories(RuleBasedStateMachine):
         self.world.now += after
         decision = self.judged()
         self.world.status = decision.status
+        for each in decision.create:
+            self.started_as[each] = sizes_of(self.world.present)
         self.carry_out(decision)
 
     @rule()
@@ -68,12 +76,15 @@ class Histories(RuleBasedStateMachine):
 
     def judged(self):
         world = self.world
-        decision = decide(world.spec, world.status, world.seen, world.now)
-        again = decide(world.spec, world.status, list(reversed(world.seen)), world.now)
+        decision = decide(world.present, world.status, world.seen, world.now)
+        again = decide(world.present, world.status, list(reversed(world.seen)), world.now)
         assert decision == again, "a decision depends on the order of what was reported"
+        self.check_that_twice_is_once(decision)
+        self.check_the_blame(decision.status)
         assert len(set(decision.create)) == len(decision.create)
         assert len(set(decision.delete)) == len(decision.delete)
         for each in decision.create:
+            assert each.index < world.status.sizes[each.role], "it has no room"
             assert world.status.admitted
             assert not world.spec.suspend
             assert not world.status.stop_requested
@@ -87,6 +98,39 @@ class Histories(RuleBasedStateMachine):
         if decision.requeue_after is not None:
             assert decision.requeue_after > 0
         return decision
+
+    def check_that_twice_is_once(self, decision):
+        """Stored but not done, and looked at again: the same is asked for, and that is all."""
+        world = self.world
+        spec = effective_spec(world.spec, decision.status.sizes)
+        twice = decide(spec, decision.status, world.seen, world.now)
+        assert twice.status == decision.status
+        assert twice.create == decision.create
+        lives = lambda each: not world.replicas[each].phase.is_final  # noqa: E731
+        assert sorted(filter(lives, twice.delete)) == sorted(filter(lives, decision.delete))
+        assert not {each.reason for each in twice.events} - {"ReplicaStopping"}
+
+    def check_the_blame(self, after):
+        """Nobody who failed for good ended before the one that is blamed for it."""
+        world, failed = self.world, after.condition(ConditionType.FAILED)
+        if world.status.is_finished or failed is None or failed.reason != "ReplicaFailed":
+            return
+        blamed = world.replicas[after.decisive]
+        assert blamed.phase is Phase.FAILED
+        histories = {(each.role, each.index): each for each in after.replicas}
+        for each in world.seen:
+            history = histories.get((each.id.role, each.id.index))
+            is_judged = (
+                history is not None
+                and history.attempt == each.id.attempt
+                and history.not_before is None
+                and history.phase is Phase.FAILED
+                and each.reason != "Stopped"
+                and each.ended is not None
+            )
+            policy = world.spec.role(each.id.role).restart_policy
+            if is_judged and exit_verdict(policy, each.exit_code) is Verdict.FAILED:
+                assert each.ended >= blamed.ended, "another one failed before"
 
     def carry_out(self, decision):
         if not self.slow_deletes:
@@ -165,11 +209,27 @@ class Histories(RuleBasedStateMachine):
             for each in self.world.spec.roles
         )
         self.world.spec = msgspec.structs.replace(self.world.spec, roles=roles)
+        generation = self.world.status.generation + 1
+        self.world.status = msgspec.structs.replace(self.world.status, generation=generation)
+        self.before = msgspec.structs.replace(self.before, generation=generation)
+
+    # What the queue for room does
 
     @precondition(lambda self: not self.world.status.is_finished)
     @rule()
-    def admit(self):
-        self.world.status = msgspec.structs.replace(self.world.status, admitted=True)
+    def give_room(self):
+        """Let the job in, or let it grow to what it asks for."""
+        has, asked = self.world.status.sizes, sizes_of(self.world.spec)
+        sizes = {name: max(size, has.get(name, 0)) for name, size in asked.items()}
+        self.world.status = msgspec.structs.replace(self.world.status, admitted=True, sizes=sizes)
+
+    @precondition(lambda self: not self.world.status.is_finished)
+    @rule()
+    def take_room_back(self):
+        world = self.world
+        if world.status.admitted:
+            sizes = sizes_left(world.spec, world.status.sizes, world.seen)
+            world.status = msgspec.structs.replace(world.status, sizes=sizes)
 
     @precondition(lambda self: not self.world.status.is_finished)
     @rule(number=st.integers(0, 3))
@@ -192,6 +252,13 @@ class Histories(RuleBasedStateMachine):
             assert status.completion_time is not None
         if status.holds(running):
             assert status.start_time is not None
+
+    @invariant()
+    def the_decisive_attempt_is_known_exactly_when_one_was(self):
+        status = self.world.status
+        end = status.condition(ConditionType.SUCCEEDED) or status.condition(ConditionType.FAILED)
+        by_attempts = ("Completed", "ReplicaFailed", "BackoffLimitExceeded")
+        assert (status.decisive is not None) == (end is not None and end.reason in by_attempts)
 
     @invariant()
     def restarts_are_counted_and_limited(self):
@@ -243,10 +310,18 @@ class Histories(RuleBasedStateMachine):
             return
         if not world.status.admitted and not world.status.is_finished:
             return
+        self.check_that_all_know_how_many_they_are(world)
         places = [(each.id.role, each.id.index) for each in world.seen if not each.phase.is_final]
         assert len(set(places)) == len(places), "two attempts of one replica live"
-        wanted = {each.name: each.replicas for each in world.spec.roles}
+        wanted = sizes_of(world.present)
         assert all(index < wanted[name] for name, index in places), "a stray lives"
+
+    def check_that_all_know_how_many_they_are(self, world):
+        if world.spec.restart_scope is RestartScope.REPLICA or world.status.is_finished:
+            return
+        for each in world.seen:
+            if not each.phase.is_final and each.id in self.started_as:
+                assert self.started_as[each.id] == sizes_of(world.present)
 
 
 def finish_deletes(world):
@@ -258,7 +333,7 @@ def finish_deletes(world):
             del world.replicas[each.id]
 
 
-TestHistories = Histories.TestCase
+TestHistories = pytest.mark.case(14)(Histories.TestCase)
 TestHistories.settings = settings(
     max_examples=150, stateful_step_count=40, deadline=None, derandomize=True
 )

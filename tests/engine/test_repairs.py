@@ -13,6 +13,7 @@ from windlass.model.status import Phase, Replica, ReplicaId
 ON_FAILURE = RestartPolicy.ON_FAILURE
 
 
+@pytest.mark.case(10)
 def test_a_controller_killed_between_create_and_status_write_creates_nothing_twice():
     world = World(job(role("worker", 2)))
     world.apply(world.decide())  # done, but never stored
@@ -22,6 +23,7 @@ def test_a_controller_killed_between_create_and_status_write_creates_nothing_twi
     assert world.state is TrialState.RUNNING
 
 
+@pytest.mark.case(10)
 def test_a_controller_killed_between_status_write_and_create_creates_it_then():
     world = World(job())
     world.status = world.decide().status  # stored, but never done
@@ -29,6 +31,7 @@ def test_a_controller_killed_between_status_write_and_create_creates_it_then():
     assert world.look().is_idle
 
 
+@pytest.mark.case(9)
 def test_a_next_attempt_whose_record_was_lost_is_adopted():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
@@ -66,6 +69,7 @@ def test_ended_attempts_of_older_numbers_are_ignored_for_ever():
     assert world.status == before
 
 
+@pytest.mark.case(9)
 def test_of_two_live_attempts_of_one_index_the_newest_stays():
     world = started(job(role("worker", 2)))
     world.put(ReplicaId("worker", 0, 2), phase=Phase.RUNNING, started=world.now)
@@ -75,6 +79,7 @@ def test_of_two_live_attempts_of_one_index_the_newest_stays():
     assert world.state is TrialState.RUNNING
 
 
+@pytest.mark.case(9)
 def test_a_stray_goes():
     world = started(job(role("worker", 1)))
     world.put(ReplicaId("worker", 7, 1), phase=Phase.RUNNING)
@@ -90,6 +95,7 @@ def test_an_ended_stray_is_left_alone():
     assert world.state is TrialState.RUNNING
 
 
+@pytest.mark.case(9)
 @pytest.mark.parametrize("policy", list(RestartPolicy))
 def test_a_replica_deleted_by_hand_comes_back_whatever_the_policy(policy):
     world = started(job(role("worker", 2, restart_policy=policy)), keeps_ended=False)

@@ -20,6 +20,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.case(2)
 @pytest.mark.parametrize(("policy", "zero", "low", "high", "none"), TABLE)
 def test_the_table_of_restart_policies_holds(policy, zero, low, high, none):
     assert exit_verdict(policy, 0) is zero
@@ -28,6 +29,7 @@ def test_the_table_of_restart_policies_holds(policy, zero, low, high, none):
     assert exit_verdict(policy, None) is none
 
 
+@pytest.mark.case(2)
 @pytest.mark.parametrize("keeps_ended", [True, False])
 @pytest.mark.parametrize("policy", list(RestartPolicy))
 @pytest.mark.parametrize("exit_code", [0, 1, 127, 128, 130, 137, 143, 255, None])
@@ -52,6 +54,7 @@ def test_an_end_means_what_the_policy_says(policy, exit_code, keeps_ended):
         assert world.state is TrialState.RUNNING
 
 
+@pytest.mark.case(8)
 def test_an_eviction_without_exit_code_is_retried_under_exit_code():
     world = started(with_policy(EXIT_CODE))
     world.end("main-0", None, reason="Evicted", message="the node ran out of memory")
@@ -61,6 +64,7 @@ def test_an_eviction_without_exit_code_is_retried_under_exit_code():
     assert message == "Evicted: the node ran out of memory; restart 1 of 6"
 
 
+@pytest.mark.case(8)
 def test_an_eviction_is_a_failure_though_the_program_left_with_0():
     world = started(with_policy(EXIT_CODE))
     world.put(world.newest("main-0"), phase=Phase.FAILED, exit_code=0, reason="Evicted")
@@ -99,6 +103,7 @@ def test_nothing_starts_before_its_time():
     assert world.look(after=0.75).create == (ReplicaId("main", 0, 2),)
 
 
+@pytest.mark.case(5)
 @pytest.mark.parametrize("policy", [ON_FAILURE, EXIT_CODE, ALWAYS])
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_a_job_fails_when_its_restarts_would_pass_the_limit(policy, limit):

@@ -22,6 +22,7 @@ def know(world, **options):
 # The deadline
 
 
+@pytest.mark.case(5)
 def test_the_deadline_fires_alone():
     world = World(job(active_deadline=60.0))
     assert world.look().requeue_after == 60.0
@@ -89,6 +90,7 @@ def test_after_its_time_to_live_what_is_left_goes_and_the_record_stays(keeps_end
 # Suspension
 
 
+@pytest.mark.case(6)
 def test_a_job_created_suspended_creates_nothing():
     world = World(job(suspend=True), admitted=False)
     assert world.look().is_idle
@@ -97,6 +99,7 @@ def test_a_job_created_suspended_creates_nothing():
     assert world.status.start_time is None
 
 
+@pytest.mark.case(6)
 @pytest.mark.parametrize("keeps_ended", [True, False])
 def test_suspend_resume_suspend_again(keeps_ended):
     world = started(job(role("worker", 2)), keeps_ended=keeps_ended)
@@ -168,6 +171,7 @@ def test_a_failure_of_its_own_counts_though_the_job_is_suspended_in_that_look():
 # Scaling
 
 
+@pytest.mark.case(7)
 @pytest.mark.parametrize("keeps_ended", [True, False])
 def test_scale_three_to_one_to_four(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)

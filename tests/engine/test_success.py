@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from engine_world import World, job, role, started
 
@@ -27,6 +28,7 @@ def outcome(spec, phases):
     return world.state
 
 
+@pytest.mark.case(1)
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=4)))
 @pytest.mark.parametrize("chief", ["chief", "master"])
 @pytest.mark.parametrize("policy", list(SuccessPolicy))
@@ -44,6 +46,7 @@ def test_tensorflow_with_a_chief_goes_by_the_chief(chief, policy, phases):
         assert state is TrialState.RUNNING
 
 
+@pytest.mark.case(1)
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
 @pytest.mark.parametrize("policy", list(SuccessPolicy))
 def test_tensorflow_without_a_chief_goes_by_its_workers(policy, phases):
@@ -61,6 +64,7 @@ def test_tensorflow_without_a_chief_goes_by_its_workers(policy, phases):
         assert state is TrialState.RUNNING
 
 
+@pytest.mark.case(1)
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
 @pytest.mark.parametrize("framework", ["", "torch", "jax"])
 def test_other_frameworks_need_all_that_are_no_services(framework, phases):
@@ -74,6 +78,7 @@ def test_other_frameworks_need_all_that_are_no_services(framework, phases):
         assert state is TrialState.RUNNING
 
 
+@pytest.mark.case(4)
 def test_a_chief_that_succeeded_and_a_worker_that_failed_in_one_look_is_success_only():
     world = started(job(role("chief"), role("worker"), framework="tensorflow"))
     world.end("worker-0", 1)
@@ -132,6 +137,7 @@ def test_a_job_without_replicas_just_waits():
     assert not world.status.is_finished
 
 
+@pytest.mark.case(7)
 @pytest.mark.parametrize("keeps_ended", [True, False])
 def test_clean_policy_running_stops_what_still_runs(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
@@ -144,6 +150,7 @@ def test_clean_policy_running_stops_what_still_runs(keeps_ended):
     assert "worker-0.1" in {str(each) for each in world.replicas}
 
 
+@pytest.mark.case(7)
 def test_clean_policy_none_leaves_all_as_it_is():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
     world.end("worker-1", 1)
@@ -156,6 +163,19 @@ def test_clean_policy_none_leaves_all_as_it_is():
     assert world.state is TrialState.FAILED
 
 
+@pytest.mark.case(7)
+def test_what_clean_policy_none_left_running_goes_when_the_job_is_stopped_after_its_end():
+    world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
+    world.end("worker-1", 1)
+    world.look()
+    world.status = msgspec.structs.replace(world.status, stop_requested=True)
+    assert [str(each) for each in world.look().delete] == ["worker-0.1"]
+    world.settle()
+    assert world.status.settled
+    assert world.state is TrialState.FAILED
+
+
+@pytest.mark.case(7)
 def test_clean_policy_all_deletes_what_has_ended_too():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.ALL), keeps_ended=False)
     world.end("worker-1", 1)

@@ -11,7 +11,7 @@ import pytest
 
 import windlass as wl
 from harness import PATIENCE
-from replicas import LINGER, exit_codes, role, shell, submit
+from replicas import LINGER, LITTLE, exit_codes, shell
 from rigged import start_rigged
 
 ALONE, TOGETHER = 500, 50
@@ -23,11 +23,12 @@ ROOM_TO_GROW = (ALONE + 4 * TOGETHER) * (64 << 10)
 def ask_for(number: int) -> tuple[wl.Trial[Any], tuple[str, list[int | None]]]:
     """A job of one replica, and how it must end: its state, and the exits of its attempts."""
     if number % 50 == 7:
-        return submit(role("main", shell("exit 3"))), ("FAILED", [3])
+        return wl.Job(shell("exit 3"), executor=LITTLE).submit(), ("FAILED", [3])
     if number % 50 == 13:
         script = "[ $WINDLASS_ATTEMPT != 1 ] || exit 143"
-        return submit(role("main", shell(script), restart="ExitCode")), ("SUCCEEDED", [143, 0])
-    return submit(role("main", shell(":"))), ("SUCCEEDED", [0])
+        job = wl.Job(shell(script), executor=LITTLE, restart_policy="ExitCode")
+        return job.submit(), ("SUCCEEDED", [143, 0])
+    return wl.Job(shell(":"), executor=LITTLE).submit(), ("SUCCEEDED", [0])
 
 
 def memory(server: psutil.Process) -> tuple[int, int]:
@@ -44,15 +45,18 @@ def test_five_hundred_and_fifty_jobs_at_once_each_end_right(
     fresh_home: Path, tmp_path: Path
 ) -> None:
     server = psutil.Process(start_rigged(fresh_home, f"count:{tmp_path / 'overlaps'}").pid)
-    submit(role("main", shell(":"))).wait(timeout=PATIENCE)  # whatever is loaded late is loaded
+    wl.Job(shell(":")).submit().wait(timeout=PATIENCE)  # whatever is loaded late is loaded
     before, _ = memory(server)
     capacity = wl.Client().server_info().capacity.cpus
     go = tmp_path / "go"
-    plug = submit(role("plug", shell(LINGER, go), cpus=capacity))  # none begins before all wait
+    # None begins before all of them wait.
+    plug = wl.Job(shell(LINGER, go), executor=wl.Local(cpus=capacity)).submit()
     began = time.monotonic()
     alone = [ask_for(number) for number in range(ALONE)]
     together = [
-        submit(role("worker", shell(":"), replicas=4), framework=["", "torch"][number % 2])
+        wl.Job(
+            shell(":"), executor=LITTLE, replicas=4, framework=[None, "torch"][number % 2]
+        ).submit()
         for number in range(TOGETHER)
     ]
     assert wl.Client().server_info().trials_queued == ALONE + TOGETHER

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as wl
-from replicas import attempts_of, exit_codes, left_of, reasons, role, shell, submit, wait_all
+from replicas import LITTLE, attempts_of, exit_codes, left_of, reasons, shell, wait_all
 
 KILLED = "kill -{0} $$"  # by a real signal, of its own hand
 ONCE = "[ $WINDLASS_ATTEMPT != 1 ] || exit {0}"  # and all is well the second time
@@ -53,7 +53,9 @@ def test_each_policy_with_each_exit_ends_as_the_table_says(home: Path) -> None:
         ),
     }
     trials = {
-        (policy, script): submit(role("main", shell(script), restart=policy), backoff_limit=1)
+        (policy, script): wl.Job(
+            shell(script), executor=LITTLE, restart_policy=policy, backoff_limit=1
+        ).submit()
         for policy, script in expected
     }
     wait_all(trials.values())
@@ -66,22 +68,23 @@ def test_each_policy_with_each_exit_ends_as_the_table_says(home: Path) -> None:
 
 @pytest.mark.case(2)
 def test_a_restarted_replica_keeps_its_name_and_waits_a_second_then_two(home: Path) -> None:
-    trial = submit(role("main", shell("exit 1"), restart="OnFailure"), backoff_limit=2)
+    job = wl.Job(shell("exit 1"), executor=LITTLE, restart_policy="OnFailure", backoff_limit=2)
+    trial = job.submit()
     first, second, third = trial.wait(timeout=60).attempts
     assert [each.attempt for each in attempts_of(trial, "main-0")] == [1, 2, 3]
     assert second.started - first.ended >= 1.0
     assert third.started - second.ended >= 2.0
-    assert "it was restarted 2 times, which is the limit" in trial.message
+    assert "restarted twice, which is the limit" in trial.message
 
 
 @pytest.mark.case(2)
 def test_one_replica_that_starts_again_leaves_the_others_alone(home: Path) -> None:
     script = "[ $WINDLASS_INDEX != 1 ] || [ $WINDLASS_ATTEMPT != 1 ] || exit 3"
-    trial = submit(role("worker", shell(script), replicas=3, restart="OnFailure"))
+    trial = wl.Job(shell(script), executor=LITTLE, replicas=3).submit()
     trial.wait(timeout=60)
     assert trial.state == "SUCCEEDED", trial.message
-    codes = {name: exit_codes(trial, name) for name in ("worker-0", "worker-1", "worker-2")}
-    assert codes == {"worker-0": [0], "worker-1": [3, 0], "worker-2": [0]}
+    codes = {name: exit_codes(trial, name) for name in ("main-0", "main-1", "main-2")}
+    assert codes == {"main-0": [0], "main-1": [3, 0], "main-2": [0]}
     assert trial.restarts == 1
 
 
@@ -89,13 +92,11 @@ def test_one_replica_that_starts_again_leaves_the_others_alone(home: Path) -> No
 def test_all_start_again_together_where_the_scope_is_the_job(home: Path) -> None:
     """A restart of all is one restart, whoever of them died of it."""
     script = "[ $WINDLASS_ATTEMPT != 1 ] || { [ $WINDLASS_INDEX = 1 ] && exit 3; sleep 60; }"
-    trial = submit(
-        role("worker", shell(script), replicas=3, restart="OnFailure"), restart_scope="job"
-    )
+    trial = wl.Job(shell(script), executor=LITTLE, replicas=3, restart_scope="job").submit()
     trial.wait(timeout=60)
     assert trial.state == "SUCCEEDED", trial.message
-    assert exit_codes(trial, "worker-1") == [3, 0]
-    assert [len(exit_codes(trial, name)) for name in ("worker-0", "worker-2")] == [2, 2]
+    assert exit_codes(trial, "main-1") == [3, 0]
+    assert [len(exit_codes(trial, name)) for name in ("main-0", "main-2")] == [2, 2]
     assert trial.restarts == 1
     first = [each for each in trial.attempts if each.attempt == 1]
     second = [each for each in trial.attempts if each.attempt == 2]

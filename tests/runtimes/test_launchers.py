@@ -374,7 +374,7 @@ def test_one_that_was_killed_while_it_waited_costs_no_trial(world: World, victim
     (process,) = spare.children()
     dead = spare if victim == "supervisor" else process
     dead.kill()
-    world.eventually(lambda: not psutil.pid_exists(dead.pid) or dead.status() == "zombie", "dead")
+    world.eventually(lambda: not is_running(dead.pid), "dead")
     for _ in range(2):
         assert value_of(world, world.call(lambda: 5)) == 5
     assert launcher.is_running()

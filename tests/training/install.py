@@ -30,9 +30,9 @@ def wanted() -> Iterator[Requirement]:
     """What the extra asks for on this machine."""
     for line in requires("windlass") or ():
         each = Requirement(line)
-        if each.marker and not each.marker.evaluate({"extra": ""}):
-            if each.marker.evaluate({"extra": "training"}):
-                yield each
+        always = each.marker is None or each.marker.evaluate({"extra": ""})
+        if not always and each.marker.evaluate({"extra": "training"}):
+            yield each
 
 
 def install(requirement: Requirement) -> bool:
@@ -44,7 +44,7 @@ def install(requirement: Requirement) -> bool:
         if done.returncode == 0:
             print(f"{requirement.name} is installed ({time.monotonic() - began:.0f} s)", flush=True)
             return True
-        said = done.stderr.strip()
+        said = "\n".join(line for line in done.stderr.splitlines() if "WARNING" not in line)
     print(f"{requirement.name} could not be installed:\n{said}", flush=True)
     return False
 

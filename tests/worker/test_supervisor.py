@@ -10,12 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from supervisor_world import PATIENCE, SUPERVISOR, Attempt, eventually
 
-from windlass.worker.files import write_json
+from windlass.worker.files import take_lock, write_json
 from windlass.worker.identity import is_alive
 
 UNTIL_TOLD = """
@@ -120,6 +121,23 @@ def test_a_stopped_process_hears_of_the_end(tmp_path: Path) -> None:
     supervisor.wait(PATIENCE)
     record = attempt.json("exit.json")
     assert (record["reason"], record["signal"]) == ("Stopped", "SIGTERM")
+
+
+def test_the_time_before_the_process_counts_to_the_deadline(tmp_path: Path) -> None:
+    """It is the job's: restoring, installing and waiting take of it, too."""
+    head_start = 2.0  # that the server has
+    attempt = Attempt(tmp_path, "import time; time.sleep(600)", deadline=2.0)
+    attempt.work.mkdir()
+    lock = take_lock(f"{attempt.work}.lock")
+    assert lock is not None
+    supervisor, begun = attempt.supervise(), time.monotonic()
+    eventually(lambda: time.monotonic() > begun + 2.0 + head_start, "its time is up")
+    assert attempt.json("state.json")["message"] == "waiting for the attempt before"
+    os.close(lock)
+    supervisor.wait(PATIENCE)
+    record = attempt.json("exit.json")
+    assert record["reason"] == "DeadlineExceeded"
+    assert record["ended"] - record["started"] < 2.0 + head_start
 
 
 def test_nudges_find_a_server_that_came_later(tmp_path: Path) -> None:

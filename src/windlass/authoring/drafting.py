@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.authoring.options import SHORTEST_SECRET, Options
 from windlass.authoring.surroundings import Surroundings, current_umask, open_file_limit
 from windlass.client.submission import Draft
 from windlass.home import Home
@@ -21,7 +22,6 @@ from windlass.packaging.repository import GitStatus
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
-    from windlass.authoring.options import Options
     from windlass.client.session import Client
 
 _OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
@@ -164,7 +164,9 @@ def _is_text(value: str) -> bool:
 
 def _mask(value: Any, secrets: Iterable[str]) -> Any:
     """A value as it may be recorded: the secrets in its texts replaced, the longest first."""
-    hidden = sorted((secret for secret in secrets if len(secret) >= 4), key=len, reverse=True)
+    hidden = sorted(
+        (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
+    )
 
     def mask(value: Any) -> Any:
         if isinstance(value, str):

@@ -16,11 +16,11 @@ from windlass.authoring.executables import (
     PythonFunction,
     PythonModule,
     PythonScript,
-    is_command,
 )
 from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.problems import ROLE, WHOLE, job_problems, unchecked_group
+from windlass.authoring.programs import is_command
 from windlass.authoring.tomllines import Keys, TOMLDecodeError, key_lines, loads
 from windlass.model.errors import InvalidArgument
 
@@ -192,7 +192,8 @@ class _Reader:
 
     def _is_table(self, value: Any, at: Keys, form: str) -> bool:
         if not isinstance(value, dict):
-            self._note(at, f"{at[-1]}: {value!r} is no table; write {form}")
+            what = "" if len(at) == 2 else f"{at[-1]}: "  # a role is named anyway
+            self._note(at, f"{what}{value!r} is no table; write {form}")
         return isinstance(value, dict)
 
     def _note(self, keys: Keys, text: str) -> None:
@@ -223,7 +224,7 @@ def _read(file: str) -> str:
         with open(file, "rb") as opened:
             return opened.read().decode()
     except OSError as error:
-        from windlass.authoring.executables import nearest_file
+        from windlass.authoring.programs import nearest_file
 
         hint = nearest_file(file) if isinstance(error, FileNotFoundError) else None
         reason = error.strerror or str(error)

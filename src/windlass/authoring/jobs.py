@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from windlass.authoring.checks import IS_TRIAL
+from windlass.model.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
@@ -168,10 +169,23 @@ class JobGroup(Whole):
         **role_jobs: Job,
     ) -> None:
         given = locals()
-        from windlass.authoring.problems import check_job, merge_roles
-
         for each in fields(Whole):
             object.__setattr__(self, each.name, given[each.name])
-        object.__setattr__(self, "roles", merge_roles(roles, role_jobs))
+        object.__setattr__(self, "roles", _merged(roles, role_jobs))
         if not IS_TRIAL:  # which imports the module it is from, where files may be elsewhere
+            from windlass.authoring.problems import check_job
+
             check_job(self)
+
+
+def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The roles of a group, given as a mapping, as keywords, or some so and some so."""
+    if roles is not None and not isinstance(roles, Mapping):
+        raise InvalidArgument(
+            f"wl.JobGroup: {roles!r} is no mapping of roles.",
+            hint="Write them by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
+        )
+    twice = [name for name in named if name in (roles or {})]
+    if twice:
+        raise InvalidArgument.of([f"{name} is given twice" for name in twice], where="wl.JobGroup")
+    return {**(roles or {}), **named}

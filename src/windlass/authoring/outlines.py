@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.authoring.arguments import nothing_said
 from windlass.authoring.drafting import TO_COME, Call, Plan
-from windlass.authoring.executables import (
-    PythonFunction,
-    executable_name,
-    params_of,
-    place_of,
-    program_of,
-)
+from windlass.authoring.executables import PythonFunction
 from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job, Whole
 from windlass.authoring.options import keep_secrets, mounted, resources_of, secret_values
 from windlass.authoring.policies import read_policy
 from windlass.authoring.problems import check_job, framework_of, is_zero, roles_of
+from windlass.authoring.programs import executable_name, params_of, place_of, program_of
 from windlass.authoring.surroundings import Surroundings
 from windlass.frameworks import Framework
 from windlass.model.job import (

@@ -24,17 +24,12 @@ from windlass.authoring.checks import (
     parsing,
 )
 from windlass.authoring.drafting import TO_COME
-from windlass.authoring.executables import (
-    PythonFunction,
-    argument_flaw,
-    executable_flaw,
-    path_flaw,
-    place_of,
-)
+from windlass.authoring.executables import PythonFunction
 from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job, JobGroup, Whole
 from windlass.authoring.options import check_resources
 from windlass.authoring.policies import read_policy
+from windlass.authoring.programs import argument_flaw, executable_flaw, path_flaw, place_of
 from windlass.frameworks import Framework, find_framework, problems_of
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import (
@@ -74,19 +69,6 @@ def job_problems(job: Whole) -> list[Problem]:
     elif isinstance(job, Job):
         problems += _role_problems(job, job)
     return [*problems, *_place_problems(job), *_framework_problems(job)]
-
-
-def merge_roles(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-    """The roles of a group, given as a mapping, as keywords, or some so and some so."""
-    if roles is not None and not isinstance(roles, Mapping):
-        raise InvalidArgument(
-            f"wl.JobGroup: {roles!r} is no mapping of roles.",
-            hint="Write them by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
-        )
-    twice = [name for name in named if name in (roles or {})]
-    if twice:
-        raise InvalidArgument.of([f"{name} is given twice" for name in twice], where="wl.JobGroup")
-    return {**(roles or {}), **named}
 
 
 def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:

@@ -129,7 +129,7 @@ def _read_pages(client: Client, trial_id: int, query: dict[str, Any], tail: int 
 
 def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
     """What to call the replicas whose lines are asked for; nothing if it is one alone."""
-    from windlass.client.replicas import names_of
+    from windlass.client.naming import names_of
 
     role, index = wanted["role"], wanted["index"]
     roles = {(each.role, each.index) for each in trial.attempts} | {

@@ -45,7 +45,7 @@ def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
     """Stop trials and wait until they have ended.
 
     Their processes get SIGTERM, and SIGKILL when the grace is over. A trial that has ended
-    stays as it is.
+    stays as it is; what it left running (clean_policy "None") is stopped.
     """
     from windlass.cli.text import say, say_error
     from windlass.client.session import default_client
@@ -63,6 +63,7 @@ def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
             continue
         if trial.is_finished:
             _tell(trial, before=True)
+            _stop_leftovers(trial, grace)
             continue
         stopping.append(trial.stop(grace=grace, reason="windlass stop"))
     try:
@@ -85,6 +86,13 @@ def _finish(stopping: list[Trial[Any]], *, waits: bool) -> None:
             _tell(trial)
         else:
             print(f"Trial {trial.id} ({trial.name}) is being stopped.", flush=True)
+
+
+def _stop_leftovers(trial: Trial[Any], grace: float) -> None:
+    left = [f"{each.role}-{each.index}" for each in trial.attempts if each.ended is None]
+    if left:
+        trial.stop(grace=grace)
+        print(f"What it left running is being stopped: {', '.join(left)}.", flush=True)
 
 
 def _tell(trial: Trial[Any], *, before: bool = False) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from windlass.authoring.executables import (
-    Command,
-    PythonScript,
+from windlass.authoring.executables import Command, PythonScript
+from windlass.authoring.programs import (
     is_command,
     nearest_file,
     script_flaw,

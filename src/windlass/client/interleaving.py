@@ -102,8 +102,8 @@ class _Held:
         self._pieces: list[str] = []
 
     def add(self, text: str) -> None:
-        was_drawn_over = bool(text and self._pieces and self._pieces[-1].endswith("\r"))
-        if was_drawn_over or "\r" in text.rstrip("\r"):
+        goes_back = bool(self._pieces) and self._pieces[-1].endswith("\r")
+        if text.strip("\r") and (goes_back or "\r" in text.rstrip("\r")):
             self._pieces, self.size = [], 0
         self._pieces.append(text)
         self.size += len(text)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from windlass.client.replicas import has_several, name_of
+from windlass.client.naming import has_several, name_of
 from windlass.client.tips import last_lines, tip_for
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
 from windlass.model.job import FunctionCall

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
-from windlass.model.job import JobSpec
+from windlass.client.naming import has_several as has_several
 from windlass.model.quantities import format_duration
-from windlass.model.records import Attempt, Cause, TrialRecord
+from windlass.model.records import Attempt, TrialRecord
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,29 +55,6 @@ def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
         for role in trial.spec.roles
         for index in range(role.replicas)
     )
-
-
-def has_several(trial: TrialRecord) -> bool:
-    """Whether a trial has, or once had, more than one replica to be told apart."""
-    return bool(names_of(trial.spec, trial.attempts))
-
-
-def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
-    """The names by which replicas are told apart, in their order; none if there is only one."""
-    if len(spec.roles) == 1 and spec.roles[0].replicas <= 1 and len(attempts) <= 1:
-        return []
-    names = [f"{role.name}-{index}" for role in spec.roles for index in range(role.replicas)]
-    gone = [name for name in map(name_of, attempts) if name not in names]
-    return list(dict.fromkeys(names + gone)) if len(names) + len(gone) > 1 else []
-
-
-def name_of(which: Attempt | Cause | Replica) -> str:
-    """What a replica is called.
-
-    >>> name_of(Cause(role="worker", index=1, attempt=2))
-    'worker-1'
-    """
-    return f"{which.role}-{which.index}"
 
 
 def _replica(role: str, index: int, attempt: Attempt | None) -> Replica:

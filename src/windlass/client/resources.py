@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.outcomes import Outcome, outcome_of
-from windlass.client.replicas import Replica, replicas_of
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, WaitTimeout
 from windlass.model.quantities import format_duration, parse_duration
@@ -27,6 +26,7 @@ from windlass.model.status import Condition, Event
 from windlass.model.wire import LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
+    from windlass.client.replicas import Replica
     from windlass.model.job import Code
 
 R = TypeVar("R")
@@ -144,6 +144,8 @@ class Trial(Generic[R]):
             print(replica.name, replica.phase, replica.exit_code)
         ```
         """
+        from windlass.client.replicas import replicas_of
+
         return replicas_of(self._record)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.client.replicas import has_several, replicas_of
+from windlass.client.naming import has_several
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import ConditionType
 
@@ -34,6 +34,8 @@ def _details(trial: TrialRecord) -> str:
 
 def _count(trial: TrialRecord) -> str:
     """How many replicas run, how many are done, and what one that does not run yet is at."""
+    from windlass.client.replicas import replicas_of
+
     replicas = replicas_of(trial)
     run = sum(each.phase == "Running" for each in replicas)
     done = sum(each.phase == "Succeeded" for each in replicas)

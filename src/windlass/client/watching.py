@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from windlass.client.following import Following, News
+from windlass.client.naming import names_of
 from windlass.client.outcomes import how_it_ended
-from windlass.client.replicas import names_of
 from windlass.client.resources import Trial
 from windlass.client.session import Client
 from windlass.client.standing import status_text

@@ -29,7 +29,7 @@ def clean(
     expired = left is not None and left <= 0
     if expired or spec.clean_policy is CleanPolicy.ALL:
         delete = [each.id for each in replicas if is_alive(each) or not status.settled]
-    elif spec.clean_policy is CleanPolicy.RUNNING:
+    elif spec.clean_policy is CleanPolicy.RUNNING or status.stop_requested:
         delete = [each.id for each in replicas if is_alive(each)]
     else:
         delete = []

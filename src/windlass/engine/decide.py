@@ -245,11 +245,12 @@ class _Look:
     def judge_created(self) -> None:
         if self.slots and all(slot.was_created for slot in self.slots):
             self.say(ConditionType.CREATED, conditions.CREATED_REASON, "")
-        elif any(slot.is_new for slot in self.slots):
-            self.unsay(ConditionType.CREATED, conditions.STARTING_REASON, "")
 
     def judge_progress(self) -> None:
-        self.judge_created()
+        if any(slot.is_new for slot in self.slots):
+            self.unsay(ConditionType.CREATED, conditions.STARTING_REASON, "")
+        else:
+            self.judge_created()
         runs = any(slot.is_running for slot in self.slots)
         if runs and all(slot.is_running or slot.is_done for slot in self.slots):
             self.unsay(ConditionType.RESTARTING, conditions.RUNNING_REASON, "")

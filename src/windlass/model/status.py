@@ -18,7 +18,7 @@ class Phase(str, Enum):
 
     @property
     def is_final(self) -> bool:
-        return self in (Phase.SUCCEEDED, Phase.FAILED)
+        return self is Phase.SUCCEEDED or self is Phase.FAILED
 
 
 class ReplicaId(msgspec.Struct, frozen=True, order=True):
@@ -108,7 +108,10 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of that type, if anything was ever said of it."""
-        return next((each for each in self.conditions if each.type is kind), None)
+        for each in self.conditions:
+            if each.type is kind:
+                return each
+        return None
 
     def holds(self, kind: ConditionType) -> bool:
         """Whether that is said of the job now."""

@@ -73,6 +73,7 @@ class Attempt:
         self.replica = replica
         self.path = path
         self._launch: dict[str, Any] | None = None
+        self._final: Replica | None = None
 
     @property
     def name(self) -> str:
@@ -227,13 +228,13 @@ class Attempt:
         )
 
     def _ended(self) -> Replica | None:
-        if not self.has_ended:
-            return None
+        if self._final is not None or not self.has_ended:
+            return self._final
         # Written whole or not at all: one that makes no sense is no reason to wait for another.
         record = self._read(layout.EXIT, _Exit) or _UNREADABLE
         # One that ran out of time may answer by leaving with 0, and has failed all the same.
         is_success = record.exit_code == 0 and record.reason != OUT_OF_TIME
-        return self._replica(
+        self._final = self._replica(
             phase=Phase.SUCCEEDED if is_success else Phase.FAILED,
             exit_code=record.exit_code,
             reason=_storable(record.reason),
@@ -241,6 +242,7 @@ class Attempt:
             started=record.started,
             ended=record.ended,
         )
+        return self._final
 
     def _state(self) -> _State:
         return self._read(layout.STATE, _State) or _State()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from windlass.model.job import Assignment, Executable, FunctionCall, Job, JobSpec
 from windlass.model.status import ReplicaId
@@ -96,7 +97,7 @@ def _bearings(rank: int | None, world_size: int, hosts: dict[str, list[str]]) ->
     return {
         **named,
         "WINDLASS_WORLD_SIZE": str(world_size),
-        "WINDLASS_HOSTS": json.dumps(hosts, separators=(",", ":")),
+        "WINDLASS_HOSTS": msgspec.json.encode(hosts).decode(),
     }
 
 

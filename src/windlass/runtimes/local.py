@@ -42,6 +42,7 @@ class LocalRuntime:
         self._listener = NudgeListener(self._home)
         self._lock = threading.Lock()
         self._trials: dict[str, int] = {}  # trial ids by the uid of their job
+        self._known: dict[str, dict[Path, Attempt]] = {}  # of each job: they know how they ended
         self._supervisors: dict[Path, _Started] = {}  # those we started
         self._ports = Ports()
         self._launchers = launchers or Launchers()
@@ -129,8 +130,9 @@ class LocalRuntime:
                     self._begin(attempt, launch)
 
     def release(self, job_uid: str) -> None:
-        """Let go of the ports of a job."""
+        """Let go of the ports of a job, and of what is known of its attempts."""
         self._ports.release(job_uid)
+        self._known.pop(job_uid, None)
 
     def close(self) -> None:
         """Stop listening. What runs goes on running."""
@@ -167,11 +169,16 @@ class LocalRuntime:
         return Attempt(job.uid, replica, layout.attempt_dir(self._home, job.trial_id, replica))
 
     def _attempts(self, job: Job) -> Iterable[Attempt]:
+        known = self._known.setdefault(job.uid, {})
         for replica, path in layout.attempts(self._home, job.trial_id):
+            if path in known:
+                yield known[path]
+                continue
             attempt = Attempt(job.uid, replica, path)
             # One without a launch file was to be made when we were killed, or the disk was full:
             # it is asked for again, as if it had never been.
             if attempt.was_asked_for and attempt.is_of(job.uid):
+                known[path] = attempt
                 yield attempt
 
     def _trial_id(self, uid: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import threading
@@ -82,7 +83,7 @@ class Ports:
         start = random.randrange(len(span))  # noqa: S311  # to stay out of each other's way
         found: list[_Port] = []
         try:
-            for number in (*span[start:], *span[:start]):
+            for number in itertools.chain(span[start:], span[:start]):
                 socket = None if number in taken else claim_port(number)
                 if socket is not None:
                     found.append(_Port(number, socket))

@@ -13,8 +13,8 @@ from windlass.model.errors import InvalidArgument
 
 Key = tuple[str, int, int]  # role, index, attempt
 
-# Of a hundred replicas, each of them with the longest name there is, and then some.
-LONGEST_CURSOR = 64 * 1024
+# Room for a thousand replicas; quoted in an address it stays below the 64 KB a server reads of one.
+LONGEST_CURSOR = 32 * 1024
 
 _PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})", re.ASCII)
 

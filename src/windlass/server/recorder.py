@@ -10,13 +10,14 @@ from typing import Any
 
 from windlass.home import Home
 from windlass.model.job import Job
-from windlass.model.records import STOPPED_REASON, Cause, ErrorInfo, ResultInfo
+from windlass.model.records import Cause, ErrorInfo, ResultInfo
 from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replica
 from windlass.runtimes.layout import LOG, attempt_dir
 from windlass.server.blobs import BlobStore
 from windlass.server.logs import last_words
 from windlass.server.private import PrivateFiles
-from windlass.server.trials import Outcome, TrialStore
+from windlass.server.rows import Outcome
+from windlass.server.trials import TrialStore
 
 _LONGEST_TEXT = 100_000
 _LARGEST_FILE = 4 << 20  # two such texts, each character escaped
@@ -128,9 +129,8 @@ def _decisive(
 
 
 def _cause(status: JobStatus, decisive: Replica, directory: Path) -> Cause | None:
-    failed = status.condition(ConditionType.FAILED)
-    if failed is None or failed.reason == STOPPED_REASON:
-        return None  # what is stopped fails of nothing
+    if status.decisive is None:
+        return None  # it was stopped, or ran out of time: no replica is to blame
     return Cause(
         role=decisive.id.role,
         index=decisive.id.index,

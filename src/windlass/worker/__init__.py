@@ -1,4 +1,4 @@
-"""What runs beside user code: supervisor, bootstrap, log segments.
+"""What runs beside user code: supervisor, bootstrap, log segments, what it can ask in a trial.
 
 May import nothing of ours from outside this room, and nothing but the standard
 library and cloudpickle: it must start in milliseconds, under any Python >= 3.9.

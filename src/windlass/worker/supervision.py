@@ -113,6 +113,7 @@ class Supervision:
         self._sees_orphans = False
         self._tree: Tree | None = None
         self._port: _socket.socket | None = None
+        self._asked = time.monotonic()  # since when the time is counted that its job has left
         self._began = 0.0
         me = os.getpid()
         self._state: dict[str, Any] = {
@@ -255,7 +256,8 @@ class Supervision:
         self._began = time.clock_gettime(_STEADY)
         self._enter("running", "")
         if self._launch.get("deadline"):
-            self._watch.set_deadline(self._launch["deadline"] + _HEAD_START)
+            passed = time.monotonic() - self._asked
+            self._watch.set_deadline(self._launch["deadline"] + _HEAD_START - passed)
         family = Family(child.pid, sees_orphans=self._sees_orphans)
         departure = Departure(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from controller_doubles import NOTHING, Killed, Place, job
 
-from windlass.model.job import RestartScope, Role
+from windlass.frameworks import cluster_of, find_framework
+from windlass.model.job import RestartPolicy, RestartScope, Role
 from windlass.model.records import TrialState
 from windlass.model.resources import Accelerator, Resources
 from windlass.model.status import ConditionType, Phase, ReplicaId
 
+ON_FAILURE = RestartPolicy.ON_FAILURE
 GPU = Resources(cpus=0.1, accelerator=Accelerator(kind="t4"))
 
 
@@ -398,6 +402,53 @@ def test_addresses_that_cannot_be_had_are_told_of_and_asked_for_again():
         "main-0",
         "main-1",
     }
+
+
+def environment_of(place, name):
+    """What the framework makes of what the newest attempt of a replica was given."""
+    key = max(each for each in place.runtime.given if str(each[1]).startswith(f"{name}."))
+    made, given = place.runtime.made_for[key], place.runtime.given[key]
+    members = cluster_of(made.spec, given.addresses)
+    me = members.member(key[1].role, key[1].index)
+    return find_framework(made.spec.framework).environment(members, me)
+
+
+@pytest.mark.case(12)
+def test_a_lone_replica_of_tensorflow_gets_no_config():
+    place = Place(workers(1, framework="tensorflow"))
+    place.work()
+    assert environment_of(place, "main-0") == {}
+
+
+@pytest.mark.case(12)
+def test_the_config_of_tensorflow_is_the_whole_cluster_and_the_same_after_a_restart():
+    counts = {"chief": 1, "worker": 2, "ps": 2, "evaluator": 1}
+    roles = [
+        Role(executable=NOTHING, name=name, replicas=count, restart_policy=ON_FAILURE)
+        for name, count in counts.items()
+    ]
+    place = Place(job(1, *roles, framework="tensorflow"))
+    place.work()
+    place.run_all()
+    before = environment_of(place, "worker-1")["TF_CONFIG"]
+    config = json.loads(before)
+    assert config["task"] == {"type": "worker", "index": 1}
+    assert {name: len(at) for name, at in config["cluster"].items()} == {
+        "chief": 1,
+        "worker": 2,
+        "ps": 2,
+    }
+    assert len({address for at in config["cluster"].values() for address in at}) == 5
+    place.runtime.end("job-1", ReplicaId("worker", 1, 1), 137)
+    place.work()
+    place.begin()
+    place.clock.advance(1.0)
+    place.work()
+    assert ("job-1", ReplicaId("worker", 1, 2)) in place.runtime.alive()
+    assert environment_of(place, "worker-1")["TF_CONFIG"] == before
+    evaluator = json.loads(environment_of(place, "evaluator-0")["TF_CONFIG"])
+    assert evaluator["task"] == {"type": "evaluator", "index": 0}
+    assert evaluator["cluster"] == config["cluster"]
 
 
 # Killed at any point

@@ -1,0 +1,83 @@
+"""Fit a line with TensorFlow's ParameterServerStrategy: a chief, a worker, a parameter server.
+
+    python examples/tf_parameter_server.py
+
+The parameter server holds the variables, the worker computes, the chief says what. A worker that
+dies is started again and goes on. The job has succeeded when the chief has: the others, which
+would serve for ever, are then stopped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import windlass as wl
+
+
+def serve() -> None:
+    """What workers and parameter servers do: wait for what the chief asks of them."""
+    import tensorflow as tf  # here, since submitting needs none of it
+
+    cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    server = tf.distribute.Server(
+        cluster.cluster_spec(),
+        job_name=cluster.task_type,
+        task_index=cluster.task_id,
+        protocol="grpc",
+    )
+    server.join()
+
+
+def lead(epochs: int) -> dict[str, float]:
+    """What the chief does: have the steps of all epochs done; what was found in the end."""
+    import tensorflow as tf
+
+    cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    strategy = tf.distribute.ParameterServerStrategy(cluster)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    with strategy.scope():
+        slope, shift = tf.Variable(0.0), tf.Variable(0.0)
+
+    def step() -> tf.Tensor:
+        x = tf.random.normal([64])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((slope * x + shift - (3.0 * x + 1.0)) ** 2)
+        by_slope, by_shift = tape.gradient(loss, (slope, shift))
+        slope.assign_sub(0.05 * by_slope)
+        shift.assign_sub(0.05 * by_shift)
+        return loss
+
+    one_step = tf.function(step)
+    for epoch in range(1, epochs + 1):
+        loss = train_epoch(coordinator, one_step)
+        print(f"epoch {epoch}  loss {loss:.4f}  variables on {slope.device}")
+    return {"slope": float(slope.numpy()), "shift": float(shift.numpy())}
+
+
+def train_epoch(coordinator: Any, one_step: Any, steps: int = 20) -> float:
+    """Hand out the steps of an epoch to whichever workers there are; the mean loss."""
+    asked = [coordinator.schedule(one_step) for _ in range(steps)]
+    coordinator.join()
+    return sum(float(each.fetch()) for each in asked) / steps
+
+
+def main() -> None:
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    room = wl.Local(cpus=0.5)
+    server = wl.Job(wl.PythonFunction(serve), env=quiet, executor=room)
+    group = wl.JobGroup(
+        chief=wl.Job(wl.PythonFunction(lead), args={"epochs": 5}, env=quiet, executor=room),
+        worker=server,
+        ps=server,
+        framework="tensorflow",
+        experiment="tf_parameter_server",
+    )
+    trial = group.submit()
+    for line in trial.logs(follow=True, role="chief", stream="stdout"):
+        print(line)
+    found = trial.result()
+    print(f"y = {found['slope']:.2f} x + {found['shift']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""What executables come to: their flaws, their names, and the programs that replicas run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from windlass.authoring.arguments import command_line, read_params
+from windlass.authoring.checks import flaw_of, nearest
+from windlass.authoring.drafting import Call
+from windlass.authoring.executables import (
+    Arguments,
+    Command,
+    Executable,
+    PythonFunction,
+    PythonModule,
+    PythonScript,
+)
+from windlass.authoring.function import Function, bind, check_function, name_of
+from windlass.authoring.modules import module_flaw
+from windlass.authoring.surroundings import Surroundings, is_within, look_around
+from windlass.model.errors import InvalidArgument
+from windlass.model.job import ProcessCall
+
+PYTHONS = ("python", "python3")
+_LONGEST_NAME = 200
+
+
+def executable_flaw(executable: Any, *, has_packages: bool = False) -> str:
+    """What is wrong with an executable, if anything; the first line says what."""
+    match executable:
+        case PythonScript(path):
+            return script_flaw(path)
+        case PythonModule(name):
+            # What packages bring is not known before they are installed.
+            return module_flaw(name) if not has_packages else ""
+        case PythonFunction(function):
+            return _function_flaw(function)
+        case Command(words):
+            return _command_flaw(words)
+    meant = f"\nWrite: {_meant(executable)}" if _meant(executable) else ""
+    kinds = "wl.PythonScript, wl.PythonModule, wl.PythonFunction or wl.Command"
+    return f"{executable!r} is no executable: it is a {kinds}{meant}"
+
+
+def executable_name(executable: Executable) -> str:
+    """What a job that runs it is called."""
+    match executable:
+        case PythonScript(path):
+            return stem(path)
+        case PythonModule(name):
+            return name[:_LONGEST_NAME]
+        case PythonFunction(function):
+            return name_of(function)
+        case Command(words):
+            return command_name(words)
+
+
+def place_of(executables: Iterable[Executable]) -> Surroundings:
+    """The project: that of the first which is a file of one, else where we are."""
+    for executable in executables:
+        match executable:
+            case PythonScript(path):
+                return look_around(script=os.path.abspath(path))
+            case PythonFunction(function):
+                return look_around(_plain(function))
+            case Command(words) if _is_file_of_project(words[0]):
+                return look_around(script=os.path.abspath(words[0]))
+    return look_around()
+
+
+def program_of(
+    executable: Executable, arguments: Arguments, place: Surroundings
+) -> Call | ProcessCall:
+    """What a replica is to run, its paths as seen from where it will."""
+    match executable:
+        case PythonScript(path):
+            argv = ["python", path_in_trial(path, place)]
+        case PythonModule(name):
+            argv = ["python", "-m", name]
+        case Command(words):
+            argv = [_program_in_trial(words[0], place), *words[1:]]
+        case PythonFunction(function):
+            args, kwargs = _call_arguments(arguments)
+            return Call(_plain(function), args, kwargs)
+    return ProcessCall(argv=(*argv, *command_line(arguments)))
+
+
+def params_of(executable: Executable, arguments: Arguments) -> dict[str, Any]:
+    """What is recorded of the arguments."""
+    if isinstance(executable, PythonFunction):
+        return bind(_plain(executable.function), *_call_arguments(arguments))
+    own = _own_arguments(executable)
+    if isinstance(arguments, Mapping):
+        return {**read_params(own), **arguments}
+    return read_params([*own, *command_line(arguments)])
+
+
+def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
+    """Why a function cannot be called with the arguments, if it cannot."""
+    try:
+        bind(_plain(executable.function), *_call_arguments(arguments))
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+# -- scripts --------------------------------------------------------------------------
+
+
+def script_flaw(path: Any) -> str:
+    """Why a path is no script, if it is none, and which was meant."""
+    if not isinstance(path, (str, os.PathLike)):
+        return f"{path!r} is no path of a script"
+    if os.path.isfile(path):
+        return ""
+    what = "is a folder, not a script" if os.path.isdir(path) else "does not exist"
+    return f"the script {os.fspath(path)!r} {what}\n{nearest_file(path)}".rstrip()
+
+
+def path_in_trial(path: str | os.PathLike[str], place: Surroundings) -> str:
+    """A file of the project, as seen from where the trial will run."""
+    root, real = os.path.realpath(place.root.path), os.path.realpath(path)
+    shown = repr(os.fspath(path))
+    if not is_within(real, root):
+        raise InvalidArgument(
+            f"{shown} is outside the project {root}, whose code the job runs.",
+            hint="Move it there: all roles of a job share one snapshot of one project.",
+        )
+    script = place.root.script
+    is_beside = script is not None and os.path.dirname(script) == os.path.dirname(real)
+    if place.root.kind == "loaded" and not is_beside:
+        raise InvalidArgument(
+            f"{shown} would not come along: {root} is too much to take whole.",
+            hint="Put what belongs together into a folder of its own.",
+        )
+    return os.path.relpath(real, os.path.join(root, place.workdir))
+
+
+def path_flaw(executable: Executable, place: Surroundings) -> str:
+    """Why the file of an executable will not be where the trial runs, if it will not."""
+    if not isinstance(executable, PythonScript):
+        return ""
+    try:
+        path_in_trial(executable.path, place)
+    except InvalidArgument as error:
+        return f"{error.message}\n{error.hint}"
+    return ""
+
+
+def stem(path: str | os.PathLike[str]) -> str:
+    """What a file is called, without its ending."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    shown = "".join(c if c.isprintable() else "?" for c in name).strip()
+    return shown[:_LONGEST_NAME] or "run"
+
+
+def nearest_file(path: str | os.PathLike[str]) -> str:
+    """The file that was probably meant; empty if none is like it."""
+    folder, name = os.path.split(path)
+    try:
+        there = [entry.name for entry in os.scandir(folder or ".") if entry.is_file()]
+    except OSError:
+        return f"There is no folder {folder!r} either."
+    near = nearest(name, there, cutoff=0.7)  # .py is alike in all
+    if near is None and not name.endswith(".py") and f"{name}.py" in there:
+        near = f"{name}.py"
+    return f"Did you mean {os.path.join(folder, near)!r}?" if near else ""
+
+
+# -- commands -------------------------------------------------------------------------
+
+
+def command_name(words: Sequence[str]) -> str:
+    """What a command is called: the module or script that Python runs, else the program.
+
+    >>> command_name(["python", "-u", "-m", "pkg.train", "--lr", "1"])
+    'pkg.train'
+    >>> command_name(["python", "jobs/train.py"]), command_name(["/bin/echo", "hello"])
+    ('train', 'echo')
+    """
+    what = python_subject(words)
+    if what is not None:
+        position, is_module = what
+        return words[position][:_LONGEST_NAME] if is_module else stem(words[position])
+    return stem(words[0])
+
+
+def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
+    """Where in a call of Python its module or script stands, and whether it is a module."""
+    if not os.path.basename(words[0]).startswith("python"):
+        return None
+    position = 1
+    while position < len(words):
+        word = words[position]
+        if word == "-m" and position + 1 < len(words):
+            return position + 1, True
+        if word == "-c" or word == "-":
+            return None
+        if not word.startswith("-"):
+            return position, False
+        position += 2 if word in ("-W", "-X", "--check-hash-based-pycs") else 1
+    return None
+
+
+def is_command(name: str) -> bool:
+    """Whether the trial will find the program: where its interpreter is, then on the PATH."""
+    if os.sep in name:
+        return False
+    if name in PYTHONS or os.environ.get("WINDLASS_SERVER"):
+        return True  # what another machine has is not known here
+    folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+    return shutil.which(name, path=os.pathsep.join(folders)) is not None
+
+
+def program_flaw(name: str) -> str:
+    """Why a word names no program, if it does not."""
+    if is_command(name):
+        return ""
+    if not os.path.isfile(name):
+        return f"there is no program {name!r}\n{nearest_file(name)}".rstrip()
+    if not os.access(name, os.X_OK):
+        return f"{name!r} is not executable\nMake it so: chmod +x {shlex.quote(name)}"
+    return ""
+
+
+def _command_flaw(words: Any) -> str:
+    if isinstance(words, str):
+        try:
+            meant = f"\nWrite: wl.Command({shlex.split(words)!r})"
+        except ValueError:
+            meant = ""
+        return f"a command is a list of words, not a text{meant}"
+    if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+        return f"{words!r} is no list of words"
+    if not words or not words[0]:
+        return 'the command is empty; write its words: wl.Command(["torchrun", "train.py"])'
+    unsound = [f"{word!r} {flaw}" for word in words if (flaw := flaw_of(word))]
+    return unsound[0] if unsound else program_flaw(words[0])
+
+
+def _program_in_trial(name: str, place: Surroundings) -> str:
+    """A program of the project is run from the snapshot, another where it is."""
+    if is_command(name):
+        return name
+    if is_within(os.path.realpath(name), os.path.realpath(place.root.path)):
+        return os.path.join(".", path_in_trial(name, place))
+    return os.path.abspath(name)
+
+
+def _is_file_of_project(name: str) -> bool:
+    root = os.path.realpath(look_around().root.path)
+    return not is_command(name) and is_within(os.path.realpath(name), root)
+
+
+def _own_arguments(executable: Executable) -> Sequence[str]:
+    """The arguments that stand in a command itself."""
+    if not isinstance(executable, Command):
+        return ()
+    subject = python_subject(executable.words)
+    return executable.words[subject[0] + 1 if subject else 1 :]
+
+
+# -- functions ------------------------------------------------------------------------
+
+
+def _function_flaw(function: Any) -> str:
+    try:
+        check_function(_plain(function), "wl.PythonFunction takes a function")
+    except InvalidArgument as error:
+        return f"{error.message}\n{error.hint}" if error.hint else error.message
+    return ""
+
+
+def _plain(function: Any) -> Any:
+    """The function itself, of one that is decorated with `wl.run`."""
+    return function.__wrapped__ if isinstance(function, Function) else function
+
+
+def _call_arguments(arguments: Arguments) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """A mapping is keyword arguments, a list positional ones."""
+    return ((), arguments) if isinstance(arguments, Mapping) else (arguments, {})
+
+
+def _meant(value: Any) -> str:
+    """The executable that something else was probably to be."""
+    if isinstance(value, (str, os.PathLike)):
+        text = os.fspath(value)
+        return (
+            f"wl.PythonScript({text!r})"
+            if str(text).endswith(".py")
+            else f"wl.Command({str(text).split()!r})"
+        )
+    if isinstance(value, (list, tuple)):
+        return f"wl.Command({list(value)!r})"
+    return f"wl.PythonFunction({name_of(value)})" if callable(value) else ""

@@ -1,0 +1,37 @@
+"""What replicas are called, where there are several to be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.model.job import JobSpec
+from windlass.model.records import Attempt, Cause, TrialRecord
+
+
+def name_of(which: Attempt | Cause) -> str:
+    """What a replica is called.
+
+    >>> name_of(Cause(role="worker", index=1, attempt=2))
+    'worker-1'
+    """
+    return f"{which.role}-{which.index}"
+
+
+def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
+    """The names by which replicas are told apart, in their order; none if there is only one.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
+    >>> names_of(JobSpec(roles=(role,)))
+    ['worker-0', 'worker-1']
+    """
+    if len(spec.roles) == 1 and spec.roles[0].replicas <= 1 and len(attempts) <= 1:
+        return []
+    names = [f"{role.name}-{index}" for role in spec.roles for index in range(role.replicas)]
+    known = list(dict.fromkeys([*names, *map(name_of, attempts)]))  # some may be gone since
+    return known if len(known) > 1 else []
+
+
+def has_several(trial: TrialRecord) -> bool:
+    """Whether a trial has, or once had, more than one replica to be told apart."""
+    return bool(names_of(trial.spec, trial.attempts))

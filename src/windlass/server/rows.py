@@ -1,0 +1,289 @@
+"""Trials as rows of the database: made, replaced, read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.model.job import JobSpec
+from windlass.model.records import (
+    Attempt,
+    Cause,
+    ErrorInfo,
+    Provenance,
+    ResultInfo,
+    TrialRecord,
+    TrialState,
+    state_of,
+)
+from windlass.model.status import ConditionType, Event, JobStatus, Replica
+from windlass.model.wire import CreateTrial
+from windlass.server.database import Connection, Row
+from windlass.server.experiments import find_or_make
+from windlass.server.paging import Conditions
+from windlass.server.recent import StoredTrial
+
+_encode = msgspec.json.encode
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a finished trial leaves in its record."""
+
+    exit_code: int | None = None
+    signal: str = ""
+    cause: Cause | None = None
+    error: ErrorInfo | None = None
+    result: ResultInfo | None = None
+
+
+COLUMNS = "trials.*, experiments.name AS experiment, experiments.project AS project"
+FROM = "FROM trials JOIN experiments ON experiments.id = trials.experiment_id"
+
+_INSERT = """
+INSERT INTO trials (
+    uid, experiment_id, name, state, settled, created, restarts, signal, reason, message,
+    priority, "user", params, spec, status, provenance
+) VALUES (
+    :uid, :experiment_id, :name, :state, :settled, :created, 0, '', '', '',
+    :priority, :user, :params, :spec, :status, :provenance
+) RETURNING id
+"""
+
+_SWAP = """
+UPDATE trials SET
+    status = :status, state = :state, settled = :settled, restarts = :restarts,
+    started = :started, ended = :ended, reason = :reason, message = :message,
+    exit_code = :exit_code, signal = :signal, cause = :cause, error = :error, result = :result
+WHERE id = :id AND status = :old
+"""
+
+_PUT_SPEC = "UPDATE trials SET spec = :spec WHERE id = :id"
+
+_ATTEMPT_FIELDS = Attempt.__struct_fields__
+_PUT_ATTEMPT = """
+INSERT INTO attempts (
+    trial_id, role, "index", attempt, phase, exit_code, reason, message, started, ended,
+    node, address
+) VALUES (
+    :trial_id, :role, :index, :attempt, :phase, :exit_code, :reason, :message, :started, :ended,
+    :node, :address
+) ON CONFLICT (trial_id, role, "index", attempt) DO UPDATE SET
+    phase = excluded.phase, exit_code = excluded.exit_code, reason = excluded.reason,
+    message = excluded.message, started = excluded.started, ended = excluded.ended,
+    node = excluded.node, address = excluded.address
+"""
+
+_ADD_EVENT = """
+INSERT INTO events (trial_id, time, kind, reason, message)
+VALUES (:trial_id, :time, :kind, :reason, :message)
+"""
+
+
+def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
+    """A trial that was asked for, stored for the first time."""
+    now = time.time()
+    status = JobStatus()
+    record = TrialRecord(
+        id=0,
+        uid=request.key,
+        name=request.name or request.experiment,
+        experiment=request.experiment,
+        experiment_id=find_or_make(connection, request.project, request.experiment, now),
+        project=request.project,
+        state=state_of(status),
+        created=now,
+        params=request.params,
+        spec=request.spec,
+        provenance=request.provenance,
+    )
+    trial_id = connection.value(
+        _INSERT,
+        {
+            "uid": record.uid,
+            "experiment_id": record.experiment_id,
+            "name": record.name,
+            "state": record.state.value,
+            "settled": status.settled,
+            "created": now,
+            "user": request.provenance.user,
+            "priority": request.spec.priority,
+            "params": _encode(request.params),
+            "spec": _encode(request.spec),
+            "status": _encode(status),
+            "provenance": _encode(request.provenance),
+        },
+    )
+    return StoredTrial(record=msgspec.structs.replace(record, id=trial_id), status=status)
+
+
+def store(
+    connection: Connection, old: StoredTrial, new: StoredTrial, happened: Sequence[Event]
+) -> bool:
+    """Put `new` in the place of `old`, with what happened; false if `old` is no longer there."""
+    trial_id = old.record.id
+    values = {
+        "id": trial_id,
+        "old": _encode(old.status),
+        "status": _encode(new.status),
+        "settled": new.status.settled,
+        **_columns_of(new.record),
+    }
+    if not connection.run(_SWAP, values):
+        return False
+    if new.record.spec is not old.record.spec:
+        connection.run(_PUT_SPEC, {"id": trial_id, "spec": _encode(new.record.spec)})
+    changed = [each for each in new.record.attempts if each not in old.record.attempts]
+    if changed:
+        connection.run_many(_PUT_ATTEMPT, [_attempt_row(trial_id, each) for each in changed])
+    if happened:
+        connection.run_many(_ADD_EVENT, [_event_row(trial_id, each) for each in happened])
+    return True
+
+
+def advanced(
+    record: TrialRecord, status: JobStatus, replicas: Sequence[Replica], outcome: Outcome | None
+) -> TrialRecord:
+    """The record that goes with a new status."""
+    ending = next(
+        (
+            each
+            for each in status.conditions
+            if each.status and each.type in (ConditionType.SUCCEEDED, ConditionType.FAILED)
+        ),
+        None,
+    )
+    started = record.started
+    if started is None:
+        started = min((each.started for each in replicas if each.started), default=None)
+    known = {(each.role, each.index, each.attempt): each for each in record.attempts}
+    known |= {(r.id.role, r.id.index, r.id.attempt): _attempt_of(r) for r in replicas}
+    left = outcome or Outcome(
+        exit_code=record.exit_code,
+        signal=record.signal,
+        cause=record.cause,
+        error=record.error,
+        result=record.result,
+    )
+    return msgspec.structs.replace(
+        record,
+        state=state_of(status),
+        reason=ending.reason if ending else "",
+        message=ending.message if ending else "",
+        started=started,
+        ended=status.completion_time,
+        restarts=status.restarts,
+        exit_code=left.exit_code,
+        signal=left.signal,
+        cause=left.cause,
+        error=left.error,
+        result=left.result,
+        attempts=tuple(known[key] for key in sorted(known)),
+        conditions=status.conditions,
+    )
+
+
+def _columns_of(record: TrialRecord) -> dict[str, Any]:
+    """What of a record changes, as its row has it."""
+    return {
+        "state": record.state.value,
+        "restarts": record.restarts,
+        "started": record.started,
+        "ended": record.ended,
+        "reason": record.reason,
+        "message": record.message,
+        "exit_code": record.exit_code,
+        "signal": record.signal,
+        "cause": _encode(record.cause) if record.cause else None,
+        "error": _encode(record.error) if record.error else None,
+        "result": _encode(record.result) if record.result else None,
+    }
+
+
+def _attempt_of(replica: Replica) -> Attempt:
+    return Attempt(
+        role=replica.id.role,
+        index=replica.id.index,
+        attempt=replica.id.attempt,
+        phase=replica.phase.value,
+        exit_code=replica.exit_code,
+        reason=replica.reason,
+        message=replica.message,
+        started=replica.started,
+        ended=replica.ended,
+        node=replica.node,
+        address=replica.address,
+    )
+
+
+def _attempt_row(trial_id: int, attempt: Attempt) -> dict[str, Any]:
+    return {"trial_id": trial_id, **{name: getattr(attempt, name) for name in _ATTEMPT_FIELDS}}
+
+
+def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
+    return {
+        "trial_id": trial_id,
+        "time": event.time,
+        "kind": event.kind.value,
+        "reason": event.reason,
+        "message": event.message,
+    }
+
+
+def find(connection: Connection, column: str, value: int | str) -> StoredTrial | None:
+    """The trial with that value in a column, if there is one."""
+    if isinstance(value, int) and not 0 < value < 2**63:
+        return None  # more than a database can hold
+    query = f"SELECT {COLUMNS} {FROM} WHERE trials.{column} = :value"
+    row = connection.row(query, {"value": value})
+    return None if row is None else stored_trials(connection, [row])[0]
+
+
+def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTrial]:
+    """The trials that rows are, with their attempts."""
+    by_trial: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
+    asked = Conditions()
+    asked.one_of("trial_id", list(by_trial) or [-1])
+    for each in connection.rows(
+        f'SELECT * FROM attempts{asked.text} ORDER BY role, "index", attempt', asked.parameters
+    ):
+        fields = {name: each[name] for name in _ATTEMPT_FIELDS}
+        by_trial[each["trial_id"]].append(Attempt(**fields))
+    return [_stored_trial(row, tuple(by_trial[row["id"]])) for row in rows]
+
+
+def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
+    status = msgspec.json.decode(row["status"], type=JobStatus)
+    record = TrialRecord(
+        id=row["id"],
+        uid=row["uid"],
+        name=row["name"],
+        experiment=row["experiment"],
+        experiment_id=row["experiment_id"],
+        project=row["project"],
+        state=TrialState(row["state"]),
+        message=row["message"],
+        created=row["created"],
+        started=row["started"],
+        ended=row["ended"],
+        params=msgspec.json.decode(row["params"]),
+        spec=decode_spec(row["spec"]),
+        restarts=row["restarts"],
+        exit_code=row["exit_code"],
+        signal=row["signal"],
+        reason=row["reason"],
+        cause=msgspec.json.decode(row["cause"], type=Cause) if row["cause"] else None,
+        error=msgspec.json.decode(row["error"], type=ErrorInfo) if row["error"] else None,
+        result=msgspec.json.decode(row["result"], type=ResultInfo) if row["result"] else None,
+        attempts=made,
+        conditions=status.conditions,
+        provenance=msgspec.json.decode(row["provenance"], type=Provenance),
+    )
+    return StoredTrial(record=record, status=status)
+
+
+def decode_spec(text: bytes) -> JobSpec:
+    """What a row says of a job."""
+    return msgspec.json.decode(text, type=JobSpec)

@@ -1,0 +1,254 @@
+"""Job files: the same jobs as in Python, and everything wrong in them told with its line."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from windlass.authoring.jobfile import read_job
+from windlass.authoring.outlines import outline_of
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with jobs in a folder of their own, and we at its top."""
+    project = tmp_path / "project"
+    for name in ("train.py", "jobs/other.py", "pkg/__init__.py", "pkg/train.py"):
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (project / "pyproject.toml").touch()
+    (project / "jobs" / "steps_of_a_job.py").write_text("def add(a, b=2): return a + b\n")
+    (project / "jobs" / "broken_steps.py").write_text("1 / 0\n")
+    (project / "jobs" / "tool.sh").write_text("#!/bin/sh\n")
+    (project / "jobs" / "tool.sh").chmod(0o755)
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return project
+
+
+def write(text: str, name: str = "jobs/job.toml") -> str:
+    Path(name).write_text(textwrap.dedent(text).lstrip("\n"))
+    return name
+
+
+def refused(text: str) -> list[str]:
+    """What is told of a file: each problem, without the head that counts them."""
+    with pytest.raises(wl.InvalidArgument) as error:
+        read_job(write(text))
+    told = str(error.value).splitlines()
+    if "problems:" in told[0]:
+        assert told[0] == f"{len([line for line in told if line.startswith('  - ')])} problems:"
+        return [line.removeprefix("  - ") for line in told[1:] if line.startswith("  - ")]
+    return told[:1]
+
+
+def test_a_single_job_has_its_fields_at_the_top(folder: Path) -> None:
+    job = read_job(
+        write("""
+        script = "other.py"
+        args = { lr = 0.1, tags = ["a", "b"] }
+        env = { A = "1" }
+        executor = { cpus = 2, memory = "4GB" }
+        replicas = 4
+        framework = "torch"
+        restart_policy = "ExitCode"
+        restart_scope = "job"
+        backoff_limit = 3
+        active_deadline = "2h"
+        ttl_after_finished = 90
+        clean_policy = "None"
+        priority = 2
+        suspend = true
+        name = "mine"
+        experiment = "ours"
+        secrets = ["TOKEN"]
+        volumes = { data = "../pkg" }
+        """)
+    )
+    assert job == wl.Job(
+        wl.PythonScript("jobs/other.py"),
+        args={"lr": 0.1, "tags": ["a", "b"]},
+        env={"A": "1"},
+        executor=wl.Local(cpus=2, memory="4GB"),
+        replicas=4,
+        framework="torch",
+        restart_policy="ExitCode",
+        restart_scope="job",
+        backoff_limit=3,
+        active_deadline="2h",
+        ttl_after_finished=90,
+        clean_policy="None",
+        priority=2,
+        suspend=True,
+        name="mine",
+        experiment="ours",
+        secrets=["TOKEN"],
+        volumes={"data": "pkg"},
+    )
+    assert outline_of(job).volumes[0].source == str(folder / "pkg")
+
+
+def test_a_job_with_roles_has_a_table_for_each() -> None:
+    job = read_job(
+        write("""
+        framework = "tensorflow"
+
+        [roles.chief]
+        script = "../train.py"
+        args = ["--lr", 0.1]
+
+        [roles.worker]
+        module = "pkg.train"
+        replicas = 2
+        [roles.worker.env]
+        A = "1"
+
+        [roles.ps]
+        command = ["./tool.sh", "x"]
+        """)
+    )
+    assert job == wl.JobGroup(
+        chief=wl.Job(wl.PythonScript("train.py"), args=["--lr", 0.1]),
+        worker=wl.Job(wl.PythonModule("pkg.train"), replicas=2, env={"A": "1"}),
+        ps=wl.Job(wl.Command(["jobs/tool.sh", "x"])),
+        framework="tensorflow",
+    )
+
+
+def test_a_function_is_found_beside_the_file_and_its_arguments_are_checked() -> None:
+    job = read_job(write('function = "steps_of_a_job:add"\nargs = { a = 1 }'))
+    assert isinstance(job, wl.Job)
+    assert isinstance(job.executable, wl.PythonFunction)
+    assert job.executable.function(1) == 3
+    assert refused('function = "steps_of_a_job:add"\nargs = { c = 1 }') == [
+        "jobs/job.toml:2: args: add(a, b=2): missing a required argument: 'a'"
+    ]
+
+
+def test_commands_of_the_machine_are_left_as_they_are() -> None:
+    assert read_job(write('command = ["echo", "x"]')) == wl.Job(wl.Command(["echo", "x"]))
+    assert read_job(write('command = ["tool.sh"]')) == wl.Job(wl.Command(["jobs/tool.sh"]))
+    beside = write('command = ["./tool.sh"]', "job.toml")
+    Path("jobs/tool.sh").rename("tool.sh")
+    assert read_job(beside) == wl.Job(wl.Command(["./tool.sh"]))
+
+
+def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
+    text = """
+        # a comment
+        frameworkk = "x"
+        framework = "tensorflow"
+        backoff_limit = -1
+        "clean_policy" = "Runing"
+        env = { A = "1" }
+
+        [roles.chief]
+        script = "../trian.py"
+        replicas = 2
+        args = { lr = 0.1, "a key" = 3 }
+
+        [roles.worker]
+        module = "pkg.train"
+        command = ["ls"]
+        restart_policy = "OnFailur"
+        framework = "torch"
+        [roles.worker.env]
+        GOOD = "x"
+        BAD = 3
+        [roles.worker.executor]
+        cpus = -2
+        memry = "4GB"
+
+        [roles.chef]
+        function = "steps_of_a_job:ad"
+    """
+    assert refused(text) == [
+        "jobs/job.toml:2: there is no key 'frameworkk'; did you mean 'framework'?",
+        "jobs/job.toml:4: backoff_limit: -1 is no number of restarts; write 0, 1, 2, ...",
+        "jobs/job.toml:5: clean_policy: there is no 'Runing'; did you mean 'Running'?",
+        "jobs/job.toml:6: env is said of each role: write it under [roles.…]",
+        "jobs/job.toml:8: tensorflow has one chief; there are 2",
+        "jobs/job.toml:9: chief: executable: the script 'trian.py' does not exist",
+        "jobs/job.toml:11: chief: args: 'a key' is no name of a flag",
+        "jobs/job.toml:15: worker: module and command are given; "
+        "write one of script, module, command, function",
+        "jobs/job.toml:16: worker: restart_policy: there is no 'OnFailur'; "
+        "did you mean 'OnFailure'?",
+        "jobs/job.toml:17: worker: framework is said of the whole job: write it above [roles.…]",
+        'jobs/job.toml:20: worker: env: BAD is 3; a variable is a text: "3"',
+        "jobs/job.toml:22: worker: executor: cpus: -2 is out of range; ask for more than 0",
+        "jobs/job.toml:23: worker: there is no key 'memry'; did you mean 'memory'?",
+        "jobs/job.toml:25: tensorflow has no role 'chef'; did you mean 'chief'?",
+        "jobs/job.toml:26: chef: function: steps_of_a_job has no 'ad'; "
+        "did you mean 'steps_of_a_job:add'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "jobs/job.toml:1: nothing to run is given; write one of script, module, command"),
+        ('\nscript = "x.py"\nreplicas = = 3', "jobs/job.toml:2: this is no TOML: invalid value."),
+        ('script = "x.py', "jobs/job.toml:1: this is no TOML: "),
+        ("a = 1\na = 2", "jobs/job.toml:2: this is no TOML: cannot overwrite a value."),
+        ("roles = 3", "jobs/job.toml:1: roles: write a table for each: [roles.worker]"),
+        ("[roles]", "jobs/job.toml:1: there is no role"),
+        ("[roles]\nchief = 3", "jobs/job.toml:2: chief: 3 is no table; write [roles.chief]"),
+        ("name = 'x'\n[roles.chief]", "jobs/job.toml:2: chief: nothing to run is given"),
+        ("script = 3", "jobs/job.toml:1: script: 3 is not a text"),
+        ("command = 'ls -l'", "jobs/job.toml:1: executable: a command is a list of words"),
+        ("command = []", "jobs/job.toml:1: executable: the command is empty"),
+        ("module = 'pkg.trian'", "jobs/job.toml:1: executable: there is no module 'pkg.trian'"),
+        ("function = 'x'", "jobs/job.toml:1: function: 'x' names none; write 'pkg.module:name'"),
+        (
+            "function = 'broken_steps:f'",
+            "jobs/job.toml:1: function: broken_steps cannot be imported: ZeroDivisionError",
+        ),
+        (
+            "function = 'not_there_at_all:f'",
+            "function: not_there_at_all cannot be imported: ModuleNotFoundError",
+        ),
+        (
+            "script = 'other.py'\nexecutor = 'local'",
+            "jobs/job.toml:2: executor: 'local' is no table; write executor = { cpus = 2",
+        ),
+        ("script = 'other.py'\nargs = 'x'", "jobs/job.toml:2: args: 'x' is neither a mapping"),
+        (
+            "script = 'other.py'\n[args]\na = 1\nb = 2026-01-01",
+            "jobs/job.toml:4: args: b is datetime.date(2026, 1, 1), which is neither",
+        ),
+        ("script = 'other.py'\nenv.A = 1", "jobs/job.toml:2: env: A is 1; a variable is a text"),
+        ("script = 'other.py'\n\nreplicas = 0", "jobs/job.toml:3: replicas: 0 is no number of"),
+        ("script = 'other.py'\nreplicas = 1.5", "jobs/job.toml:2: replicas: 1.5 is no number of"),
+        ("script = 'other.py'\nframework = 'pytorch'", "job.toml:2: framework: there is no"),
+        (
+            "script = 'other.py'\nsuccess_policy = 'AllWorkers'",
+            'jobs/job.toml:2: success_policy "AllWorkers" is for framework "tensorflow"',
+        ),
+        (
+            "script = 'other.py'\n[volumes]\ndata = '../none'",
+            "jobs/job.toml:3: volumes: there is no 'none' on this machine",
+        ),
+        ("[roles.A]\nscript = 'other.py'", "jobs/job.toml:1: 'A' is no name of a role"),
+        ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is an option, and so no name"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_line(text: str, told: str) -> None:
+    [found] = refused(text)
+    assert told in found
+
+
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    write("script = 'other.py'")
+    with pytest.raises(wl.InvalidArgument, match=r"jobs/jbo.toml' cannot be read.*\n.*job.toml'\?"):
+        read_job("jobs/jbo.toml")
+    with pytest.raises(wl.InvalidArgument, match="cannot be read: Is a directory"):
+        read_job("jobs")
+    Path("latin.toml").write_bytes(b"name = '\xe9'")
+    with pytest.raises(wl.InvalidArgument, match="is no UTF-8 text"):
+        read_job("latin.toml")

@@ -1,0 +1,286 @@
+"""Random histories of what the controller is made of: the queue, the expectations, the rooms."""
+
+from __future__ import annotations
+
+from controller_doubles import NOTHING, HandClock
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from windlass.controller.admission import AdmissionQueue
+from windlass.controller.expectations import PATIENCE, Expectations
+from windlass.controller.queue import FIRST_RETRY, LONGEST_RETRY, WorkQueue
+from windlass.model.job import JobSpec, Role
+from windlass.model.resources import Accelerator, Capacity, Device, Resources
+from windlass.model.status import Phase, Replica, ReplicaId
+
+KEYS = st.sampled_from("abcd")
+
+
+class Queues(RuleBasedStateMachine):
+    """A work queue beside a model of it: what is wanted, what is worked on, what is due when."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = HandClock()
+        self.queue = WorkQueue(self.clock)
+        self.wanted: list[str] = []  # in the order in which they became ready
+        self.again: set[str] = set()  # wanted once more when their work is done
+        self.working: set[str] = set()
+        self.due: dict[str, float] = {}
+        self.failures: dict[str, int] = {}
+
+    def want(self, key):
+        if key in self.working:
+            self.again.add(key)
+        elif key not in self.wanted:
+            self.wanted.append(key)
+
+    def delay(self, key, seconds):
+        due = self.clock.now() + seconds
+        self.due[key] = min(self.due.get(key, due), due)
+
+    @rule(key=KEYS)
+    def add(self, key):
+        self.queue.add(key)
+        self.want(key)
+
+    @rule(key=KEYS, seconds=st.sampled_from([0.0, 0.01, 1.0, 5.0, 60.0]))
+    def add_after(self, key, seconds):
+        self.queue.add_after(key, seconds)
+        if seconds:
+            self.delay(key, seconds)
+        else:
+            self.want(key)
+
+    @rule(key=KEYS)
+    def fail(self, key):
+        self.queue.add_rate_limited(key)
+        failures = self.failures.get(key, 0)
+        self.failures[key] = failures + 1
+        self.delay(key, min(FIRST_RETRY * 2.0**failures, LONGEST_RETRY))
+
+    @rule(key=KEYS)
+    def succeed(self, key):
+        self.queue.forget(key)
+        self.failures.pop(key, None)
+
+    @rule(key=KEYS)
+    def cancel(self, key):
+        self.queue.cancel(key)
+        self.due.pop(key, None)
+
+    @rule(seconds=st.sampled_from([0.004, 0.02, 1.0, 30.0]))
+    def wait(self, seconds):
+        self.clock.advance(seconds)
+        len(self.queue)  # whoever asks has the timers fire
+        for key, due in sorted(self.due.items(), key=lambda each: (each[1], each[0])):
+            if due <= self.clock.now():
+                del self.due[key]
+                self.want(key)
+
+    @rule()
+    def get(self):
+        key = self.queue.get(timeout=0)
+        assert key == (self.wanted.pop(0) if self.wanted else None)
+        if key is not None:
+            assert key not in self.working, "two work on one key"
+            self.working.add(key)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data())
+    def done(self, data):
+        key = data.draw(st.sampled_from(sorted(self.working)))
+        self.queue.done(key)
+        self.working.remove(key)
+        if key in self.again:
+            self.again.remove(key)
+            self.wanted.append(key)
+
+    @invariant()
+    def nothing_is_lost_and_nothing_made_up(self):
+        assert len(self.queue) == len(self.wanted)
+        assert self.queue.is_quiet == (not self.wanted and not self.working)
+
+
+NAMES = st.builds(ReplicaId, st.just("worker"), st.integers(0, 2), st.integers(1, 2))
+VIEWS = st.dictionaries(
+    NAMES, st.tuples(st.sampled_from(list(Phase)), st.booleans()), max_size=4
+).map(
+    lambda seen: [
+        Replica(id=name, phase=phase, deleting=deleting) for name, (phase, deleting) in seen.items()
+    ]
+)
+
+
+class Expecting(RuleBasedStateMachine):
+    """What is expected of one job, beside a model: all kinds are met, or five minutes pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.expectations = Expectations()
+        self.now = 0.0
+        self.creates: set[ReplicaId] = set()
+        self.deletes: set[ReplicaId] = set()
+        self.until = 0.0
+
+    @rule(creates=st.sets(NAMES, max_size=3), deletes=st.sets(NAMES, max_size=3))
+    def expect(self, creates, deletes):
+        self.expectations.expect("job", creates=creates, deletes=deletes, now=self.now)
+        if creates or deletes:
+            self.creates |= creates
+            self.deletes |= deletes
+            self.until = self.now + PATIENCE
+
+    @rule(name=NAMES)
+    def withdraw(self, name):
+        self.expectations.withdraw("job", name)
+        self.creates.discard(name)
+        self.deletes.discard(name)
+
+    @rule()
+    def forget(self):
+        self.expectations.forget("job")
+        self.creates, self.deletes = set(), set()
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 150.0, 300.0]), view=VIEWS)
+    def look(self, seconds, view):
+        self.now += seconds
+        for each in view:
+            self.creates.discard(each.id)
+        lives = {each.id for each in view if not each.phase.is_final and not each.deleting}
+        self.deletes &= lives
+        wait = self.expectations.outstanding("job", view, self.now)
+        is_met = not self.creates and not self.deletes
+        if is_met or self.now >= self.until:
+            assert wait == 0.0
+            self.creates, self.deletes = set(), set()
+        else:
+            assert wait == self.until - self.now
+        assert self.expectations.outstanding("other", view, self.now) == 0.0
+
+
+ASKED = st.fixed_dictionaries({"chief": st.integers(0, 1), "worker": st.integers(0, 5)})
+MACHINE = Capacity(cpus=6, memory=0, devices=tuple(Device(index=n, kind="t4") for n in range(4)))
+
+
+def spec_of(sizes, gpus):
+    accelerator = Accelerator(kind="t4") if gpus else None
+    chief, worker = Resources(cpus=0.5), Resources(cpus=1, accelerator=accelerator)
+    return JobSpec(
+        roles=(
+            Role(executable=NOTHING, name="chief", replicas=sizes["chief"], resources=chief),
+            Role(executable=NOTHING, name="worker", replicas=sizes["worker"], resources=worker),
+        )
+    )
+
+
+class Admissions(RuleBasedStateMachine):
+    """Jobs that come, grow, shrink and go, beside a model of who has what."""
+
+    def __init__(self):
+        super().__init__()
+        self.queue = AdmissionQueue(MACHINE)
+        self.asked: dict[str, JobSpec] = {}
+        self.has: dict[str, dict[str, int]] = {}
+        self.devices: dict[str, dict] = {}
+
+    def created(self, key):
+        return "abcd".index(key)
+
+    @rule(key=KEYS, sizes=ASKED, gpus=st.booleans())
+    def ask(self, key, sizes, gpus):
+        """A job comes, or asks for another size; what a replica needs stays as it was."""
+        if key in self.asked:
+            gpus = self.asked[key].roles[1].resources.accelerator is not None
+        self.asked[key] = spec_of(sizes, gpus)
+        self.queue.submit(key, self.asked[key], priority=0, created=self.created(key))
+
+    @rule()
+    def let_in(self):
+        before = {key: self.queue.explain(key) for key in self.asked}
+        for key in self.queue.pass_():
+            assert before[key] is not None, "it was let in and had not waited"
+            sizes = {role.name: role.replicas for role in self.asked[key].roles}
+            has = self.has.get(key, {})
+            self.has[key] = {name: max(size, has.get(name, 0)) for name, size in sizes.items()}
+            devices = self.queue.devices(key)
+            for place, given in self.devices.get(key, {}).items():
+                assert devices[place] == given, "a replica that runs got other devices"
+            self.devices[key] = devices
+
+    @rule(key=KEYS)
+    def shrink(self, key):
+        """What was scaled away is gone."""
+        if key not in self.has:
+            return
+        most = {role.name: role.replicas for role in self.asked[key].roles}
+        self.queue.shrink(key, self.asked[key], most)
+        self.has[key] = {name: min(size, most[name]) for name, size in self.has[key].items()}
+        self.devices[key] = self.queue.devices(key)
+
+    @rule(key=KEYS)
+    def leave(self, key):
+        self.queue.release(key)
+        for memory in (self.asked, self.has, self.devices):
+            memory.pop(key, None)
+
+    @rule()
+    def die(self):
+        """Another process, which knows only what is on record."""
+        self.queue = AdmissionQueue(MACHINE)
+        for key, spec in self.asked.items():
+            if key in self.has:
+                gpus = spec.roles[1].resources.accelerator is not None
+                held = spec_of(self.has[key], gpus)
+                self.queue.restore(key, held, 0, self.created(key), self.devices[key])
+            self.queue.submit(key, spec, 0, self.created(key))
+
+    @invariant()
+    def each_has_what_it_was_given_and_waits_for_the_rest(self):
+        for key in "abcd":
+            room = self.queue.room_of(key)
+            assert (room.sizes if room else None) == self.has.get(key)
+            asks = key in self.asked and (
+                key not in self.has
+                or any(role.replicas > self.has[key][role.name] for role in self.asked[key].roles)
+            )
+            assert self.queue.is_waiting(key) == asks
+            assert (self.queue.explain(key) is not None) == asks
+
+    @invariant()
+    def no_room_is_given_twice(self):
+        used = sum(has["chief"] * 0.5 + has["worker"] for has in self.has.values())
+        assert used <= MACHINE.cpus
+        assert self.queue.free().cpus == MACHINE.cpus - used
+        given = [
+            index for each in self.devices.values() for some in each.values() for index in some
+        ]
+        assert len(given) == len(set(given))
+        free = {each.index for each in self.queue.free().devices}
+        assert free == {0, 1, 2, 3} - set(given)
+        for key, has in self.has.items():
+            wants = self.asked[key].roles[1].resources.accelerator is not None
+            places = {("worker", index) for index in range(has["worker"])} if wants else set()
+            assert set(self.devices[key]) == places
+
+    @invariant()
+    def the_first_in_line_that_fits_is_let_in(self):
+        """Whoever stands first and still waits after a pass does not fit into what is free."""
+        self.let_in()
+        for key in sorted(self.asked, key=self.created):
+            waits = self.queue.explain(key)
+            if waits is None:
+                continue
+            assert "about to" not in waits[0]
+            if waits[1] == 1:
+                assert waits[0].startswith("needs"), waits
+
+
+TestQueues = Queues.TestCase
+TestExpecting = Expecting.TestCase
+TestAdmissions = Admissions.TestCase
+for each in (TestQueues, TestExpecting, TestAdmissions):
+    each.settings = settings(
+        max_examples=100, stateful_step_count=40, deadline=None, derandomize=True
+    )

@@ -1,0 +1,191 @@
+"""Sizes: a job as it may be now, and replicas that must know how many they are."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from engine_world import World, job, role, started
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.engine.sizes import effective_spec, sizes_left, sizes_of
+from windlass.model.job import RestartPolicy, RestartScope
+from windlass.model.records import TrialState
+from windlass.model.status import ConditionType, Phase, Replica, ReplicaId
+
+ON_FAILURE = RestartPolicy.ON_FAILURE
+TOGETHER = RestartScope.JOB
+COUNTS = st.fixed_dictionaries({"chief": st.integers(0, 3), "worker": st.integers(0, 5)})
+
+
+def size(world, **sizes):
+    """Another size, for which there is room."""
+    roles = tuple(
+        msgspec.structs.replace(each, replicas=sizes.get(each.name, each.replicas))
+        for each in world.spec.roles
+    )
+    world.spec = msgspec.structs.replace(world.spec, roles=roles)
+
+
+def chief_and_workers(sizes):
+    return job(role("chief", sizes["chief"]), role("worker", sizes["worker"]))
+
+
+@given(asked=COUNTS, room=COUNTS)
+def test_a_job_is_as_big_as_asked_for_and_as_there_is_room(asked, room):
+    spec = effective_spec(chief_and_workers(asked), room)
+    assert sizes_of(spec) == {name: min(asked[name], room[name]) for name in asked}
+
+
+def test_a_job_that_has_what_it_asks_for_is_itself():
+    spec = chief_and_workers({"chief": 1, "worker": 2})
+    assert effective_spec(spec, {"chief": 1, "worker": 2}) is spec
+    assert effective_spec(spec, {}) is spec
+
+
+@given(asked=COUNTS, room=COUNTS, living=st.sets(st.integers(0, 4)))
+def test_room_is_kept_for_all_that_is_asked_for_and_all_that_lives(asked, room, living):
+    replicas = [Replica(id=ReplicaId("worker", n, 1), phase=Phase.RUNNING) for n in living]
+    left = sizes_left(chief_and_workers(asked), room, replicas)
+    assert left["chief"] == min(room["chief"], asked["chief"])
+    lives = max((index + 1 for index in living if index < room["worker"]), default=0)
+    assert left["worker"] == max(min(room["worker"], asked["worker"]), lives)
+
+
+@pytest.mark.case(7)
+@pytest.mark.parametrize("keeps_ended", [True, False])
+def test_with_the_scope_job_all_start_again_at_a_new_size_uncounted_and_at_once(keeps_ended):
+    spec = job(role("worker", 3, restart_policy=ON_FAILURE), restart_scope=TOGETHER)
+    world = started(spec, keeps_ended=keeps_ended)
+    for attempt, count in ((2, 1), (3, 4)):
+        size(world, worker=count)
+        world.look()
+        assert world.state is TrialState.RESTARTING
+        world.settle()
+        alive = [each for each in world.seen if not each.phase.is_final]
+        assert len(alive) == count
+        assert world.status.replicas[0].attempt == attempt
+        world.run_all()
+        assert world.state is TrialState.RUNNING
+    assert world.status.restarts == 0
+    assert all(each.delays == 0 for each in world.status.replicas)
+
+
+def test_with_the_scope_job_a_new_size_is_told():
+    world = started(job(role("worker", 2), restart_scope=TOGETHER))
+    size(world, worker=3)
+    world.look()
+    told = world.condition(ConditionType.RESTARTING)
+    assert (told.reason, told.message) == ("Resized", "worker: 2 -> 3 replicas; all start again")
+    assert world.events.count("Resized") == 1
+
+
+def test_with_the_scope_job_nobody_starts_before_all_of_the_old_size_are_gone():
+    world = started(job(role("worker", 3), restart_scope=TOGETHER))
+    size(world, worker=2)
+    decision = world.decide()
+    assert {each.index for each in decision.delete} == {0, 1, 2}
+    world.status = decision.status
+    for index in range(3):
+        world.put(ReplicaId("worker", index, 1), deleting=True)
+    for index in range(3):
+        assert world.look().is_idle
+        world.end(f"worker-{index}", 143, reason="Stopped", deleting=False)
+    assert world.look().create == (ReplicaId("worker", 0, 2), ReplicaId("worker", 1, 2))
+
+
+def test_with_the_scope_job_a_size_that_comes_back_while_they_stop_starts_them_all_the_same():
+    world = started(job(role("worker", 2), restart_scope=TOGETHER))
+    size(world, worker=3)
+    world.status = world.decide().status  # told to stop, and not gone
+    size(world, worker=2)
+    world.settle()
+    assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+def test_with_the_scope_job_what_had_succeeded_starts_again_with_the_others():
+    world = started(job(role("worker", 2), restart_scope=TOGETHER))
+    world.end("worker-0", 0)
+    world.look()
+    size(world, worker=3)
+    world.settle()
+    assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.1"]
+
+
+def test_with_the_scope_job_a_restart_that_waits_keeps_its_delay_at_a_new_size():
+    spec = job(role("worker", 2, restart_policy=ON_FAILURE), restart_scope=TOGETHER)
+    world = started(spec)
+    world.end("worker-0", 1)
+    world.look()
+    size(world, worker=3)
+    assert world.look(after=0.5).create == ()
+    assert world.last.requeue_after == 0.5
+    world.look(after=0.5)
+    assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.1"]
+    assert world.status.restarts == 1
+
+
+def test_with_the_scope_job_a_resumed_job_of_another_size_just_starts():
+    world = started(job(role("worker", 2), restart_scope=TOGETHER))
+    world.spec = msgspec.structs.replace(world.spec, suspend=True)
+    world.settle()
+    world.spec = msgspec.structs.replace(world.spec, suspend=False)
+    size(world, worker=3)
+    world.status = msgspec.structs.replace(world.status, admitted=True)
+    world.look()
+    assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.1"]
+    assert "Resized" not in world.events
+
+
+def test_with_the_scope_replica_those_who_stay_are_left_alone():
+    world = started(job(role("worker", 2)))
+    size(world, worker=3)
+    world.settle()
+    assert world.alive == ["worker-0.1", "worker-1.1", "worker-2.1"]
+    assert world.status.started_with == {}
+
+
+def test_created_holds_when_every_replica_has_been_created_at_least_once():
+    world = World(job(role("worker", 2)))
+    world.look()
+    assert not world.status.holds(ConditionType.CREATED)
+    world.look()
+    assert world.status.holds(ConditionType.CREATED)
+    size(world, worker=3)
+    world.look()
+    assert not world.status.holds(ConditionType.CREATED)
+    world.look()
+    assert world.status.holds(ConditionType.CREATED)
+    size(world, worker=1)
+    world.settle()
+    size(world, worker=3)
+    world.look()
+    assert world.status.holds(ConditionType.CREATED)
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_a_job_that_ends_before_the_second_look_was_created_all_the_same(exit_code):
+    world = World(job())
+    world.look()
+    world.end("main-0", exit_code)
+    world.look()
+    assert world.status.is_finished
+    assert world.status.holds(ConditionType.CREATED)
+
+
+def test_a_job_suspended_before_the_second_look_was_created_all_the_same():
+    world = World(job())
+    world.look()
+    world.spec = msgspec.structs.replace(world.spec, suspend=True)
+    world.look()
+    assert world.status.holds(ConditionType.CREATED)
+    world.settle()
+    assert world.status.holds(ConditionType.CREATED)
+
+
+def test_a_job_stopped_before_anything_was_created_was_not():
+    world = World(job(), admitted=False)
+    world.look()
+    world.status = msgspec.structs.replace(world.status, stop_requested=True)
+    world.look()
+    assert world.status.condition(ConditionType.CREATED) is None

@@ -1,0 +1,101 @@
+"""Suspended jobs: their processes are gone, their room is free, and nothing has failed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from replicas import LINGER, LITTLE, alive_in, check_gone, left_of, reasons, shell
+from windlass.model.status import ConditionType
+
+
+@pytest.mark.case(6)
+def test_suspended_and_resumed_and_suspended_again_its_processes_are_gone_each_time(
+    home: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    trial = wl.Job(shell(LINGER, go), executor=LITTLE, replicas=2).submit()
+    for attempt in (1, 2):
+        eventually(lambda: trial.refresh().state == "RUNNING", "all of it runs")
+        assert alive_in(trial) == {f"main-0.{attempt}", f"main-1.{attempt}"}
+        assert trial.suspend().state == "SUSPENDED"
+        check_gone(trial)
+        said = {each.type: each.status for each in trial.refresh().conditions}
+        assert said[ConditionType.SUSPENDED]
+        assert not said[ConditionType.RUNNING]
+        assert ConditionType.FAILED not in said
+        trial.resume()
+    go.touch()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+    assert [each.attempt for each in trial.replicas] == [3, 3]
+    assert trial.restarts == 0, "it was nobody's failure"
+    assert "ReplicaRestarting" not in reasons(trial)
+    check_gone(trial)
+
+
+@pytest.mark.case(6)
+def test_a_job_created_suspended_creates_nothing_until_it_is_resumed(
+    home: Path, tmp_path: Path
+) -> None:
+    job = wl.Job(shell(": > $1.$WINDLASS_INDEX", tmp_path / "ran"), executor=LITTLE, replicas=2)
+    suspended = wl.Job(job.executable, executor=LITTLE, replicas=2, suspend=True).submit()
+    assert job.submit().wait(timeout=PATIENCE).state == "SUCCEEDED"  # which came after it
+    for path in tmp_path.glob("ran.*"):
+        path.unlink()
+    assert suspended.refresh().state == "SUSPENDED"
+    assert suspended.attempts == ()
+    assert left_of(suspended) == []
+    assert suspended.resume().wait(timeout=PATIENCE).state == "SUCCEEDED", suspended.message
+    assert {path.name for path in tmp_path.glob("ran.*")} == {"ran.0", "ran.1"}
+    assert [each.attempt for each in suspended.replicas] == [1, 1]
+
+
+@pytest.mark.case(6)
+def test_the_room_of_a_suspended_job_is_for_others_and_it_waits_for_room_again(
+    home: Path, tmp_path: Path
+) -> None:
+    whole = wl.Local(cpus=wl.Client().server_info().capacity.cpus)
+    first_go, second_go = tmp_path / "first", tmp_path / "second"
+    first = wl.Job(shell(LINGER, first_go), executor=whole).submit()
+    second = wl.Job(shell(LINGER, second_go), executor=whole).submit()
+    eventually(lambda: first.refresh().state == "RUNNING", "the first runs")
+    assert second.refresh().state == "QUEUED"
+    first.suspend()
+    eventually(lambda: second.refresh().state == "RUNNING", "the second has its room")
+    assert left_of(first) == [], "it has it once nothing of the first is left"
+    first.resume()
+    eventually(lambda: first.refresh().state == "QUEUED", "the first waits in its turn")
+    second_go.touch()
+    assert second.wait(timeout=PATIENCE).state == "SUCCEEDED", second.message
+    first_go.touch()
+    assert first.wait(timeout=PATIENCE).state == "SUCCEEDED", first.message
+
+
+@pytest.mark.case(6)
+def test_the_deadline_of_a_job_stands_still_while_it_is_suspended(
+    home: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    trial = wl.Job(shell(LINGER, go), executor=LITTLE, active_deadline=5).submit()
+    eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
+    trial.suspend()
+    until = trial.created + 6
+    eventually(lambda: time.time() > until, "more than its deadline has passed")
+    assert trial.refresh().state == "SUSPENDED"
+    trial.resume()
+    eventually(lambda: trial.refresh().state == "RUNNING", "it runs again")
+    go.touch()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+
+
+@pytest.mark.case(6)
+def test_a_suspended_job_can_be_stopped(home: Path, tmp_path: Path) -> None:
+    trial = wl.Job(shell(LINGER, tmp_path / "go"), executor=LITTLE, replicas=2).submit()
+    eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
+    trial.suspend()
+    assert trial.stop().wait(timeout=PATIENCE).state == "STOPPED"
+    check_gone(trial)

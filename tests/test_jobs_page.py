@@ -1,0 +1,120 @@
+"""docs/jobs.md says in tables what the code does: the tables are held to it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from windlass.authoring.arguments import command_line, nothing_said
+from windlass.engine.verdicts import exit_verdict
+from windlass.frameworks import cluster_of, find_framework, known_frameworks
+from windlass.model.job import CleanPolicy, JobSpec, ProcessCall, RestartPolicy, Role
+from windlass.model.status import ConditionType
+
+PAGE = Path(__file__).parent.parent / "docs" / "jobs.md"
+NAME = re.compile(r"`([^`]*)`")
+CODES = {
+    "exit 0": (0,),
+    "exit 1-127": (1, 2, 126, 127),
+    "exit 128-255": (128, 130, 137, 143, 255),
+    "no exit code": (None,),
+}
+
+
+def table(first: str) -> list[list[str]]:
+    """The rows of the table whose first heading begins so, with the headings."""
+    lines = PAGE.read_text().splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {first}"))
+    rows = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        if not line.startswith("|---"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def names(cell: str) -> list[str]:
+    return NAME.findall(cell)
+
+
+def test_the_table_of_restart_policies() -> None:
+    headings, *rows = table("`restart_policy` | exit")
+    assert [names(row[0])[0] for row in rows] == [each.value for each in RestartPolicy]
+    for row in rows:
+        policy = RestartPolicy(names(row[0])[0])
+        for heading, cell in zip(headings[1:], row[1:], strict=True):
+            assert {exit_verdict(policy, code).value for code in CODES[heading]} == {cell}
+
+
+def test_the_table_of_restart_scopes_and_services() -> None:
+    _, *rows = table("`framework` | `restart_scope`")
+    told = {(names(row[0]) or [""])[0]: (names(row[1])[0], names(row[2])) for row in rows}
+    assert set(told) == {"", *known_frameworks()}
+    for name, (scope, services) in told.items():
+        framework = find_framework(name)
+        assert (framework.restart_scope.value, list(framework.services)) == (scope, services)
+
+
+def test_the_table_of_clean_policies() -> None:
+    _, *rows = table("`clean_policy` | when")
+    assert [names(row[0])[0] for row in rows] == [each.value for each in CleanPolicy]
+
+
+def test_the_table_of_conditions() -> None:
+    _, *rows = table("condition |")
+    assert [names(row[0])[0] for row in rows] == [each.value for each in ConditionType]
+
+
+def test_the_table_of_fields() -> None:
+    _, *rows = table("field | default")
+    told = [names(row[0])[0] for row in rows]
+    parameters = inspect.signature(wl.Job).parameters
+    assert set(told) == set(parameters) - {"executable"}
+    for row in rows:
+        default = parameters[names(row[0])[0]].default
+        if row[1] in ("1", "6", "0") and default is not None:
+            assert row[1] == str(default)
+
+
+@pytest.mark.parametrize("framework", known_frameworks())
+def test_the_table_of_environments(framework: str) -> None:
+    _, *rows = table("framework | variables")
+    told = {names(row[0])[0]: names(row[1]) for row in rows}
+    role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
+    cluster = cluster_of(JobSpec(roles=(role,)), {}, "127.0.0.1:1")
+    found = find_framework(framework).environment(cluster, cluster.members[0])
+    assert told[framework] == list(found)
+
+
+@pytest.mark.usefixtures("home", "project")
+def test_the_table_of_what_every_replica_finds() -> None:
+    _, *rows = table("in every replica")
+    told = {name for row in rows for name in names(row[0])}
+    show = ["python", "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    trial = wl.Job(wl.Command(show), replicas=2, executor=wl.Local(cpus=0.1)).submit().wait()
+    assert trial.state == "SUCCEEDED", trial.message
+    [line] = trial.logs(index=0)
+    found = {name for name in json.loads(line) if name.startswith("WINDLASS_")}
+    internal = {
+        "WINDLASS_HOME",
+        "WINDLASS_REPLICA",
+        "WINDLASS_CLOUDPICKLE",
+        "WINDLASS_CHECKPOINTS",
+    }
+    assert found - internal == told - {"WINDLASS_CHECKPOINT"}  # none was saved
+
+
+def test_the_table_of_arguments() -> None:
+    _, *rows = table("in the mapping")
+    for row in rows:
+        mapping = ast.literal_eval("{" + names(row[0])[0] + "}")
+        assert shlex.join(command_line(mapping)) == " ".join(names(row[1]))
+        assert bool(nothing_said(mapping)) == ("warning" in row[1])
