@@ -52,6 +52,27 @@ def test_who_was_stopped_by_us_is_not_blamed():
     assert world.look().status.decisive == ReplicaId("worker", 1, 1)
 
 
+def test_nobody_is_blamed_while_another_has_died_and_how_and_when_is_still_to_be_told():
+    world = started(job(role("worker", 2)))
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0)
+    world.put(world.newest("worker-1"), ended=2000.0)  # its program; its children take their time
+    assert world.look().is_idle
+    assert not world.status.is_finished
+    end_at(world, "worker-1", 1999.9, 41)
+    assert world.look().status.decisive == ReplicaId("worker", 1, 1)
+
+
+def test_how_another_died_is_not_waited_for_for_ever():
+    world = started(job(role("worker", 2)))
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0)
+    world.put(world.newest("worker-1"), ended=2000.0)
+    world.look()
+    world.now = 2020.0
+    assert world.look().status.decisive == ReplicaId("worker", 0, 1)
+
+
 def test_with_the_scope_job_the_first_to_end_is_the_cause_of_the_restart():
     spec = job(role("worker", 3, restart_policy=ON_FAILURE), restart_scope=RestartScope.JOB)
     world = started(spec)

@@ -64,7 +64,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if any(each.reason == conditions.DEADLINE_REASON for each in look.replicas):
         # Its own supervisor saw to it, while nobody took a look.
         return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
-    failed = failed_for_good(spec, look.slots)
+    failed = failed_for_good(spec, look.slots, now)
     if failed is not None:
         message = describe_slot_end(spec, failed)
         return look.finish(ConditionType.FAILED, conditions.REPLICA_FAILED_REASON, message, failed)

@@ -41,7 +41,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | ...
     message: str = ""  # for Pending and Running: what it is doing; else: why it ended
     started: float | None = None
-    ended: float | None = None
+    ended: float | None = None  # of one that runs: its program has, and how is to be told
     node: str = ""
     address: str = ""
     deleting: bool = False

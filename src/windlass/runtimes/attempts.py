@@ -15,6 +15,7 @@ from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.strays import kill_strays, send_signal
 from windlass.worker.files import is_locked, read_json, take_lock, write_json
+from windlass.worker.identity import is_alive
 from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import replica_marker
 from windlass.worker.supervision import OUT_OF_TIME
@@ -152,6 +153,15 @@ class Attempt:
         else:
             self.bury("Lost", "its supervisor did not start")
         return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
+
+    def feel_pulse(self, seen: Replica) -> Replica:
+        """What was seen of it, with an end if its process has died and its record is to come."""
+        if seen.phase is not Phase.RUNNING:
+            return seen
+        process = self._state().process
+        if process is None or is_alive(process.pid, process.identity):
+            return seen
+        return msgspec.structs.replace(seen, ended=time.time())
 
     def stop(self, grace: float, reason: str) -> None:
         """Have it end; before it began, see to it that it never does."""

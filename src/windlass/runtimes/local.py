@@ -12,7 +12,7 @@ from typing import Any
 
 import windlass.worker
 from windlass.model.job import Assignment, Job, JobSpec
-from windlass.model.status import Replica, ReplicaId
+from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.launchers import Launchers
@@ -106,10 +106,12 @@ class LocalRuntime:
         """How each attempt of a job stands."""
         self._trials[job.uid] = job.trial_id
         self._ports.hold_again(job.uid)
-        return [
-            attempt.observe(is_starting=self._is_starting(attempt.path))
-            for attempt in self._attempts(job)
-        ]
+        attempts = [*self._attempts(job)]
+        seen = [each.observe(is_starting=self._is_starting(each.path)) for each in attempts]
+        if any(each.phase is Phase.FAILED for each in seen):
+            # One that seems to run may have died before it, and be the cause of its death.
+            seen = [each.feel_pulse(what) for each, what in zip(attempts, seen, strict=True)]
+        return seen
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Take over what another runtime of this home left: to be called once, at the start.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 _KILL_AGAIN = 0.1
 _GIVE_UP = 15.0
@@ -29,6 +30,7 @@ class Family:
         self._first = first
         self._sees_orphans = sees_orphans
         self.first_status: int | None = None  # the child's wait status, once it has ended
+        self.first_ended: float | None = None  # when that was seen, by `time.monotonic`
 
     def reap(self) -> bool:
         """Bury those that ended; whether any are left."""
@@ -41,6 +43,7 @@ class Family:
                 return self.first_status is None or bool(_descendants())
             if pid == self._first:
                 self.first_status = status
+                self.first_ended = time.monotonic()
 
     def send(self, number: int) -> None:
         """Send a signal to everyone who is left; the stopped are woken, to hear it."""

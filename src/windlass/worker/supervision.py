@@ -115,6 +115,7 @@ class Supervision:
         self._port: _socket.socket | None = None
         self._asked = time.monotonic()  # since when the time is counted that its job has left
         self._began = 0.0
+        self._ended: float | None = None  # when its process did, by `time.monotonic`
         me = os.getpid()
         self._state: dict[str, Any] = {
             "stage": "starting",
@@ -261,6 +262,7 @@ class Supervision:
         family = Family(child.pid, sees_orphans=self._sees_orphans)
         departure = Departure(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
+        self._ended = family.first_ended
         ending: dict[str, Any] = {"exit_code": code}
         if code < 0:
             name = _signal_name(-code)
@@ -343,10 +345,14 @@ class Supervision:
         self._nudger.nudge(STATE)
 
     def _end_time(self) -> float:
-        """Now; but what ran took as long as it took, though the clock was set meanwhile."""
+        """When its process ended, however long what came of it took to go.
+
+        What ran took as long as it took, though the clock was set meanwhile.
+        """
         if self._state["started"] is None:
             return time.time()
-        return float(self._state["started"] + time.clock_gettime(_STEADY) - self._began)
+        since = 0.0 if self._ended is None else time.monotonic() - self._ended
+        return float(self._state["started"] + time.clock_gettime(_STEADY) - self._began - since)
 
     def _insist(self, write: Callable[[], None]) -> None:
         """Write a file; while the disk is full, wait and try again."""

@@ -8,7 +8,7 @@ import pytest
 
 import windlass as wl
 from harness import PATIENCE
-from replicas import LITTLE, check_gone, shell
+from replicas import LITTLE, check_gone, exit_codes, shell
 
 # The third dies first. The others see that it is gone, and die of it with a word of their own.
 FIRST = """
@@ -59,4 +59,46 @@ def test_of_a_job_that_was_restarted_too_often_the_last_to_fail_is_named(
     assert cause is not None
     assert (cause.role, cause.index, cause.attempt, cause.exit_code) == ("worker", 1, 2, 41)
     assert cause.lines == ("try 2",)
+    check_gone(trial)
+
+
+# A program that dies may leave children that take their time, as loaders of data do.
+SLOW_TO_GO = """
+if [ $WINDLASS_INDEX = 2 ]; then
+    sh -c 'trap "" TERM; while :; do sleep 0.1; done' &
+    echo $$ > "$1.part"; mv "$1.part" "$1"
+    echo "CUDA out of memory" >&2
+    exit 41
+fi
+while [ ! -e "$1" ] || kill -0 $(cat "$1") 2> /dev/null; do sleep 0.02; done
+echo "lost connection to a peer" >&2
+exit 1
+"""
+
+
+def test_who_died_first_is_named_though_its_children_took_longer_to_go(
+    home: Path, tmp_path: Path
+) -> None:
+    run = shell(SLOW_TO_GO, tmp_path / "pid")
+    worker = wl.Job(run, executor=LITTLE, replicas=4, restart_policy="Never")
+    trial = wl.JobGroup(worker=worker).submit()
+    trial.wait(timeout=PATIENCE)
+    cause = trial.cause
+    assert cause is not None
+    assert (cause.role, cause.index, cause.exit_code) == ("worker", 2, 41), trial.message
+    assert cause.lines == ("CUDA out of memory",)
+    check_gone(trial)
+
+
+def test_all_start_again_if_the_first_may_though_its_children_took_longer_to_go(
+    home: Path, tmp_path: Path
+) -> None:
+    """It was killed, which is retried; that the others failed for good was its doing."""
+    script = "[ $WINDLASS_ATTEMPT = 1 ] || exit 0" + SLOW_TO_GO.replace("exit 41", "kill -KILL $$")
+    run = shell(script, tmp_path / "pid")
+    worker = wl.Job(run, executor=LITTLE, replicas=3, restart_policy="ExitCode")
+    trial = wl.JobGroup(worker=worker, restart_scope="job").submit()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+    assert trial.restarts == 1
+    assert exit_codes(trial, "worker-2") == [137, 0]
     check_gone(trial)
