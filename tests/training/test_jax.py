@@ -11,9 +11,7 @@ from harness import Project
 pytestmark = needs("jax")
 
 
-def test_the_replicas_find_each_other(
-    home: Path, examples: Project
-) -> None:
+def test_the_replicas_find_each_other(home: Path, examples: Project) -> None:
     examples.write(
         "gather.py",
         """
