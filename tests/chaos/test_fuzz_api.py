@@ -122,7 +122,9 @@ def operations() -> list[str]:
         f"GET {API}/trials/{{trial_id}}", f"GET {API}/trials/{{trial_id}}/stream",
         f"GET {API}/trials/{{trial_id}}/logs", f"GET {API}/trials/{{trial_id}}/events",
         f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",
-        f"POST {API}/trials/{{trial_id}}/stop", f"GET {API}/experiments",
+        f"POST {API}/trials/{{trial_id}}/stop", f"POST {API}/trials/{{trial_id}}/suspend",
+        f"POST {API}/trials/{{trial_id}}/resume", f"POST {API}/trials/{{trial_id}}/scale",
+        f"GET {API}/experiments",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
         f"GET {API}/blobs/{{digest}}",
     ]  # fmt: skip
