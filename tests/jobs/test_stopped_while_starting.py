@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import windlass as wl
-from harness import PATIENCE, kill_server
+from harness import PATIENCE, eventually, kill_server
 from replicas import LITTLE, check_gone, left_of, shell
 
 # Says that it is there, in a process of its own that nobody but a supervisor would ever end.
@@ -31,12 +31,6 @@ def test_whenever_it_is_stopped_after_it_was_asked_for_nothing_of_it_stays(
         assert trial.wait(timeout=PATIENCE).state == "STOPPED", trial.message
         assert left_of(trial) == [], "it has ended when nothing of it is left"
         assert trial.restarts == 0
-    time.sleep(0)
-    begun = {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()}
-    for trial in trials:
-        check_gone(trial)
-    later = {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()}
-    assert later == begun, "nothing began after the end"
     assert wl.Client().server_info().trials_running == 0
 
 
@@ -61,8 +55,7 @@ def test_nor_does_it_if_the_server_is_killed_in_between(fresh_home: Path, tmp_pa
 def test_a_job_stopped_between_two_attempts_starts_no_other(home: Path, tmp_path: Path) -> None:
     job = wl.Job(shell("exit 1"), executor=LITTLE, replicas=2, backoff_limit=6)
     trial = job.submit()
-    while trial.refresh().state != "RESTARTING":
-        time.sleep(0.01)
+    eventually(lambda: trial.refresh().state == "RESTARTING", "the next attempts are to come")
     assert trial.stop().wait(timeout=PATIENCE).state == "STOPPED", trial.message
     attempts = len(trial.attempts)
     # Another takes the second that the next attempt would have come after.
