@@ -19,6 +19,7 @@ _PATIENCE = 120.0
 
 def main() -> int:
     """Run as one attempt of one replica of a job."""
+    _stay_when_orphaned()
     folder, job, plan = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     replica = os.environ["WINDLASS_ROLE"] + "-" + os.environ["WINDLASS_INDEX"]
     attempt = os.environ["WINDLASS_ATTEMPT"]
@@ -53,6 +54,21 @@ def main() -> int:
     if code > 128 and code - 128 in (signal.SIGKILL, signal.SIGTERM, signal.SIGABRT):
         os.kill(os.getpid(), code - 128)
     return int(code)
+
+
+def _stay_when_orphaned() -> None:
+    """Without a supervisor do no more, and keep the place: only who clears it away frees it.
+
+    Its end is when the kernel sends these signals to one that was halted.
+    """
+    supervisor = os.getppid()
+
+    def halt(*_: object) -> None:
+        while os.getppid() != supervisor:
+            time.sleep(3600)
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGCONT, halt)
 
 
 if __name__ == "__main__":
