@@ -2,6 +2,11 @@
 
     windlass run --replicas 2 --framework torch examples/torch_ddp.py --epochs 10
 
+or, in Python,
+
+    script = wl.PythonScript("examples/torch_ddp.py")
+    wl.Job(script, args={"epochs": 10}, replicas=2, framework="torch").submit()
+
 Each process finds its rank and the others in its environment. Every epoch leaves a checkpoint:
 if a process dies, all are started again and go on from the newest one.
 """

@@ -125,7 +125,6 @@ def test_a_job_is_called_by_what_it_runs() -> None:
         wl.Command(["python", "-c", "pass"]),
         wl.Command(("./tool.sh",)),
     ],
-    ids=repr,
 )
 def test_what_can_be_run_has_no_flaw(executable: Any) -> None:
     assert executable_flaw(executable) == ""
@@ -171,7 +170,6 @@ def generate() -> Iterator[int]:
         (add, "Write: wl.PythonFunction(add)"),
         (None, "None is no executable"),
     ],
-    ids=lambda value: repr(value)[:40],
 )
 def test_what_cannot_be_run_says_why_and_what_was_meant(executable: Any, told: str) -> None:
     assert told in executable_flaw(executable)

@@ -122,7 +122,9 @@ def operations() -> list[str]:
         f"GET {API}/trials/{{trial_id}}", f"GET {API}/trials/{{trial_id}}/stream",
         f"GET {API}/trials/{{trial_id}}/logs", f"GET {API}/trials/{{trial_id}}/events",
         f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",
-        f"POST {API}/trials/{{trial_id}}/stop", f"GET {API}/experiments",
+        f"POST {API}/trials/{{trial_id}}/stop", f"POST {API}/trials/{{trial_id}}/suspend",
+        f"POST {API}/trials/{{trial_id}}/resume", f"POST {API}/trials/{{trial_id}}/scale",
+        f"GET {API}/experiments",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
         f"GET {API}/blobs/{{digest}}",
     ]  # fmt: skip
@@ -185,6 +187,10 @@ def _known_names(asker: Asker) -> dict[str, list[Any]]:
 
 def _tame(case: Case) -> None:
     """A trial is let ask for anything but ten thousand processes of this machine."""
+    sizes = case.body.get("replicas") if isinstance(case.body, dict) else None
+    for name, size in sizes.items() if isinstance(sizes, dict) else []:
+        if isinstance(size, int):
+            sizes[name] = min(size, 2)
     spec = case.body.get("spec") if isinstance(case.body, dict) else None
     roles = spec.get("roles") if isinstance(spec, dict) else None
     for role in roles if isinstance(roles, list) else []:

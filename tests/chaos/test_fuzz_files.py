@@ -78,7 +78,6 @@ def test_a_log_with_anything_in_it_is_told_to_its_end(
     attempt = tmp_path / "trials" / "1" / "main-0" / "1"
     attempt.mkdir(parents=True)
     store = LogStore(tmp_path)
-    monkeypatch.setattr("windlass.server.logs._CHUNK", 512)  # what 256 KiB are to a real log
     monkeypatch.setattr("windlass.worker.reading._BLOCK", 512)
     last = encode_lines(1763244009.0, STDOUT, b"the last line\n")
 
@@ -87,7 +86,7 @@ def test_a_log_with_anything_in_it_is_told_to_its_end(
         (attempt / "log").write_bytes(whole)
         cursor, texts, has_more = None, [], True
         while has_more:
-            page = store.read(1, cursor)
+            page = store.read(1, cursor, size=512)  # what 256 KiB are to a real log
             assert page.cursor != cursor or not page.has_more
             cursor, has_more = page.cursor, page.has_more
             texts += [part.text for part in page.parts]

@@ -126,6 +126,13 @@ def test_the_cause_of_a_failure_is_told_once() -> None:
     ]
 
 
+def test_replicas_that_start_together_are_told_as_one_whatever_attempt_it_is() -> None:
+    attempts = [attempt_of(0, 2, began=5), attempt_of(1, 2, began=5.1), attempt_of(2, 1, began=5.2)]
+    assert told(record_of(TrialState.RUNNING, attempts, replicas=3))[1] == (
+        "STARTED", "running: 3 replicas (worker-0 … worker-2), attempts 1 and 2",
+    )  # fmt: skip
+
+
 def test_a_restart_of_something_of_which_no_end_is_known_says_why() -> None:
     vanished = event_of(2, "ReplicaRestarting", "worker-1 (attempt 1) vanished; restart 1 of 6")
     record = record_of(TrialState.RESTARTING, [attempt_of(1, began=1)])

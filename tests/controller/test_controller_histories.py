@@ -280,7 +280,6 @@ class Admissions(RuleBasedStateMachine):
 TestQueues = Queues.TestCase
 TestExpecting = Expecting.TestCase
 TestAdmissions = Admissions.TestCase
-for each in (TestQueues, TestExpecting, TestAdmissions):
-    each.settings = settings(
-        max_examples=100, stateful_step_count=40, deadline=None, derandomize=True
-    )
+TestQueues.settings = TestExpecting.settings = TestAdmissions.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True
+)

@@ -173,6 +173,8 @@ def test_a_job_that_waits_may_ask_for_less_and_a_larger_size_waits_for_room(
     waits.scale(worker=1)
     until(stage, "worker-0.1")
     waits.scale(worker=2)
+    grows = "grows when there is room: needs 0.5 CPUs more, 0 free; 1st in queue"
+    eventually(lambda: waits.refresh().message == grows, "it says what the growth waits for")
     assert running(waits) == ["worker-0"], "the rest goes on"
     with pytest.raises(wl.ResourceError, match=r"needs 1\.5 CPUs for its 3 replicas; there is 1"):
         waits.scale(worker=3)

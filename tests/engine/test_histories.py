@@ -335,5 +335,5 @@ def finish_deletes(world):
 
 TestHistories = pytest.mark.case(14)(Histories.TestCase)
 TestHistories.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, derandomize=True
+    max_examples=120, stateful_step_count=40, deadline=None, derandomize=True
 )

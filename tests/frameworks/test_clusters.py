@@ -107,12 +107,6 @@ def test_jax_meets_at_process_0() -> None:
         "NUM_PROCESSES": "2",
         "PROCESS_ID": "1",
         "JAX_COORDINATOR_ADDRESS": "worker:0",
-        "JAX_NUM_PROCESSES": "2",
-        "JAX_PROCESS_ID": "1",
-        "OMPI_MCA_orte_hnp_uri": "0.0;tcp://worker:0",
-        "OMPI_COMM_WORLD_SIZE": "2",
-        "OMPI_COMM_WORLD_RANK": "1",
-        "OMPI_COMM_WORLD_LOCAL_RANK": "0",
     }
 
 

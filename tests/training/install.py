@@ -14,10 +14,6 @@ from importlib.metadata import requires
 
 from packaging.requirements import Requirement
 
-# Where PyTorch keeps its builds without CUDA: on the common index the one for Linux needs
-# gigabytes of it.
-TORCH_FOR_CPU = "https://download.pytorch.org/whl/cpu"
-
 
 def main() -> int:
     missing = [each.name for each in wanted() if not install(each)]
@@ -37,24 +33,28 @@ def wanted() -> Iterator[Requirement]:
 
 def install(requirement: Requirement) -> bool:
     """Whether it is installed now; what pip said, if it is not."""
-    began, said = time.monotonic(), ""
-    for arguments in ways(requirement):
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            print(f"{requirement.name} is installed ({time.monotonic() - began:.0f} s)", flush=True)
-            return True
-        said = "\n".join(line for line in done.stderr.splitlines() if "WARNING" not in line)
-    print(f"{requirement.name} could not be installed:\n{said}", flush=True)
+    began = time.monotonic()
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*command, pinned(requirement)], capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        print(f"{requirement.name} is installed ({time.monotonic() - began:.0f} s)", flush=True)
+        return True
+    print(f"{requirement.name} could not be installed:\n{done.stderr.strip()}", flush=True)
+    if requirement.name == "torch":
+        print(
+            "pip must know where the builds without CUDA are; pytorch.org tells how. The one with "
+            f"CUDA, of several gigabytes, will do as well: pip install {requirement.name}"
+            f"{requirement.specifier}"
+        )
     return False
 
 
-def ways(requirement: Requirement) -> list[list[str]]:
-    """The arguments to try in turn."""
+def pinned(requirement: Requirement) -> str:
+    """What to ask pip for: on Linux, the build of PyTorch that needs no gigabytes of CUDA."""
     plain = f"{requirement.name}{requirement.specifier}"
-    if requirement.name != "torch" or sys.platform != "linux":
-        return [[plain]]
-    return [[f"{plain}+cpu"], [f"{plain}+cpu", "--extra-index-url", TORCH_FOR_CPU]]
+    return f"{plain}+cpu" if requirement.name == "torch" and sys.platform == "linux" else plain
 
 
 if __name__ == "__main__":

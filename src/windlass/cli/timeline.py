@@ -151,7 +151,6 @@ class _Happening(NamedTuple):
     mark: Mark
     what: str  # the whole sentence, or what follows the names of replicas
     who: _Key | None = None
-    after: str = ""  # what follows the names
 
 
 class _Telling:
@@ -188,8 +187,8 @@ class _Telling:
         for key, attempt in self._attempts.items():
             who = None if self._is_alone else key
             if attempt.started is not None:
-                again = f", attempt {key.attempt}" if key.attempt > 1 else ""
-                yield _Happening(attempt.started, 2, Mark.STARTED, "running", who, again)
+                what = "running" + (_which_attempts([key]) if self._is_alone else "")
+                yield _Happening(attempt.started, 2, Mark.STARTED, what, who)
             if attempt.ended is None or self._is_told_by_the_end(key, attempt):
                 continue
             mark = Mark.DONE if attempt.phase == "Succeeded" else Mark.FAILED
@@ -294,19 +293,27 @@ def _folded(happenings: Iterable[_Happening]) -> Iterator[tuple[Moment, int]]:
 
 def _is_alike(one: _Happening, other: _Happening) -> bool:
     is_told_by_name = one.who is not None and other.who is not None
-    return is_told_by_name and (one.mark, one.what, one.after) == (
-        other.mark, other.what, other.after,
-    )  # fmt: skip
+    return is_told_by_name and (one.mark, one.what) == (other.mark, other.what)
 
 
 def _told(group: Sequence[_Happening]) -> Moment:
     first, last = group[0], group[-1]
-    if first.who is None:
-        return Moment(first.time, first.mark, first.what + first.after)
-    names = spell_names((each.who.role, each.who.number) for each in group if each.who)
+    keys = [each.who for each in group if each.who]
+    if not keys:
+        return Moment(first.time, first.mark, first.what)
+    names = spell_names((key.role, key.number) for key in keys)
     if first.mark is Mark.STARTED:  # when the last of them runs, all do
-        return Moment(last.time, first.mark, f"{first.what}: {names}{first.after}")
+        return Moment(last.time, first.mark, f"{first.what}: {names}{_which_attempts(keys)}")
     return Moment(first.time, first.mark, f"{names} {first.what}")
+
+
+def _which_attempts(keys: Iterable[_Key]) -> str:
+    """Which attempts of replicas they are, unless each is its first."""
+    numbers = sorted({key.attempt for key in keys})
+    if numbers == [1]:
+        return ""
+    listed = " and ".join(map(str, numbers)) if len(numbers) < 3 else f"up to {numbers[-1]}"
+    return f", attempt{'' if len(numbers) == 1 else 's'} {listed}"
 
 
 def spell_names(replicas: Iterable[tuple[str, int]]) -> str:

@@ -33,7 +33,7 @@ def _details(trial: TrialRecord) -> str:
 
 
 def _count(trial: TrialRecord) -> str:
-    """How many replicas run, how many are done, and what one that does not run yet is at."""
+    """How many replicas run, how many are done, and what one of them is at or waits for."""
     from windlass.client.replicas import replicas_of
 
     replicas = replicas_of(trial)
@@ -42,7 +42,4 @@ def _count(trial: TrialRecord) -> str:
     said = f"{run} of {len(replicas)} replicas run" if len(replicas) > 1 else ""
     if done and said:
         said += f", {done} {'is' if done == 1 else 'are'} done"
-    busy = next((each for each in replicas if each.phase == "Pending" and each.message), None)
-    if busy is not None:
-        said += f"; {busy.name}: {busy.message}" if said else f"{busy.name}: {busy.message}"
-    return said
+    return "; ".join(part for part in (said, trial.message) if part)

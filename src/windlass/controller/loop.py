@@ -224,9 +224,9 @@ class Controller:
         A replica that is alone and has no framework meets nobody.
         """
         spec = job.spec
-        if not status.admitted or not wants_room(job, status):
+        if not spec.framework and len(spec.roles) == 1 and spec.roles[0].replicas <= 1:
             return status
-        if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
+        if not status.admitted or not wants_room(job, status):
             return status
         known = status.addresses
         if all(

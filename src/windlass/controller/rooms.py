@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from windlass.controller.admission import AdmissionQueue
-from windlass.engine.sizes import sizes_left, sizes_of, with_sizes
+from windlass.engine.sizes import has_all, sizes_left, sizes_of, with_sizes
 from windlass.engine.slots import is_alive
 from windlass.model.job import Job
 from windlass.model.status import ConditionType, JobStatus, Replica
@@ -47,17 +47,16 @@ class Rooms:
 
     def give(self, job: Job, status: JobStatus) -> JobStatus:
         """The status with as much of the room it asks for as there is for it now."""
+        if status.admitted and has_all(job.spec, status.sizes):
+            self._stop_growing(job, status)
+            return status
         if not wants_room(job, status):
-            if status.admitted and self._admission is not None:
-                self._admission.withdraw(job.uid)  # it no longer wants to grow
+            self._stop_growing(job, status)
             return status
         asked = sizes_of(job.spec)
         if self._admission is None:
             sizes = _at_most(asked, status.sizes, asked)
             return msgspec.structs.replace(status, admitted=True, sizes=sizes)
-        if status.admitted and status.sizes == asked:
-            self._admission.withdraw(job.uid)
-            return status
         self._admission.submit(job.uid, job.spec, job.spec.priority, job.trial_id)
         self._pass(besides=job.uid)
         room = self._admission.room_of(job.uid)
@@ -74,7 +73,7 @@ class Rooms:
     def without_gone(self, job: Job, status: JobStatus, replicas: Sequence[Replica]) -> JobStatus:
         """The status without the room of what was scaled away and is gone."""
         left = sizes_left(job.spec, status.sizes, replicas)
-        if left is status.sizes or left == status.sizes or not wants_room(job, status):
+        if left is status.sizes or not wants_room(job, status):
             return status
         devices = {
             key: given
@@ -92,8 +91,10 @@ class Rooms:
         if is_over or is_suspended:
             self.forget(job.uid)
             return
+        if not status.admitted or not status.generation:
+            return  # one whose spec never changed has what it asks for
         room = self._admission.room_of(job.uid)
-        if room is None or not status.admitted or room.sizes == status.sizes:
+        if room is None or room.sizes == status.sizes:
             return
         # What it has just been let grow by is not in its status yet: that it keeps.
         most = {
@@ -107,6 +108,11 @@ class Rooms:
         if self._admission is not None:
             self._admission.release(uid)
             self._pass()
+
+    def _stop_growing(self, job: Job, status: JobStatus) -> None:
+        """What it may have waited for it no longer wants; one not let in yet is not asked here."""
+        if self._admission is not None and status.admitted and status.generation:
+            self._admission.withdraw(job.uid)
 
     def _pass(self, besides: str = "") -> None:
         if self._admission is not None:

@@ -20,6 +20,14 @@ def sizes_of(spec: JobSpec) -> dict[str, int]:
     return {role.name: role.replicas for role in spec.roles}
 
 
+def has_all(spec: JobSpec, sizes: Mapping[str, int]) -> bool:
+    """Whether the sizes are what the job asks for, no more and no less."""
+    for role in spec.roles:  # noqa: SIM110  # asked at every look at every job: a loop is quicker
+        if sizes.get(role.name) != role.replicas:
+            return False
+    return True
+
+
 def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
     """The job with so many replicas of each role.
 
@@ -42,7 +50,7 @@ def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
     >>> [effective_spec(spec, {"main": n}).roles[0].replicas for n in (2, 3, 4)]
     [2, 3, 3]
     """
-    if not sizes or all(role.replicas <= sizes.get(role.name, 0) for role in spec.roles):
+    if not sizes or has_all(spec, sizes):
         return spec
     fitting = {role.name: min(role.replicas, sizes.get(role.name, 0)) for role in spec.roles}
     return with_sizes(spec, fitting)
@@ -66,7 +74,7 @@ def sizes_left(
     spec: JobSpec, sizes: Mapping[str, int], replicas: Sequence[Replica]
 ) -> Mapping[str, int]:
     """The sizes without the room of replicas that were scaled away and are gone."""
-    if all(sizes.get(role.name, 0) <= role.replicas for role in spec.roles):
+    if has_all(spec, sizes):
         return sizes
     left = dict(sizes)
     for role in spec.roles:

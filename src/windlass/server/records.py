@@ -25,11 +25,14 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
     """A trial with its directory and, while it goes on, what it waits for or does."""
     directory = str(services.home.trials / str(record.id))
     message = record.message
-    if record.state is TrialState.QUEUED:
+    if not record.state.is_final:
         waits = services.admission.explain(record.uid)
-        message = waits[0] if waits else ""
-    elif not record.state.is_final and record.attempts:
-        message = _what_it_does(record)
+        if record.state is TrialState.QUEUED:
+            message = waits[0] if waits else ""
+        elif waits:
+            message = f"grows when there is room: {waits[0]}"
+        elif record.attempts:
+            message = _what_it_does(record)
     return msgspec.structs.replace(record, directory=directory, message=message)
 
 
