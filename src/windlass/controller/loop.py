@@ -213,8 +213,8 @@ class Controller:
 
         else its deadline, and the pause before its next attempt, would be off by as much.
         """
-        if status.start_time is None:
-            return self._clock.now()
+        if status.start_time is None and uid not in self._epochs:
+            return self._clock.now()  # else it is suspended: what was planned is of its own time
         passed = self._clock.monotonic()
         return self._epochs.setdefault(uid, self._clock.now() - passed) + passed
 
