@@ -49,6 +49,31 @@ def test_a_job_that_waits_can_change_its_priority():
     assert queue.pass_() == ["job-2"]
 
 
+def test_who_was_there_before_the_head_has_not_passed_it():
+    queue = AdmissionQueue(Capacity(cpus=4, memory=0))
+    submit(queue, 1, replicas=2)
+    assert queue.pass_() == ["job-1"]
+    submit(queue, 2, priority=1, replicas=3)
+    assert queue.pass_() == []
+    # The head waits for job 1 in any case, and has room beside one more CPU, not beside two.
+    submit(queue, 3)
+    submit(queue, 4)
+    assert queue.pass_() == ["job-3"]
+    queue.release("job-1")
+    assert queue.pass_() == ["job-2"]
+    assert not queue.is_admitted("job-4")
+
+
+def test_who_passed_the_head_is_not_forgotten_by_the_next_process():
+    queue = AdmissionQueue(Capacity(cpus=4, memory=0))
+    submit(queue, 1, replicas=3)
+    for number, cpus in (0, 2), (2, 1):  # job 2 has passed job 1, which waits for job 0
+        ran = job(number, replicas=cpus)
+        queue.restore(ran.uid, ran.spec, 0, number, {})
+    submit(queue, 3)
+    assert queue.pass_() == []
+
+
 def test_a_job_that_no_longer_waits_leaves_its_place():
     queue = AdmissionQueue(Capacity(cpus=1, memory=0))
     for number in range(4):

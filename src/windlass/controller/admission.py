@@ -7,6 +7,8 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 
+import msgspec
+
 from windlass.engine.admission import (
     Allocation,
     Order,
@@ -48,6 +50,7 @@ class AdmissionQueue:
         self._shapes: Counter[Shape] = Counter()  # of those waiting
         self._running: dict[str, Allocation] = {}
         self._is_stale = False  # whether a pass could let anybody in
+        self._passes = 0  # that let anybody in: who waited already when another was let in
 
     @property
     def capacity(self) -> Capacity:
@@ -59,8 +62,10 @@ class AdmissionQueue:
         One that has room waits for what it asks for beyond that, if it does.
         """
         with self._lock:
-            new = _asked(uid, spec, priority, created, self._running.get(uid))
-            if new == self._waiting.get(uid):
+            old = self._waiting.get(uid)
+            asked = self._passes if old is None else old.asked
+            new = _asked(uid, spec, priority, created, self._running.get(uid), asked)
+            if new == old:
                 return
             self._withdraw(uid)
             if new is None:
@@ -102,8 +107,8 @@ class AdmissionQueue:
                 return
             devices = {at: some for at, some in held.devices.items() if at[1] < sizes[at[0]]}
             demand = demand_of(with_sizes(spec, sizes))
-            self._running[uid] = Allocation(
-                key=uid, demand=demand, order=held.order, devices=devices, sizes=sizes
+            self._running[uid] = msgspec.structs.replace(
+                held, demand=demand, devices=devices, sizes=sizes
             )
             self._is_stale = True
 
@@ -135,7 +140,10 @@ class AdmissionQueue:
             for each in admission.admitted:
                 self._withdraw(each.key)
                 held = self._running.get(each.key)
-                self._running[each.key] = each if held is None else held.joined(each)
+                given = msgspec.structs.replace(each, given=self._passes)
+                self._running[each.key] = given if held is None else held.joined(given)
+            if admission.admitted:
+                self._passes += 1
             return [each.key for each in admission.admitted]
 
     def is_admitted(self, uid: str) -> bool:
@@ -197,7 +205,7 @@ class AdmissionQueue:
 
 
 def _asked(
-    uid: str, spec: JobSpec, priority: int, created: float, held: Allocation | None
+    uid: str, spec: JobSpec, priority: int, created: float, held: Allocation | None, asked: int
 ) -> Waiting | None:
     """What a job asks for beyond what it has, if anything."""
     sizes = sizes_of(spec)
@@ -214,4 +222,5 @@ def _asked(
         created=created,
         sizes=sizes,
         grows=held is not None,
+        asked=asked,
     )

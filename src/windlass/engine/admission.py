@@ -53,6 +53,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     created: float = 0.0
     sizes: dict[str, int] = {}  # role -> replicas, once it is let in
     grows: bool = False  # whether it has room already, and keeps it
+    asked: int = 0  # before which pass it began to wait
 
     @property
     def order(self) -> Order:
@@ -73,6 +74,15 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     order: Order
     devices: dict[Place, tuple[int, ...]] = {}
     sizes: dict[str, int] = {}  # role -> replicas
+    given: int = 0  # by which pass it was let in
+
+    @property
+    def all_devices(self) -> tuple[int, ...]:
+        return tuple(index for some in self.devices.values() for index in some)
+
+    def has_passed(self, waiting: Waiting) -> bool:
+        """Whether it was let in though another, that waited already, stands before it."""
+        return self.order > waiting.order and self.given >= waiting.asked
 
     def joined(self, more: Allocation) -> Allocation:
         """The same job once it has been let grow by so much."""
@@ -86,6 +96,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
             order=more.order,
             devices={**self.devices, **more.devices},
             sizes={**self.sizes, **more.sizes},
+            given=more.given,
         )
 
 
@@ -177,7 +188,7 @@ class Room:
         self.memory = capacity.memory
         self.devices = {each.index: each for each in capacity.devices}
         for each in taken:
-            self.take(each.demand, (index for some in each.devices.values() for index in some))
+            self.take(each.demand, each.all_devices)
 
     def place(self, demand: Demand) -> dict[Place, tuple[int, ...]] | None:
         """The devices a job would get, or none if it does not fit."""
@@ -234,8 +245,8 @@ def admit(
     admitted: list[Allocation] = []
     refused: set[Shape] = set()
     passed: list[_Passed] = []  # who must not be delayed
-    beside = free  # what there is besides those who passed the head; meaningful once one waits
-    head: Order | None = None
+    beside = Room(capacity)  # what there is besides those who passed any of them
+    counted: set[str] = set()  # of those that run, who that is
     for each in waiting:
         if each.shape in refused:
             continue
@@ -251,12 +262,11 @@ def admit(
                 own = next((one for one in running if one.key == each.key), None)
             alone = empty if own is None else Room(capacity, (own,))
             if alone.place(each.demand) is not None:
-                if head is None:
-                    head = each.order
-                    behind = (one for one in running if one.order > each.order)
-                    beside = Room(capacity, behind)
-                is_counted = own is not None and own.order > head
-                passed.append(_Passed.of(each.demand, None if is_counted else own))
+                passed.append(_Passed.of(each.demand, None if each.key in counted else own))
+                for one in running:
+                    if one.key not in counted and one.has_passed(each):
+                        counted.add(one.key)
+                        beside.take(one.demand, one.all_devices)
             if shapes is not None and len(refused) >= shapes:
                 break
             continue
@@ -290,7 +300,7 @@ class _Passed(msgspec.Struct, frozen=True):
             demand.memory and demand.memory + own.demand.memory,
             demand.accelerators,
         )
-        return _Passed(total, tuple(index for some in own.devices.values() for index in some))
+        return _Passed(total, own.all_devices)
 
     def fits(self, beside: Room, other: Demand, others_devices: Sequence[int]) -> bool:
         """Whether it would still fit, had the other been given these devices."""
