@@ -6,7 +6,7 @@ import difflib
 
 from windlass.frameworks.framework import Framework
 from windlass.frameworks.registry import find_framework
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import JobSpec, SuccessPolicy
 
 
@@ -49,4 +49,4 @@ def problems_of(spec: JobSpec) -> list[str]:
 def _unknown_role(framework: Framework, name: str) -> str:
     near = difflib.get_close_matches(name, framework.roles, n=1, cutoff=0.5)
     guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {', '.join(framework.roles)}"
-    return f"{framework.name} has no role {name!r}; {guess}"
+    return f"{framework.name} has no role {shown(name)}; {guess}"
