@@ -9,6 +9,8 @@ from windlass.frameworks.registry import find_framework
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import JobSpec, SuccessPolicy
 
+_MOST_REPLICAS = 10_000
+
 
 def problems_of(spec: JobSpec) -> list[str]:
     """Everything about the roles of a job that cannot work, one sentence each; empty if nothing.
@@ -28,6 +30,10 @@ def problems_of(spec: JobSpec) -> list[str]:
         problems.append("two roles have the same name")
     if not any(sizes.values()):
         problems.append("no role has a replica: there is nothing to run")
+    if sum(sizes.values()) > _MOST_REPLICAS:
+        problems.append(
+            f"there are {sum(sizes.values())} replicas; a job has at most {_MOST_REPLICAS}"
+        )
     for name, size in sizes.items():
         if framework.roles and name not in framework.roles:
             problems.append(_unknown_role(framework, name))
