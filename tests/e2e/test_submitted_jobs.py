@@ -165,3 +165,37 @@ def test_a_module_that_makes_a_group_can_be_imported_where_its_files_are_not(
         """,
     )
     assert count == 1
+
+
+def test_texts_and_numbers_of_classes_of_their_own_are_what_they_say(
+    project: Project, home: Path
+) -> None:
+    project.write("train.py", TELL)
+    state, name, lines = told(
+        project,
+        """
+        import enum, json
+        import numpy as np
+        import windlass as wl
+
+        class Size(enum.IntEnum):
+            PAIR = 2
+
+        class Name(str):
+            pass
+
+        job = wl.Job(
+            wl.PythonScript("train.py"),
+            args=[Size.PAIR, np.str_("x")],
+            env={Name("GREETING"): np.str_("hello")},
+            executor=wl.Local(cpus=np.float64(0.5)),
+            replicas=Size.PAIR,
+            name=Name("named"),
+        )
+        trial = job.submit().wait()
+        lines = sorted(json.loads(line) for line in trial.logs())
+        print(json.dumps([trial.state, trial.name, lines]))
+        """,
+    )
+    assert (state, name) == ("SUCCEEDED", "named")
+    assert lines == [["main", index, ["2", "x"], "hello"] for index in range(2)]

@@ -249,6 +249,8 @@ def test_a_program_that_is_not_there_is_a_failure_to_start(world: World) -> None
     assert "no-such-program" in ended.message
     ended = world.run(world.command("./train.sh", files={"train.sh": "echo hi"}))
     assert (ended.exit_code, ended.reason) == (126, "StartFailed")
+    ended = world.run(world.command("x" * 100_000))  # tables show what is told of it
+    assert (ended.exit_code, len(ended.message)) == (127, 1000)
 
 
 def test_a_retry_finds_what_the_attempt_before_left(world: World) -> None:

@@ -29,6 +29,9 @@ def process(*argv: str) -> dict[str, Any]:
     return {"executable": {"type": "process", "argv": list(argv)}}
 
 
+NOTHING = {"replicas": 10_000, "resources": {"cpus": 0}}
+
+
 @pytest.fixture
 def server(home: Path) -> Server:
     wl.Client().server_info()
@@ -64,6 +67,8 @@ def server(home: Path) -> Server:
         job(secret_names=["TOKEN"]),
         job(python={"executable": "/no/such/python"}),
         job(priority=10**9),
+        # Each by itself could be: with nothing set aside for any, they would all fit.
+        job(roles=[{**process("true"), **NOTHING, "name": f"role-{each}"} for each in range(2)]),
         {**job(), "key": "../" * 10 + "ab"},
         {**job(), "key": "0" * 32 + "\n"},
         {**job(), "experiment": ""},

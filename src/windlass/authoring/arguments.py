@@ -6,16 +6,22 @@ import numbers
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
-from windlass.authoring.checks import Problem, flaw_of
+from windlass.authoring.checks import Problem, flaw_of, key_of
+from windlass.model.errors import shown
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
 _SETTING = re.compile(r"\+{0,2}([A-Za-z_][\w./-]*)=(.*)", re.ASCII | re.DOTALL)
 _OPTION = re.compile(r"--?([A-Za-z_][\w.-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
 _EXACT = 2**53  # beyond this, readers of JSON lose digits
+_LONGEST_EXACT = 17  # with its sign
 _FLAG = re.compile(r"\w[\w.-]*")
+_DEEPEST = 20  # mappings in mappings
+_MOST_DIGITS = 1000
+_MOST_WORDS = 9_000  # what a command itself says comes to them
 
 
 def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
@@ -56,33 +62,52 @@ def check_arguments(arguments: Any) -> list[Problem]:
     """What no command line can be made of."""
     if arguments is None:
         return []
+    if _is_deep(arguments):
+        flaw = f"mappings in mappings, more than {_DEEPEST} deep, make no names of flags"
+        return [(("args",), f"args: {flaw}")]
+    problems = _flaws_of(arguments)
+    if not problems and (count := len(command_line(arguments))) > _MOST_WORDS:
+        return [(("args",), f"args: {count} words; a command line has at most {_MOST_WORDS}")]
+    return problems
+
+
+def _flaws_of(arguments: Any) -> list[Problem]:
     if isinstance(arguments, Mapping):
         return [problem for entry in arguments.items() for problem in _check_entry(*entry)]
     if isinstance(arguments, (str, bytes)) or not isinstance(arguments, Sequence):
         flaw = "is neither a mapping of flags nor a list of words"
-        return [(("args",), f'args: {arguments!r} {flaw}; write {{"lr": 0.1}} or ["--lr", "0.1"]')]
+        return [
+            (("args",), f'args: {shown(arguments)} {flaw}; write {{"lr": 0.1}} or ["--lr", "0.1"]')
+        ]
     return [
-        (("args",), f"args: {value!r} {flaw}")
+        (("args",), f"args: {shown(value)} {flaw}")
         for value in arguments
         if (flaw := _value_flaw(value))
     ]
 
 
 def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator[Problem]:
-    keys = ("args", *above, str(name))
+    keys = ("args", *above, key_of(name))
     if not isinstance(name, str) or not _FLAG.fullmatch(name):
-        meant = str(name).lstrip("-").partition("=")[0]
-        guess = f"; write {meant!r}" if _FLAG.fullmatch(meant) else ""
-        yield keys, f"args: {name!r} is no name of a flag{guess}"
+        meant = key_of(name).lstrip("-").partition("=")[0]
+        guess = f"; write {shown(meant)}" if _FLAG.fullmatch(meant) else ""
+        yield keys, f"args: {shown(name)} is no name of a flag{guess}"
     elif isinstance(value, Mapping):
         for inner in value.items():
             yield from _check_entry(*inner, above=(*above, name))
     elif value is not None and not isinstance(value, bool):
-        shown = ".".join((*above, name))
+        path = ".".join((*above, name))
         for each in value if _is_list(value) else [value]:
             flaw = _value_flaw(each)
             if flaw:
-                yield keys, f"args: {shown} is {each!r}, which {flaw}"
+                yield keys, f"args: {path} is {shown(each)}, which {flaw}"
+
+
+def _is_deep(value: Any, left: int = _DEEPEST) -> bool:
+    """Whether mappings are nested beyond reason, as one is that holds itself."""
+    return isinstance(value, Mapping) and (
+        left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())
+    )
 
 
 def _value_flaw(value: Any) -> str:
@@ -91,6 +116,8 @@ def _value_flaw(value: Any) -> str:
     if isinstance(value, os.PathLike):
         return flaw_of(os.fsdecode(value))
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
+    if is_number and isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
+        return f"has more than {_MOST_DIGITS} digits"  # Python would not write them out
     return "" if is_number else "is neither a text nor a number"
 
 
@@ -111,7 +138,9 @@ def _flag(name: str, value: Any) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    return os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def _is_list(value: Any) -> bool:
@@ -163,8 +192,8 @@ def read_value(text: str) -> Any:
     [3, -0.001, True, '007', 'nan', 'adam']
     """
     if _WHOLE.fullmatch(text):
-        number = int(text)
-        return number if abs(number) <= _EXACT else text
+        number = int(text[:_LONGEST_EXACT])  # Python reads no number of thousands of digits
+        return number if len(text) <= _LONGEST_EXACT and abs(number) <= _EXACT else text
     if _DECIMAL.fullmatch(text):
         value = float(text)
         return value if abs(value) < float("inf") else text

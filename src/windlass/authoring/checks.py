@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from windlass.model.errors import shown
+
 # Where it stands, and what is wrong: a path of keys, and a sentence that names the last of them.
 Problem = tuple[tuple[str, ...], str]
 
@@ -20,6 +22,7 @@ IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RESERVED = "WINDLASS_"
+_LONGEST_TEXT = 128 * 1024 - 512  # of Linux, for an argument or a variable with its name
 _MOST_REPLICAS = 10_000
 _MOST_RESTARTS = 1_000_000
 
@@ -37,11 +40,16 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     return by_lower[near[0]] if near else None
 
 
+def key_of(name: Any) -> str:
+    """A name as a part of a path of keys, even where it is no text."""
+    return name if isinstance(name, str) else shown(name)
+
+
 def unknown_option(name: str, known: Sequence[str]) -> Problem:
     """That there is no such option, and which was meant."""
     near = nearest(name, known)
     guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
-    return (name,), f"there is no option {name!r}; {guess}"
+    return (name,), f"there is no option {shown(name)}; {guess}"
 
 
 def parsing(name: str, value: Any, parse: Callable[[Any], object]) -> list[Problem]:
@@ -58,10 +66,11 @@ def parsing(name: str, value: Any, parse: Callable[[Any], object]) -> list[Probl
 def check_cpus(cpus: Any) -> list[Problem]:
     if cpus is None:
         return []
-    if isinstance(cpus, bool) or not isinstance(cpus, (int, float)) or not math.isfinite(cpus):
-        return _one("cpus", f"{cpus!r} is no number of CPUs; write 1, 4 or 0.5")
+    is_number = isinstance(cpus, (int, float)) and not isinstance(cpus, bool)
+    if not is_number or (isinstance(cpus, float) and not math.isfinite(cpus)):
+        return _one("cpus", f"{shown(cpus)} is no number of CPUs; write 1, 4 or 0.5")
     if not 0.001 <= cpus <= 100_000:
-        return _one("cpus", f"{cpus:g} is out of range; ask for more than 0")
+        return _one("cpus", f"{shown(cpus)} is out of range; ask for more than 0")
     return []
 
 
@@ -70,22 +79,24 @@ def check_backend(backend: Any) -> list[Problem]:
         return []
     near = nearest(str(backend), BACKENDS)
     guess = f"did you mean {near!r}?" if near else f"there is: {', '.join(map(repr, BACKENDS))}"
-    return _one("backend", f"there is no backend {backend!r}; {guess}")
+    return _one("backend", f"there is no backend {shown(backend)}; {guess}")
 
 
 def check_restarts(option: str, count: Any) -> list[Problem]:
     if _is_whole(count) and 0 <= count <= _MOST_RESTARTS:
         return []
     what = "retries" if option == "retries" else "restarts"
-    return _one(option, f"{count!r} is no number of {what}; write 0, 1, 2, ...")
+    return _one(option, f"{shown(count)} is no number of {what}; write 0, 1, 2, ...")
 
 
 def check_replicas(replicas: Any) -> list[Problem]:
     if _is_whole(replicas) and 1 <= replicas <= _MOST_REPLICAS:
         return []
     if _is_whole(replicas) and replicas > _MOST_REPLICAS:
-        return _one("replicas", f"{replicas} is out of range; a role has at most {_MOST_REPLICAS}")
-    return _one("replicas", f"{replicas!r} is no number of replicas; write 1, 2, 3, ...")
+        return _one(
+            "replicas", f"{shown(replicas)} is out of range; a role has at most {_MOST_REPLICAS}"
+        )
+    return _one("replicas", f"{shown(replicas)} is no number of replicas; write 1, 2, 3, ...")
 
 
 def check_framework(framework: Any) -> list[Problem]:
@@ -93,7 +104,9 @@ def check_framework(framework: Any) -> list[Problem]:
     if framework is None or IS_TRIAL:
         return []
     if not isinstance(framework, str):
-        return _one("framework", f"{framework!r} is no framework; write a name such as 'torch'")
+        return _one(
+            "framework", f"{shown(framework)} is no framework; write a name such as 'torch'"
+        )
     from windlass.frameworks import find_framework
     from windlass.model.errors import InvalidArgument
 
@@ -108,7 +121,7 @@ def check_name(option: str, name: Any) -> list[Problem]:
     if name is None:
         return []
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        return _one(option, f"{name!r} is no name; write a text on one line")
+        return _one(option, f"{shown(name)} is no name; write a text on one line")
     if len(name) > 200:
         return _one(option, f"a name has at most 200 characters, this one {len(name)}")
     return []
@@ -119,23 +132,23 @@ def check_text(option: str, text: Any) -> list[Problem]:
 
 
 def check_type(option: str, value: Any, kind: type, wanted: str) -> list[Problem]:
-    return [] if isinstance(value, kind) else _one(option, f"{value!r} is not {wanted}")
+    return [] if isinstance(value, kind) else _one(option, f"{shown(value)} is not {wanted}")
 
 
 def check_env(env: Any) -> list[Problem]:
     if env is None:
         return []
     if not isinstance(env, Mapping):
-        return _one("env", f"{env!r} is no mapping of names to texts")
+        return _one("env", f"{shown(env)} is no mapping of names to texts")
     problems: list[Problem] = []
     for name, value in env.items():
         problems += _check_variable("env", name)
         if not isinstance(value, str):
-            flaw = f'is {value!r}; a variable is a text: "{value}"'
+            flaw = f'is {shown(value)}; a variable is a text: "{shown(value, str)}"'
         else:
             flaw = flaw_of(value)
         if flaw:
-            problems.append((("env", str(name)), f"env: {name} {flaw}"))
+            problems.append((("env", key_of(name)), f"env: {key_of(name)} {flaw}"))
     return problems
 
 
@@ -143,13 +156,13 @@ def check_secrets(secrets: Any) -> list[Problem]:
     if secrets is None:
         return []
     if isinstance(secrets, str):
-        return _one("secrets", f'write a list: secrets=["{secrets}"]')
+        return _one("secrets", f'write a list: secrets=["{shown(secrets, str)}"]')
     if not isinstance(secrets, (Mapping, Sequence)):
         return _one("secrets", "write a list of names or a mapping of names to values")
     problems = [problem for name in secrets for problem in _check_variable("secrets", name)]
     if isinstance(secrets, Mapping):
         problems += [
-            (("secrets", str(name)), f"secrets: the value of {name} {flaw}")
+            (("secrets", key_of(name)), f"secrets: the value of {key_of(name)} {flaw}")
             for name, value in secrets.items()
             if (flaw := flaw_of(value) if isinstance(value, str) else "is not a text")
         ]
@@ -160,7 +173,11 @@ def flaw_of(value: str) -> str:
     """What keeps a text from being the value of a variable, or an argument."""
     if "\x00" in value:
         return "holds a NUL character"
-    return "is no text: it holds half a character" if _SURROGATE.search(value) else ""
+    if _SURROGATE.search(value):
+        return "is no text: it holds half a character"
+    if len(value.encode()) > _LONGEST_TEXT:
+        return f"has more than {_LONGEST_TEXT} bytes: no program can be given it; write a file"
+    return ""
 
 
 def check_volumes(volumes: Any) -> list[Problem]:
@@ -170,15 +187,15 @@ def check_volumes(volumes: Any) -> list[Problem]:
         return _one("volumes", 'write a mapping of where to what: {"data": "/path/to/data"}')
     problems: list[Problem] = []
     for target, source in volumes.items():
-        keys = ("volumes", str(target))
+        keys = ("volumes", key_of(target))
         parts = target.split("/") if isinstance(target, str) else []
         if not parts or os.path.isabs(target) or ".." in parts or not any(parts):
             flaw = "must be a path relative to the working directory, like 'data'"
-            problems.append((keys, f"volumes: {target!r} {flaw}"))
+            problems.append((keys, f"volumes: {shown(target)} {flaw}"))
         if not isinstance(source, (str, os.PathLike)):
-            problems.append((keys, f"volumes: {source!r} is no path"))
+            problems.append((keys, f"volumes: {shown(source)} is no path"))
         elif not IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
-            flaw = f"there is no {os.fspath(source)!r} on this machine"
+            flaw = f"there is no {shown(os.fspath(source))} on this machine"
             problems.append((keys, f"volumes: {flaw}"))
     return problems
 
@@ -187,7 +204,7 @@ def check_packages(packages: Any) -> list[Problem]:
     if packages is None or (isinstance(packages, str) and packages.endswith(".txt")):
         return []  # a file is read when the trial is made
     if isinstance(packages, str):
-        hint = f"write a list, packages=[{packages!r}], or the path of a .txt file"
+        hint = f"write a list, packages=[{shown(packages)}], or the path of a .txt file"
         return _one("packages", hint)
     if not isinstance(packages, Sequence):
         return _one("packages", 'write a list: packages=["scikit-learn", "pandas==2.2"]')
@@ -198,7 +215,7 @@ def check_packages(packages: Any) -> list[Problem]:
 
 def _check_variable(option: str, name: Any) -> list[Problem]:
     if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
-        return [((option, str(name)), f"{option}: {name!r} is no name of a variable")]
+        return [((option, key_of(name)), f"{option}: {shown(name)} is no name of a variable")]
     if name.startswith(_RESERVED):
         return [((option, name), f"{option}: {name} is set by Windlass itself")]
     return []

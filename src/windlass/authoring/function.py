@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from windlass.authoring.options import Options
-from windlass.model.errors import InvalidArgument, Unsupported, WindlassError
+from windlass.model.errors import InvalidArgument, Unsupported, WindlassError, shown
 
 if TYPE_CHECKING:
     from windlass.authoring.drafting import Plan
@@ -275,7 +275,7 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
 
 def check_function(function: Any, wanted: str) -> None:
     """Refuse what cannot run as a trial: it runs a plain function and has one value."""
-    name = getattr(function, "__qualname__", repr(function))
+    name = getattr(function, "__qualname__", None) or shown(function)
     is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
     if is_method and not inspect.isclass(function):
         raise Unsupported(

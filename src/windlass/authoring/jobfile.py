@@ -22,7 +22,7 @@ from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.problems import ROLE, WHOLE, job_problems, unchecked_group
 from windlass.authoring.programs import is_command
 from windlass.authoring.tomllines import Keys, TOMLDecodeError, key_lines, loads
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
@@ -138,7 +138,7 @@ class _Reader:
         if kind == "command":
             return Command(self._words(value))
         if not isinstance(value, str):
-            self._note(where, f"{kind}: {value!r} is not a text")
+            self._note(where, f"{kind}: {shown(value)} is not a text")
             return None
         if kind == "script":
             return PythonScript(self._path(value))
@@ -157,7 +157,7 @@ class _Reader:
     def _function(self, text: str, at: Keys) -> PythonFunction | None:
         module_name, _, name = text.partition(":")
         if not module_name or not name:
-            self._note(at, f"function: {text!r} names none; write 'pkg.module:name'")
+            self._note(at, f"function: {shown(text)} names none; write 'pkg.module:name'")
             return None
         # They stay: the trial imports the function from where it is found here.
         for folder in (os.path.abspath(self._folder), os.getcwd()):
@@ -173,7 +173,7 @@ class _Reader:
             if not hasattr(found, part):
                 near = nearest(part, [each for each in vars(found) if each[0] != "_"])
                 guess = f"; did you mean {f'{module_name}:{near}'!r}?" if near else ""
-                self._note(at, f"function: {module_name} has no {name!r}{guess}")
+                self._note(at, f"function: {module_name} has no {shown(name)}{guess}")
                 return None
             found = getattr(found, part)
         return PythonFunction(found)
@@ -188,12 +188,12 @@ class _Reader:
             if name not in known:
                 near = nearest(name, known)
                 guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
-                self._note((*at, name), f"there is no key {name!r}; {guess}")
+                self._note((*at, name), f"there is no key {shown(name)}; {guess}")
 
     def _is_table(self, value: Any, at: Keys, form: str) -> bool:
         if not isinstance(value, dict):
             what = "" if len(at) == 2 else f"{at[-1]}: "  # a role is named anyway
-            self._note(at, f"{what}{value!r} is no table; write {form}")
+            self._note(at, f"{what}{shown(value)} is no table; write {form}")
         return isinstance(value, dict)
 
     def _note(self, keys: Keys, text: str) -> None:

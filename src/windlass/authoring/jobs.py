@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from windlass.authoring.checks import IS_TRIAL
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 
 if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
@@ -182,7 +182,7 @@ def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
     """The roles of a group, given as a mapping, as keywords, or some so and some so."""
     if roles is not None and not isinstance(roles, Mapping):
         raise InvalidArgument(
-            f"wl.JobGroup: {roles!r} is no mapping of roles.",
+            f"wl.JobGroup: {shown(roles)} is no mapping of roles.",
             hint="Write them by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
         )
     twice = [name for name in named if name in (roles or {})]

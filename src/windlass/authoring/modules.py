@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 from windlass.authoring.checks import nearest
+from windlass.model.errors import shown
 
 
 def module_flaw(name: Any) -> str:
@@ -34,10 +35,11 @@ def module_flaw(name: Any) -> str:
             return _not_there(parts, depth - 1, folders)
         folders = spec.submodule_search_locations
         if folders is None and depth < len(parts):
-            return f"{whole!r} is a module, not a package: there is no {name!r}"
+            return f"{shown(whole)} is a module, not a package: there is no {shown(name)}"
     if folders is not None and _find(f"{name}.__main__", folders) is None:
         return (
-            f"{name!r} is a package without __main__: python -m cannot run it\nName a module in it."
+            f"{shown(name)} is a package without __main__: python -m cannot run it\n"
+            "Name a module in it."
         )
     return ""
 
@@ -63,11 +65,12 @@ def _not_there(parts: Sequence[str], wrong: int, folders: Sequence[str] | None) 
         guess = f"\nDid you mean {'.'.join([*parts[:wrong], near, *parts[wrong + 1 :]])!r}?"
     elif folders is None:
         guess = "\nIt is looked for in the working directory and in this environment."
-    return f"there is no module {'.'.join(parts)!r}{guess}"
+    return f"there is no module {shown('.'.join(parts))}{guess}"
 
 
 def _no_name(name: Any) -> str:
     if isinstance(name, str) and name.endswith(".py"):
         meant = name.removesuffix(".py").strip("./").replace(os.sep, ".")
-        return f"{name!r} is a file: write wl.PythonScript({name!r}), or wl.PythonModule({meant!r})"
-    return f"{name!r} is no name of a module; write 'pkg.train'"
+        file = shown(name)
+        return f"{file} is a file: write wl.PythonScript({file}), or wl.PythonModule({meant!r})"
+    return f"{shown(name)} is no name of a module; write 'pkg.train'"

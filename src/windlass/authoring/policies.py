@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from windlass.authoring.checks import nearest
+from windlass.model.errors import shown
 
 E = TypeVar("E", bound=Enum)
 
@@ -26,4 +27,4 @@ def read_policy(kind: type[E], value: Any) -> E:
         return kind(value)
     near = nearest(value, names) if isinstance(value, str) else None
     guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(map(repr, names))}"
-    raise ValueError(f"there is no {value!r}; {guess}")
+    raise ValueError(f"there is no {shown(value)}; {guess}")

@@ -20,6 +20,7 @@ from windlass.authoring.checks import (
     check_secrets,
     check_type,
     check_volumes,
+    key_of,
     nearest,
     parsing,
 )
@@ -31,7 +32,7 @@ from windlass.authoring.options import check_resources
 from windlass.authoring.policies import read_policy
 from windlass.authoring.programs import argument_flaw, executable_flaw, path_flaw, place_of
 from windlass.frameworks import Framework, find_framework, problems_of
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import (
     CleanPolicy,
     JobSpec,
@@ -47,6 +48,7 @@ ROLE = tuple(each.name for each in fields(Job) if each.name not in WHOLE)
 _DEFAULTS = {each.name: each.default for each in fields(Whole)}
 _ROLE_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
 _HIGHEST_PRIORITY = 1_000_000
+_MOST_ROLES = 64
 
 
 def check_job(job: Whole) -> None:
@@ -61,7 +63,7 @@ def job_problems(job: Whole) -> list[Problem]:
     """Everything that is wrong with a job or a group, and where it stands."""
     taken = [name for name in WHOLE if isinstance(getattr(job, name), Whole)]
     problems: list[Problem] = [
-        ((name,), f"{name!r} is an option, and so no name of a role") for name in taken
+        ((name,), f"{shown(name)} is an option, and so no name of a role") for name in taken
     ]
     problems += [found for found in _whole_problems(job) if found[0][0] not in taken]
     if isinstance(job, JobGroup):
@@ -90,7 +92,7 @@ def roles_of(job: Whole) -> dict[str, Job]:
 def framework_of(job: Whole) -> Framework:
     try:
         return find_framework(job.framework or "")
-    except (InvalidArgument, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return find_framework("")  # what was written is told as a problem
 
 
@@ -116,7 +118,7 @@ def _whole_problems(job: Whole) -> list[Problem]:
 
 def _role_problems(role: Job, job: Whole) -> list[Problem]:
     """What is wrong with the fields of a role; the job is the one it is part of."""
-    flaw = executable_flaw(role.executable, has_packages=bool(job.packages))
+    flaw = executable_flaw(role.executable, has_packages=job.packages is not None)
     return [
         *([(("executable",), f"executable: {flaw}")] if flaw else []),
         *_argument_problems(role, is_sound=not flaw),
@@ -139,7 +141,7 @@ def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
     if args is not None and not isinstance(args, Mapping):
         if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
             flaw = "is neither a mapping of arguments by name nor a list of arguments"
-            return [(("args",), f"args: {args!r} {flaw}")]
+            return [(("args",), f"args: {shown(args)} {flaw}")]
     elif args is not None and not all(isinstance(name, str) for name in args):
         return [(("args",), "args: the arguments of a function have names that are texts")]
     flaw = argument_flaw(executable, args or ()) if is_sound else ""
@@ -150,7 +152,7 @@ def _executor_problems(executor: Any) -> list[Problem]:
     if executor is None:
         return []
     if not isinstance(executor, Local):
-        flaw = f"executor: {executor!r} is no executor; write wl.Local(cpus=2)"
+        flaw = f"executor: {shown(executor)} is no executor; write wl.Local(cpus=2)"
         return [(("executor",), flaw)]
     found = check_resources(executor.cpus, executor.memory, executor.accelerator)
     return [(("executor", *keys), f"executor: {text}") for keys, text in found]
@@ -160,12 +162,15 @@ def _group_problems(group: JobGroup) -> list[Problem]:
     problems: list[Problem] = []
     if not group.roles:
         problems.append((("roles",), "there is no role; give at least one: worker=wl.Job(...)"))
+    if len(group.roles) > _MOST_ROLES:
+        flaw = f"there are {len(group.roles)} roles; a job has at most {_MOST_ROLES}"
+        problems.append((("roles",), flaw))
     for name, role in group.roles.items():
-        keys = ("roles", str(name))
+        keys = ("roles", key_of(name))
         problems += [(keys, flaw) for flaw in _group_flaws(name, role)]
         if isinstance(role, Job):
             found = [*_misplaced(role), *_role_problems(role, group)]
-            problems += [((*keys, *inner), f"{name}: {text}") for inner, text in found]
+            problems += [((*keys, *inner), f"{key_of(name)}: {text}") for inner, text in found]
     return problems
 
 
@@ -174,24 +179,25 @@ def _group_flaws(name: Any, role: Any) -> list[str]:
     if not isinstance(role, Job):
         return [_no_job(name, role)]
     if name in (*WHOLE, *ROLE, "roles"):
-        return [f"{name!r} is an option, and so no name of a role"]
+        return [f"{shown(name)} is an option, and so no name of a role"]
     if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
         return [
-            f"{name!r} is no name of a role: it has up to 40 small letters, digits and dashes, "
-            "a letter first"
+            f"{shown(name)} is no name of a role: it has up to 40 small letters, digits and "
+            "dashes, a letter first"
         ]
     return []
 
 
 def _no_job(name: Any, value: Any) -> str:
     if isinstance(value, JobGroup):
-        return f"{name}: a group has jobs as its roles, not groups; name its roles here"
+        return f"{key_of(name)}: a group has jobs as its roles, not groups; name its roles here"
     if name in ROLE:
         return f"{name} is said of each role, not of the group: wl.Job(..., {name}=...)"
-    near = nearest(str(name), WHOLE)
+    near = nearest(key_of(name), WHOLE)
     if near:
-        return f"there is no option {name!r}; did you mean {near!r}?"
-    return f"{name}: {value!r} is no job; a role is one: {name}=wl.Job(...)"
+        return f"there is no option {shown(name)}; did you mean {near!r}?"
+    called = key_of(name)
+    return f"{called}: {shown(value)} is no job; a role is one: {called}=wl.Job(...)"
 
 
 def _misplaced(role: Job) -> list[Problem]:
@@ -257,7 +263,7 @@ def _check_priority(priority: Any) -> list[Problem]:
     if is_whole and abs(priority) <= _HIGHEST_PRIORITY:
         return []
     flaw = f"is no priority; write a whole number up to {_HIGHEST_PRIORITY}, or as far below 0"
-    return [(("priority",), f"priority: {priority!r} {flaw}")]
+    return [(("priority",), f"priority: {shown(priority)} {flaw}")]
 
 
 def is_zero(duration: Any) -> bool:

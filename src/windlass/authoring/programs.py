@@ -23,7 +23,7 @@ from windlass.authoring.executables import (
 from windlass.authoring.function import Function, bind, check_function, name_of
 from windlass.authoring.modules import module_flaw
 from windlass.authoring.surroundings import Surroundings, is_within, look_around
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import ProcessCall
 
 PYTHONS = ("python", "python3")
@@ -44,7 +44,7 @@ def executable_flaw(executable: Any, *, has_packages: bool = False) -> str:
             return _command_flaw(words)
     meant = f"\nWrite: {_meant(executable)}" if _meant(executable) else ""
     kinds = "wl.PythonScript, wl.PythonModule, wl.PythonFunction or wl.Command"
-    return f"{executable!r} is no executable: it is a {kinds}{meant}"
+    return f"{shown(executable)} is no executable: it is a {kinds}{meant}"
 
 
 def executable_name(executable: Executable) -> str:
@@ -115,27 +115,27 @@ def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
 def script_flaw(path: Any) -> str:
     """Why a path is no script, if it is none, and which was meant."""
     if not isinstance(path, (str, os.PathLike)):
-        return f"{path!r} is no path of a script"
+        return f"{shown(path)} is no path of a script"
     if os.path.isfile(path):
         return ""
     what = "is a folder, not a script" if os.path.isdir(path) else "does not exist"
-    return f"the script {os.fspath(path)!r} {what}\n{nearest_file(path)}".rstrip()
+    return f"the script {shown(os.fspath(path))} {what}\n{nearest_file(path)}".rstrip()
 
 
 def path_in_trial(path: str | os.PathLike[str], place: Surroundings) -> str:
     """A file of the project, as seen from where the trial will run."""
     root, real = os.path.realpath(place.root.path), os.path.realpath(path)
-    shown = repr(os.fspath(path))
+    name = shown(os.fspath(path))
     if not is_within(real, root):
         raise InvalidArgument(
-            f"{shown} is outside the project {root}, whose code the job runs.",
+            f"{name} is outside the project {root}, whose code the job runs.",
             hint="Move it there: all roles of a job share one snapshot of one project.",
         )
     script = place.root.script
     is_beside = script is not None and os.path.dirname(script) == os.path.dirname(real)
     if place.root.kind == "loaded" and not is_beside:
         raise InvalidArgument(
-            f"{shown} would not come along: {root} is too much to take whole.",
+            f"{name} would not come along: {root} is too much to take whole.",
             hint="Put what belongs together into a folder of its own.",
         )
     return os.path.relpath(real, os.path.join(root, place.workdir))
@@ -155,8 +155,8 @@ def path_flaw(executable: Executable, place: Surroundings) -> str:
 def stem(path: str | os.PathLike[str]) -> str:
     """What a file is called, without its ending."""
     name = os.path.splitext(os.path.basename(path))[0]
-    shown = "".join(c if c.isprintable() else "?" for c in name).strip()
-    return shown[:_LONGEST_NAME] or "run"
+    printable = "".join(c if c.isprintable() else "?" for c in name).strip()
+    return printable[:_LONGEST_NAME] or "run"
 
 
 def nearest_file(path: str | os.PathLike[str]) -> str:
@@ -164,8 +164,8 @@ def nearest_file(path: str | os.PathLike[str]) -> str:
     folder, name = os.path.split(path)
     try:
         there = [entry.name for entry in os.scandir(folder or ".") if entry.is_file()]
-    except OSError:
-        return f"There is no folder {folder!r} either."
+    except (OSError, ValueError):
+        return f"There is no folder {shown(folder)} either."
     near = nearest(name, there, cutoff=0.7)  # .py is alike in all
     if near is None and not name.endswith(".py") and f"{name}.py" in there:
         near = f"{name}.py"
@@ -222,24 +222,24 @@ def program_flaw(name: str) -> str:
     if is_command(name):
         return ""
     if not os.path.isfile(name):
-        return f"there is no program {name!r}\n{nearest_file(name)}".rstrip()
+        return f"there is no program {shown(name)}\n{nearest_file(name)}".rstrip()
     if not os.access(name, os.X_OK):
-        return f"{name!r} is not executable\nMake it so: chmod +x {shlex.quote(name)}"
+        return f"{shown(name)} is not executable\nMake it so: chmod +x {shlex.quote(name)}"
     return ""
 
 
 def _command_flaw(words: Any) -> str:
     if isinstance(words, str):
         try:
-            meant = f"\nWrite: wl.Command({shlex.split(words)!r})"
+            meant = f"\nWrite: wl.Command({shown(shlex.split(words[:_LONGEST_NAME]))})"
         except ValueError:
             meant = ""
         return f"a command is a list of words, not a text{meant}"
     if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
-        return f"{words!r} is no list of words"
+        return f"{shown(words)} is no list of words"
     if not words or not words[0]:
         return 'the command is empty; write its words: wl.Command(["torchrun", "train.py"])'
-    unsound = [f"{word!r} {flaw}" for word in words if (flaw := flaw_of(word))]
+    unsound = [f"{shown(word)} {flaw}" for word in words if (flaw := flaw_of(word))]
     return unsound[0] if unsound else program_flaw(words[0])
 
 
@@ -291,10 +291,10 @@ def _meant(value: Any) -> str:
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
         return (
-            f"wl.PythonScript({text!r})"
+            f"wl.PythonScript({shown(text)})"
             if str(text).endswith(".py")
-            else f"wl.Command({str(text).split()!r})"
+            else f"wl.Command({shown(str(text).split())})"
         )
     if isinstance(value, (list, tuple)):
-        return f"wl.Command({list(value)!r})"
+        return f"wl.Command({shown(list(value))})"
     return f"wl.PythonFunction({name_of(value)})" if callable(value) else ""

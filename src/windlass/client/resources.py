@@ -11,7 +11,7 @@ from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.transport import Transport, path_of
-from windlass.model.errors import InvalidArgument, WaitTimeout
+from windlass.model.errors import InvalidArgument, WaitTimeout, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     Attempt,
@@ -507,7 +507,7 @@ def list_trials(
 
 def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:
     problems = [
-        f"{role}={size!r}: a number of replicas is a whole number from 0 to 10000"
+        f"{role}={shown(size)}: a number of replicas is a whole number from 0 to 10000"
         for role, size in replicas.items()
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= 10_000
     ]

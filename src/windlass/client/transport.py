@@ -184,9 +184,11 @@ class Transport:
         target = API + path
         if query:
             target += "?" + urlencode({k: v for k, v in query.items() if v is not None})
-        content = msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body
+        is_json = isinstance(body, msgspec.Struct)
+        content = (
+            msgspec.json.encode(body, enc_hook=_plain) if isinstance(body, msgspec.Struct) else body
+        )
         if content is not None:
-            is_json = isinstance(body, msgspec.Struct)
             headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         if not isinstance(content, (bytes, type(None))):
             # What is produced piece by piece cannot be sent twice: start on a fresh connection.
@@ -339,6 +341,17 @@ def decode(data: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(data, type=kind)
     except _UNREADABLE as error:
         raise _not_ours("answered") from error
+
+
+def _plain(value: object) -> object:
+    """A text or number of a class of its own, as numpy has them, as what it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
 def _not_ours(what: str) -> ServerError:

@@ -6,8 +6,10 @@ import difflib
 
 from windlass.frameworks.framework import Framework
 from windlass.frameworks.registry import find_framework
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import JobSpec, SuccessPolicy
+
+_MOST_REPLICAS = 10_000
 
 
 def problems_of(spec: JobSpec) -> list[str]:
@@ -28,6 +30,10 @@ def problems_of(spec: JobSpec) -> list[str]:
         problems.append("two roles have the same name")
     if not any(sizes.values()):
         problems.append("no role has a replica: there is nothing to run")
+    if sum(sizes.values()) > _MOST_REPLICAS:
+        problems.append(
+            f"there are {sum(sizes.values())} replicas; a job has at most {_MOST_REPLICAS}"
+        )
     for name, size in sizes.items():
         if framework.roles and name not in framework.roles:
             problems.append(_unknown_role(framework, name))
@@ -49,4 +55,4 @@ def problems_of(spec: JobSpec) -> list[str]:
 def _unknown_role(framework: Framework, name: str) -> str:
     near = difflib.get_close_matches(name, framework.roles, n=1, cutoff=0.5)
     guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {', '.join(framework.roles)}"
-    return f"{framework.name} has no role {name!r}; {guess}"
+    return f"{framework.name} has no role {shown(name)}; {guess}"

@@ -9,7 +9,7 @@ from windlass.frameworks.framework import Framework
 from windlass.frameworks.jax import JAX
 from windlass.frameworks.tensorflow import TENSORFLOW
 from windlass.frameworks.torch import TORCH
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 
 ENTRY_POINTS = "windlass.frameworks"
 PLAIN = Framework(name="", environment=lambda _cluster, _me: {}, default_role="main")
@@ -31,7 +31,7 @@ def find_framework(name: str) -> Framework:
         return _others()[name]
     near = difflib.get_close_matches(name, known_frameworks(), n=1, cutoff=0.5)
     guess = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known_frameworks())}"
-    raise InvalidArgument(f"there is no framework {name!r}; {guess}")
+    raise InvalidArgument(f"there is no framework {shown(name)}; {guess}")
 
 
 def known_frameworks() -> tuple[str, ...]:

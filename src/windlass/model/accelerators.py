@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from windlass.model.errors import shown
+
 
 class AcceleratorKind(NamedTuple):
     """One model of accelerator."""
@@ -83,7 +85,9 @@ def parse_accelerator(text: str | None) -> tuple[str, int] | None:
     if text is None:
         return None
     if not isinstance(text, str):
-        raise ValueError(f"{text!r} is no accelerator; write a name such as 'a100' or 'a100x2'")
+        raise ValueError(
+            f"{shown(text)} is no accelerator; write a name such as 'a100' or 'a100x2'"
+        )
     asked = text.strip().lower()
     if asked == "cpu":
         return None
@@ -96,9 +100,9 @@ def parse_accelerator(text: str | None) -> tuple[str, int] | None:
 
         near = difflib.get_close_matches(name, [*_BY_NAME, "cpu"], n=1, cutoff=0.5)
         guess = f"; did you mean '{near[0]}'?" if near else "."
-        raise ValueError(f"there is no accelerator {text!r}{guess} See: windlass accelerators")
+        raise ValueError(f"there is no accelerator {shown(text)}{guess} See: windlass accelerators")
     if count < 1:
-        raise ValueError(f"{text!r} asks for 0 accelerators; ask for 1 or more, or for 'cpu'")
+        raise ValueError(f"{shown(text)} asks for 0 accelerators; ask for 1 or more, or for 'cpu'")
     return _BY_NAME[name].name, count
 
 

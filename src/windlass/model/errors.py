@@ -7,7 +7,23 @@ that raising an error never costs an import.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+_MOST_SHOWN = 200  # characters of a value
+_MOST_TOLD = 100  # problems at once
+
+
+def shown(value: object, form: Callable[[object], str] = repr) -> str:
+    """Whatever a user wrote, as an error shows it: in bounds, and whatever its own repr does.
+
+    >>> shown("4XB"), len(shown("x" * 1_000_000))
+    ("'4XB'", 200)
+    """
+    try:
+        text = form(value)
+    except Exception:  # noqa: BLE001 -- a repr of theirs, or a number of too many digits
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 
 class WindlassError(Exception):
@@ -61,7 +77,10 @@ class InvalidArgument(WindlassError, ValueError):
         if len(problems) == 1:
             first, _, rest = problems[0].partition("\n")
             return cls(prefix + first, hint=rest or None)
-        listed = "\n".join("- " + problem.replace("\n", "\n  ") for problem in problems)
+        told = problems[:_MOST_TOLD]
+        listed = "\n".join("- " + problem.replace("\n", "\n  ") for problem in told)
+        if len(problems) > len(told):
+            listed += f"\nand {len(problems) - len(told)} more"
         return cls(f"{prefix}{len(problems)} problems:", hint=listed)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from windlass.model.errors import shown
+
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_UNITS |= {"sec": 1.0, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _DURATION_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.ASCII)
@@ -26,10 +28,12 @@ def parse_duration(value: str | int | float) -> float:
     seconds = _duration_seconds(value)
     if seconds is None:
         raise ValueError(
-            f"{value!r} is no duration; write seconds or a text such as '90s', '4h' or '1h30m'"
+            f"{shown(value)} is no duration; write seconds or a text such as '90s', '4h' or '1h30m'"
         )
     if not 0 < seconds <= _LARGEST_DURATION:
-        raise ValueError(f"{value!r} is out of range; a duration is above 0 and at most ten years")
+        raise ValueError(
+            f"{shown(value)} is out of range; a duration is above 0 and at most ten years"
+        )
     return seconds
 
 
@@ -37,7 +41,10 @@ def _duration_seconds(value: str | int | float) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return float("inf")
     if not isinstance(value, str):
         return None
     text, total, position = value.lower(), 0.0, 0
@@ -97,10 +104,12 @@ def parse_size(value: str | int) -> int:
         size = float(match[1]) * (1000 if decimal else 1024) ** _POWERS[match[2].lower()]
     if size is None:
         raise ValueError(
-            f"{value!r} is no size; write bytes or a text such as '512MB', '16GB' or '2GiB'"
+            f"{shown(value)} is no size; write bytes or a text such as '512MB', '16GB' or '2GiB'"
         )
     if not 0 < size <= _LARGEST_SIZE:
-        raise ValueError(f"{value!r} is out of range; a size is above 0 and at most an exabyte")
+        raise ValueError(
+            f"{shown(value)} is out of range; a size is above 0 and at most an exabyte"
+        )
     return int(size)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from windlass.model.errors import InvalidArgument, WindlassError
+from windlass.model.errors import InvalidArgument, WindlassError, shown
 from windlass.packaging.cachefiles import write_cache
 
 _PATIENCE = 300.0
@@ -44,8 +44,8 @@ pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
         text = str(packages)
         if not text.endswith(".txt"):
             raise InvalidArgument(
-                f"packages is the text {text!r}; it must be a list of requirements.",
-                hint=f"Write packages=[{text!r}], or the path of a requirements file (.txt).",
+                f"packages is the text {shown(text)}; it must be a list of requirements.",
+                hint=f"Write packages=[{shown(text)}], or the path of a requirements file (.txt).",
             )
         packages = read_requirements(Path(text))
     if problems := requirement_problems(packages):
@@ -122,24 +122,24 @@ def find_uv() -> str:
 
 def _problem(requirement: object) -> str:
     if not isinstance(requirement, str):
-        return f"{requirement!r} is no text; {_ADVICE}"
+        return f"{shown(requirement)} is no text; {_ADVICE}"
     text = requirement.strip()
     if not text:
         return f"an empty text is no requirement; {_ADVICE}"
     if "\n" in text or "\0" in text:
-        return f"{requirement!r} has more than one line; write one requirement a text"
+        return f"{shown(requirement)} has more than one line; write one requirement a text"
     if text.startswith("-"):
-        return f"{text!r} is an option of pip; only requirements can be given, {_ADVICE}"
+        return f"{shown(text)} is an option of pip; only requirements can be given, {_ADVICE}"
     is_path = text.startswith((".", "/", "~", "file:")) or "file://" in text
     if is_path or (text.endswith((".whl", ".tar.gz", ".zip")) and "://" not in text):
         return (
-            f"{text!r} is a path; the job may run where that file is not. Put the code into the "
-            "project, or name a package that an index has"
+            f"{shown(text)} is a path; the job may run where that file is not. Put the code into "
+            "the project, or name a package that an index has"
         )
     if _URL.fullmatch(text):
         return ""
     if not _REQUIREMENT.fullmatch(text):
-        return f"{text!r} is no requirement; {_ADVICE}"
+        return f"{shown(text)} is no requirement; {_ADVICE}"
     return ""
 
 

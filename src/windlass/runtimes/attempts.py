@@ -63,6 +63,7 @@ class _Exit(msgspec.Struct):
     ended: _Time | None = None
 
 
+_LONGEST_TEXT = 1000  # of what is told of an attempt: tables show it
 _UNREADABLE = _Exit(reason="Lost", message="its exit record cannot be read")
 
 
@@ -290,5 +291,6 @@ def _as(value: object, kind: type[_T]) -> _T | None:
 
 
 def _storable(text: str) -> str:
-    """The text without halves of surrogate pairs, which nothing can store."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """The text without halves of surrogate pairs, which nothing can store, and within bounds."""
+    whole = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
+    return whole.encode("utf-8", "backslashreplace").decode()
