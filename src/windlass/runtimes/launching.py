@@ -17,6 +17,7 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.ports import port_of
 from windlass.worker.ports import LOOPBACK
+from windlass.worker.process import GIVEN
 
 
 def launch_of(
@@ -44,6 +45,7 @@ def launch_of(
         "root": spec.code.root,
         "tree": str(layout.blob_path(home, spec.code.tree)) if spec.code.tree else None,
         "blobs": str(home / "blobs"),
+        "defaults": place.defaults,
         "env": {
             **_device_env(given.devices, has_devices),
             **place.for_framework,
@@ -73,23 +75,29 @@ class _Place(NamedTuple):
 
     rank: int | None  # none for one that serves the others
     for_all: dict[str, str]
-    for_framework: dict[str, str]
+    for_framework: dict[str, str] = {}
+    defaults: dict[str, str] = {}  # unless its author's environment says otherwise
 
 
 def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
     if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
         at = given.addresses.get(f"{replica.role}-{replica.index}", LOOPBACK)
-        return _Place(0, _bearings(0, 1, {replica.role: [at]}), {})
+        return _Place(0, _bearings(0, 1, {replica.role: [at]}))
     from windlass.frameworks import cluster_of, find_framework  # most jobs can do without
 
     cluster = cluster_of(spec, given.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
-    return _Place(
-        rank,
-        _bearings(rank, cluster.world_size, cluster.by_role()),
-        dict(find_framework(spec.framework).environment(cluster, me)),
-    )
+    framework = dict(find_framework(spec.framework).environment(cluster, me))
+    threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
+    bearings = _bearings(rank, cluster.world_size, cluster.by_role())
+    bearings[GIVEN] = ",".join((*framework, *threads))
+    return _Place(rank, bearings, framework, threads)
+
+
+def _threads(cpus: float) -> dict[str, str]:
+    """As many threads as it has CPUs: several who take one a core stand in each other's way."""
+    return {"OMP_NUM_THREADS": str(max(int(cpus), 1))}
 
 
 def _bearings(rank: int | None, world_size: int, hosts: dict[str, list[str]]) -> dict[str, str]:
