@@ -22,6 +22,7 @@ from windlass.client.discovery import (
 )
 from windlass.home import Home
 from windlass.model.errors import BY_CODE, ServerError, ServerUnreachable, WindlassError
+from windlass.model.learning import learned
 from windlass.model.wire import API, VERSION_HEADER, Fault
 from windlass.version import __version__
 
@@ -270,7 +271,7 @@ class Transport:
 
     def _fault(self, status: int, data: bytes) -> WindlassError:
         try:
-            fault = msgspec.json.decode(data, type=Fault)
+            fault = msgspec.json.decode(data, type=learned(Fault))
         except _UNREADABLE:
             if status >= 500 and self._home is not None:  # it is leaving, in the midst of it
                 return self._broken(ConnectionError(f"it answered {status}"))
@@ -338,7 +339,7 @@ def decode(data: bytes, kind: type[T]) -> T:
       Check WINDLASS_SERVER: something else may listen there.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=learned(kind))
     except _UNREADABLE as error:
         raise _not_ours("answered") from error
 

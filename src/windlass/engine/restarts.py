@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.engine.blame import first_to_end
+from windlass.engine.blame import first_to_end, may_not_be_first
 from windlass.engine.messages import VANISHED, describe, end_of, exit_of, how_often, is_alone
 from windlass.engine.slots import Slot
 from windlass.engine.verdicts import Verdict, slot_verdict
@@ -64,6 +64,14 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
 def exceeds_limit(spec: JobSpec, status: JobStatus, restarts: Restarts) -> bool:
     """Whether these restarts would be more than the job may have."""
     return status.restarts + restarts.count > spec.backoff_limit
+
+
+def is_cause_open(
+    spec: JobSpec, status: JobStatus, restarts: Restarts, slots: Sequence[Slot], now: float
+) -> bool:
+    """Whether to wait for word of others: where one end is to be named as the cause of it all."""
+    names_one = spec.restart_scope is RestartScope.JOB or exceeds_limit(spec, status, restarts)
+    return names_one and may_not_be_first(restarts.ended[0], slots, now)
 
 
 def one_too_many(spec: JobSpec, status: JobStatus, restarts: Restarts) -> Slot:
