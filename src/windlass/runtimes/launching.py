@@ -58,6 +58,7 @@ def launch_of(
         "deadline": None if given.seconds is None else max(given.seconds, 0.001),
         "hold": port_of(given.addresses.get(f"{replica.role}-{replica.index}", "")),
         "keeps_value": place.rank == 0,
+        "flaw": place.flaw,
         "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
         "server_file": str(layout.server_file(home)),
     }
@@ -74,6 +75,7 @@ class _Place(NamedTuple):
     rank: int | None  # none for one that serves the others
     for_all: dict[str, str]
     for_framework: dict[str, str]
+    flaw: str = ""  # why there is nothing for the framework
 
 
 def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
@@ -85,11 +87,14 @@ def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
     cluster = cluster_of(spec, given.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
-    return _Place(
-        rank,
-        _bearings(rank, cluster.world_size, cluster.by_role()),
-        dict(find_framework(spec.framework).environment(cluster, me)),
-    )
+    bearings = _bearings(rank, cluster.world_size, cluster.by_role())
+    try:
+        variables = find_framework(spec.framework).variables(cluster, me)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
+        reason = f"{type(error).__name__}: {error}"
+        flaw = f"the framework {spec.framework} gives it no environment: {reason}"
+        return _Place(rank, bearings, {}, flaw)
+    return _Place(rank, bearings, variables)
 
 
 def _bearings(rank: int | None, world_size: int, hosts: dict[str, list[str]]) -> dict[str, str]:
