@@ -60,6 +60,7 @@ def launch_of(
         "deadline": None if given.seconds is None else max(given.seconds, 0.001),
         "hold": port_of(given.addresses.get(f"{replica.role}-{replica.index}", "")),
         "keeps_value": place.rank == 0,
+        "flaw": place.flaw,
         "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
         "server_file": str(layout.server_file(home)),
     }
@@ -77,6 +78,7 @@ class _Place(NamedTuple):
     for_all: dict[str, str]
     for_framework: dict[str, str] = {}
     defaults: dict[str, str] = {}  # unless its author's environment says otherwise
+    flaw: str = ""  # why there is nothing for the framework
 
 
 def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
@@ -88,11 +90,16 @@ def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
     cluster = cluster_of(spec, given.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
-    framework = dict(find_framework(spec.framework).environment(cluster, me))
-    threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
     bearings = _bearings(rank, cluster.world_size, cluster.by_role())
-    bearings[GIVEN] = ",".join((*framework, *threads))
-    return _Place(rank, bearings, framework, threads)
+    threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
+    try:
+        variables = find_framework(spec.framework).variables(cluster, me)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
+        reason = f"{type(error).__name__}: {error}"
+        flaw = f"the framework {spec.framework} gives it no environment: {reason}"
+        return _Place(rank, bearings, flaw=flaw)
+    bearings[GIVEN] = ",".join((*variables, *threads))
+    return _Place(rank, bearings, variables, threads)
 
 
 def _threads(cpus: float) -> dict[str, str]:
