@@ -339,9 +339,7 @@ def test_what_only_serves_has_any_name_and_no_rank(framework: str) -> None:
 
 def test_what_serves_would_be_a_task_of_tensorflow_and_so_has_one_of_its_names() -> None:
     board = wl.Job(SCRIPT, service=True)
-    told = refusal(
-        lambda: wl.JobGroup(board=board, worker=wl.Job(SCRIPT), framework="tensorflow")
-    )
+    told = refusal(lambda: wl.JobGroup(board=board, worker=wl.Job(SCRIPT), framework="tensorflow"))
     assert "tensorflow has no role 'board'" in told
 
 
