@@ -11,7 +11,7 @@ from pseudo_terminal import SPINNER, Launch
 from harness import BIN, PATIENCE, Project
 from roles import role, submit
 from windlass.client.resources import Trial
-from windlass.model.job import RestartPolicy
+from windlass.model.job import CleanPolicy, RestartPolicy
 
 WATCH = """
 import sys
@@ -159,3 +159,47 @@ def test_a_trial_that_grows_is_told_apart_from_then_on(
     assert terminal.finish() == 0
     assert terminal.lines[0] == "worker-0 is here"
     assert {"worker-0 | over", "worker-1 | over"} <= set(terminal.lines)
+
+
+# One fails once the others say that they are there; they speak when they are told to stop.
+FAREWELL = """
+stage = {stage!r}
+if index == 0:
+    for other in (1, 2):
+        wait_for(os.path.join(stage, f"worker-{{other}}"))
+    sys.exit(3)
+def leave(*_):
+    time.sleep(0.2)  # it has something to put in order
+    print("told to stop")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+touch(os.path.join(stage, name))
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_the_end_comes_when_the_other_replicas_have_ended_too(
+    launch: Launch, watching: Path, project: Project, tmp_path: Path
+) -> None:
+    trial = submit(role(FAREWELL.format(stage=str(tmp_path)), "worker", 3))
+    terminal = launch(watching, str(trial.id))
+    follower = project.start(BIN / "windlass", "logs", str(trial.id), "-f", "-n", "100")
+    lines = [str(line) for line in trial.logs(follow=True)]
+    trial.wait(PATIENCE)
+    assert trial.state == "FAILED"
+    assert [each.phase for each in trial.replicas] == ["Failed", "Succeeded", "Succeeded"]
+    assert terminal.finish() == 0
+    last = ["worker-1 | told to stop", "worker-2 | told to stop"]
+    assert [line for line in sorted(terminal.lines) if "told" in line] == last
+    assert lines == ["told to stop"] * 2
+    shown, _ = follower.communicate(timeout=PATIENCE)
+    assert sorted(shown.splitlines()) == last
+
+
+def test_replicas_that_are_left_running_hold_up_no_end(tmp_path: Path) -> None:
+    program = FAREWELL.format(stage=str(tmp_path))
+    trial = submit(role(program, "worker", 3), clean_policy=CleanPolicy.NONE)
+    trial.wait(PATIENCE)
+    assert [each.phase for each in trial.replicas] == ["Failed", "Running", "Running"]
+    trial.stop()
