@@ -12,6 +12,7 @@ import pytest
 import windlass as wl
 from windlass.authoring.outlines import outline_of
 from windlass.authoring.problems import ROLE, WHOLE, check_job
+from windlass.frameworks import cluster_of
 from windlass.model.job import (
     CleanPolicy,
     RestartPolicy,
@@ -292,6 +293,54 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
 )  # fmt: skip
 def test_a_group_that_makes_no_sense_is_told(make: Any, told: str) -> None:
     assert told in refusal(make)
+
+
+@pytest.mark.parametrize(
+    ("framework", "role", "told"),
+    [
+        ("torch", "wroker", "torch has no role 'wroker'; did you mean 'worker'?"),
+        (
+            "torch",
+            "chief",
+            "torch has no role 'chief'; its roles are: master, worker "
+            "(and any that says service=True)",
+        ),
+        ("jax", "workers", "jax has no role 'workers'; did you mean 'worker'?"),
+        (
+            "jax",
+            "chief",
+            "jax has no role 'chief'; its roles are: worker (and any that says service=True)",
+        ),
+        (
+            "tensorflow",
+            "board",
+            "tensorflow has no role 'board'; its roles are: chief, master, worker, ps, evaluator",
+        ),
+    ],
+)
+def test_a_role_that_the_framework_does_not_know_joins_nobody(
+    framework: str, role: str, told: str
+) -> None:
+    roles = {"worker": wl.Job(SCRIPT), role: wl.Job(SCRIPT)}
+    assert refusal(lambda: wl.JobGroup(roles, framework=framework)) == f"wl.JobGroup: {told}"
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_what_only_serves_has_any_name_and_no_rank(framework: str) -> None:
+    board = wl.Job(SCRIPT, service=True)
+    group = wl.JobGroup(board=board, worker=wl.Job(SCRIPT, replicas=2), framework=framework)
+    cluster = cluster_of(outline_of(group), {})
+    assert [(each.role, cluster.rank(each)) for each in cluster.members] == [
+        ("board", None),
+        ("worker", 0),
+        ("worker", 1),
+    ]
+
+
+def test_what_serves_would_be_a_task_of_tensorflow_and_so_has_one_of_its_names() -> None:
+    board = wl.Job(SCRIPT, service=True)
+    told = refusal(lambda: wl.JobGroup(board=board, worker=wl.Job(SCRIPT), framework="tensorflow"))
+    assert "tensorflow has no role 'board'" in told
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))

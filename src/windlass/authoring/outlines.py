@@ -15,10 +15,9 @@ from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job, Whole
 from windlass.authoring.options import keep_secrets, mounted, resources_of, secret_values
 from windlass.authoring.policies import read_policy
-from windlass.authoring.problems import check_job, framework_of, is_zero, roles_of
+from windlass.authoring.problems import check_job, framework_of, is_service, is_zero, roles_of
 from windlass.authoring.programs import executable_name, params_of, place_of, program_of
 from windlass.authoring.surroundings import Surroundings
-from windlass.frameworks import Framework
 from windlass.model.job import (
     CleanPolicy,
     JobSpec,
@@ -106,7 +105,7 @@ def outline_of(job: Whole) -> JobSpec:
             resources=_resources_of(role.executor),
             env=dict(role.env or {}),
             restart_policy=_policy(RestartPolicy, role.restart_policy, policy),
-            service=_is_service(name, role, framework),
+            service=is_service(name, role, framework),
         )
         for name, role in named.items()
     )
@@ -145,13 +144,9 @@ def _seconds(duration: str | float | None) -> float | None:
 def _default_name(job: Whole) -> str:
     """Named for what it runs: of a group, what the first role does that is no service."""
     framework, roles = framework_of(job), roles_of(job)
-    serving = [name for name, role in roles.items() if _is_service(name, role, framework)]
+    serving = [name for name, role in roles.items() if is_service(name, role, framework)]
     first = next((name for name in roles if name not in serving), *serving[:1])
     return executable_name(roles[first].executable)
-
-
-def _is_service(name: str, role: Job, framework: Framework) -> bool:
-    return name in framework.services if role.service is None else role.service
 
 
 def _params_of(roles: Mapping[str, Job]) -> dict[str, Any]:

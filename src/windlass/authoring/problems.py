@@ -96,6 +96,11 @@ def framework_of(job: Whole) -> Framework:
         return find_framework("")  # what was written is told as a problem
 
 
+def is_service(name: str, role: Job, framework: Framework) -> bool:
+    """Whether a role only serves the others: as it says, else as its framework has it."""
+    return name in framework.services if role.service is None else role.service is True
+
+
 def _whole_problems(job: Whole) -> list[Problem]:
     limit, ttl = job.backoff_limit, job.ttl_after_finished
     return [
@@ -233,8 +238,14 @@ def _framework_problems(job: Whole) -> list[Problem]:
     if check_framework(job.framework):
         return []
     named: dict[str, Any] = dict(roles_of(job))
+    framework = framework_of(job)
     roles = tuple(
-        Role(executable=TO_COME, name=name, replicas=role.replicas)
+        Role(
+            executable=TO_COME,
+            name=name,
+            replicas=role.replicas,
+            service=is_service(name, role, framework),
+        )
         for name, role in named.items()
         if isinstance(role, Job) and not _group_flaws(name, role)
         if not check_replicas(role.replicas)

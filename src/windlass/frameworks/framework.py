@@ -26,6 +26,7 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     environment: Callable[[Cluster, Member], Mapping[str, str]]
     roles: tuple[str, ...] = ()  # those it knows; none named: any
+    takes_services: bool = False  # whether there may be others that only serve, without a rank
     alone: tuple[str, ...] = ()  # roles of which there is one replica at most
     rivals: tuple[tuple[str, ...], ...] = ()  # roles of which a job has one or the other
     services: tuple[str, ...] = ()  # roles that serve the others, unless a job says otherwise

@@ -33,4 +33,10 @@ def environment(cluster: Cluster, me: Member) -> dict[str, str]:
     }
 
 
-JAX = Framework(name="jax", environment=environment, restart_scope=RestartScope.JOB)
+JAX = Framework(
+    name="jax",
+    environment=environment,
+    roles=("worker",),
+    takes_services=True,
+    restart_scope=RestartScope.JOB,
+)

@@ -34,11 +34,12 @@ def problems_of(spec: JobSpec) -> list[str]:
         problems.append(
             f"there are {sum(sizes.values())} replicas; a job has at most {_MOST_REPLICAS}"
         )
-    for name, size in sizes.items():
-        if framework.roles and name not in framework.roles:
-            problems.append(_unknown_role(framework, name))
-        elif name in framework.alone and size > 1:
-            problems.append(f"{framework.name} has one {name}; there are {size}")
+    for role in spec.roles:
+        is_guest = framework.takes_services and role.service
+        if framework.roles and role.name not in framework.roles and not is_guest:
+            problems.append(_unknown_role(framework, role.name))
+        elif role.name in framework.alone and role.replicas > 1:
+            problems.append(f"{framework.name} has one {role.name}; there are {role.replicas}")
     for rivals in framework.rivals:
         both = [name for name in rivals if sizes.get(name)]
         if len(both) > 1:
@@ -54,5 +55,7 @@ def problems_of(spec: JobSpec) -> list[str]:
 
 def _unknown_role(framework: Framework, name: str) -> str:
     near = difflib.get_close_matches(name, framework.roles, n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {', '.join(framework.roles)}"
+    known = ", ".join(framework.roles)
+    others = " (and any that says service=True)" if framework.takes_services else ""
+    guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {known}{others}"
     return f"{framework.name} has no role {shown(name)}; {guess}"

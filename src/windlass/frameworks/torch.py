@@ -41,6 +41,8 @@ def environment(cluster: Cluster, me: Member) -> dict[str, str]:
 TORCH = Framework(
     name="torch",
     environment=environment,
+    roles=("master", "worker"),
+    takes_services=True,
     alone=("master",),
     # A collective cannot survive the loss of a peer.
     restart_scope=RestartScope.JOB,
