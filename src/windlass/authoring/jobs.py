@@ -44,6 +44,35 @@ class Whole:
         client = default_client()
         return client.submit(ready.draft(client))
 
+    def run(self) -> Trial[Any]:
+        """Run it as a trial, show its output as it comes, and return the trial when it is done.
+
+        ```python
+        job = wl.Job(wl.Command(["echo", "hello"]), replicas=2, executor=wl.Local(cpus=0.5))
+        trial = job.run()
+        print(trial.state)
+        ```
+
+        Every line has its replica's name before it where there are several. Ctrl-C stops the
+        trial. One that failed raises `wl.TrialFailed`, or what its function raised.
+        """
+        from windlass.authoring.outlines import prepare_job
+        from windlass.client.session import default_client
+        from windlass.client.view import View
+        from windlass.client.watching import run_and_watch
+
+        ready = prepare_job(self)
+        with View() as view:
+            view.status(f"{ready.name}: looking for the server")
+            client = default_client()
+            _ = client.transport.endpoint
+            view.status(f"{ready.name}: packaging")
+            trial, end = run_and_watch(client, ready.draft(client), view)
+        error = None if trial.state == "SUCCEEDED" else trial.outcome(end).error
+        if error is not None:
+            raise error
+        return trial
+
     def __repr__(self) -> str:
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.repr}
         defaults = {each.name: each.default for each in fields(self)}
@@ -69,6 +98,7 @@ class Job(Whole):
         backoff_limit=3,
         active_deadline="2h",
     )
+    trial = job.run()  # shows what it prints, and returns when it is done
     trial = job.submit()  # returns at once
     trial.wait()
     ```
