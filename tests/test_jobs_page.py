@@ -108,6 +108,7 @@ def test_the_table_of_what_every_replica_finds() -> None:
         "WINDLASS_REPLICA",
         "WINDLASS_CLOUDPICKLE",
         "WINDLASS_CHECKPOINTS",
+        "WINDLASS_GIVEN",
     }
     assert found - internal == told - {"WINDLASS_CHECKPOINT"}  # none was saved
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (project / "tool.sh").write_text("#!/bin/sh\n")
     (project / "tool.sh").chmod(0o755)
     (project / "plain.sh").touch()
+    (project / "round.sh").symlink_to("round.sh")  # which cannot even be looked at
+    os.mkfifo(project / "pipe.py")
     monkeypatch.chdir(project)
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     return project
@@ -145,6 +148,7 @@ def generate() -> Iterator[int]:
         (wl.PythonScript("jobs/othr.py"), "Did you mean 'jobs/other.py'?"),
         (wl.PythonScript("none/x.py"), "There is no folder 'none' either."),
         (wl.PythonScript("jobs"), "is a folder, not a script"),
+        (wl.PythonScript("pipe.py"), "'pipe.py' is no file"),
         (wl.PythonScript(3), "3 is no path of a script"),  # type: ignore[arg-type]
         (wl.PythonModule("pkg.trian"), "there is no module 'pkg.trian'\nDid you mean 'pkg.train'?"),
         (wl.PythonModule("pgk.train"), "there is no module 'pgk.train'\nDid you mean 'pkg.train'?"),

@@ -252,3 +252,32 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
     Path("latin.toml").write_bytes(b"name = '\xe9'")
     with pytest.raises(wl.InvalidArgument, match="is no UTF-8 text"):
         read_job("latin.toml")
+
+
+def test_a_function_whose_module_leaves_or_has_none_such_is_told(folder: Path) -> None:
+    (folder / "jobs" / "leaving_steps.py").write_text("raise SystemExit(3)\n")
+    assert refused("function = 'leaving_steps:add'") == [
+        "jobs/job.toml:1: function: leaving_steps cannot be imported: SystemExit: 3"
+    ]
+    assert refused("function = 'os:getcwd.x'") == [
+        "jobs/job.toml:1: function: os has no 'getcwd.x'"
+    ]
+
+
+@pytest.mark.parametrize(
+    "value", ["9" * 5000, "[" * 5000 + "]" * 5000, "{a=" * 3000 + "1" + "}" * 3000]
+)
+def test_what_python_cannot_read_is_told_as_well(value: str) -> None:
+    path = write(f"script = 'other.py'\nargs = {{ x = {value} }}\n")
+    with pytest.raises(wl.InvalidArgument, match="cannot be read: it holds a number of thousands"):
+        read_job(path)
+
+
+def test_a_file_without_an_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(wl.InvalidArgument, match="'/dev/zero' is larger than 1000 KB"):
+        read_job("/dev/zero")
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_none_of_it() -> None:
+    job = read_job(write("\ufeffscript = 'other.py'\n"))
+    assert job == wl.Job(wl.PythonScript("jobs/other.py"))

@@ -115,12 +115,21 @@ def test_what_a_change_cannot_be_is_refused_with_the_reason(stage: Path) -> None
         trial.scale(chief=2)
     with pytest.raises(wl.InvalidArgument, match="no role has a replica"):
         trial.scale(chief=0, worker=0)
-    with pytest.raises(wl.ResourceError, match="for its 10001 replicas; there"):
+    with pytest.raises(wl.ResourceError, match="for its 9001 replicas; there"):
+        trial.scale(worker=9_000)
+    with pytest.raises(wl.InvalidArgument, match="10001 replicas; a job has at most 10000"):
         trial.scale(worker=10_000)
     with pytest.raises(wl.InvalidArgument, match="worker='4': a number of replicas is a whole"):
         trial.scale({"worker": "4"})  # type: ignore[dict-item]  # as a user may call it
     with pytest.raises(wl.InvalidArgument, match=r"scale\(worker=4\)"):
         trial.scale()
+    with pytest.raises(wl.InvalidArgument, match="4 is no mapping of roles"):
+        trial.scale(4)  # type: ignore[arg-type]
+    for name in ("Worker", "two words", "\ud800"):
+        with pytest.raises(wl.InvalidArgument, match="is no name of a role"):
+            trial.scale({name: 1})
+    with pytest.raises(wl.InvalidArgument, match="holds half a character"):
+        list(trial.logs(search="\ud800"))
     assert trial.refresh().record.spec == before
     assert "Scaled" not in reasons(trial)
     (stage / "go").touch()

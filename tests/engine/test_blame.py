@@ -63,6 +63,32 @@ def test_nobody_is_blamed_while_another_has_died_and_how_and_when_is_still_to_be
     assert world.look().status.decisive == ReplicaId("worker", 1, 1)
 
 
+@pytest.mark.parametrize("scope", list(RestartScope))
+@pytest.mark.parametrize("limit", [0, 6])
+def test_a_restart_is_laid_to_the_first_though_how_it_died_is_told_later(scope, limit):
+    spec = job(
+        role("worker", 2, restart_policy=ON_FAILURE), restart_scope=scope, backoff_limit=limit
+    )
+    world = started(spec)
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0)
+    world.put(world.newest("worker-1"), ended=2000.0)
+    world.look()
+    is_alone = scope is RestartScope.REPLICA and limit > 0  # nobody else is concerned by it
+    assert world.status.restarts == int(is_alone)
+    assert not world.status.is_finished
+    end_at(world, "worker-1", 1999.9, 41)
+    world.look()
+    if limit == 0:
+        assert world.status.decisive == ReplicaId("worker", 1, 1)
+    elif is_alone:
+        assert world.status.restarts == 2
+    else:
+        assert world.status.restarts == 1
+        restarting = world.status.condition(ConditionType.RESTARTING)
+        assert "worker-1 (attempt 1) failed with exit code 41" in restarting.message
+
+
 def test_how_another_died_is_not_waited_for_for_ever():
     world = started(job(role("worker", 2)))
     world.now = 2000.0

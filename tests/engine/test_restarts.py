@@ -83,6 +83,18 @@ def test_delays_double_to_five_minutes():
     assert delays == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
 
+def test_where_all_start_again_the_delay_doubles_whoever_was_the_cause():
+    roles = role("worker", 3, restart_policy=ON_FAILURE)
+    world = started(job(roles, restart_scope=RestartScope.JOB))
+    delays = []
+    for cause in ("worker-1", "worker-2", "worker-1", "worker-0"):
+        world.end(cause, 1)
+        delays.append(world.look().requeue_after)
+        world.look(after=delays[-1])
+        world.run_all()
+    assert delays == [1, 2, 4, 8]
+
+
 def test_a_delay_is_the_first_again_after_ten_minutes_of_running():
     world = started(with_policy(ON_FAILURE))
     for ran, delay in [(0, 1), (599, 2), (599, 4), (600, 1), (0, 2)]:

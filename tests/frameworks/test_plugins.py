@@ -9,6 +9,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
+from harness import Project
+
 MPI = """
     from windlass.frameworks import Cluster, Framework, Member
 
@@ -81,3 +85,79 @@ def test_a_broken_plugin_is_as_good_as_absent_and_ours_cannot_be_replaced(tmp_pa
     told, complaints = answer(tmp_path, script)
     assert told == [["tensorflow", "torch", "jax", "mpi"], "torch"]
     assert "the framework broken: no MPI here" in complaints
+
+
+def test_a_plugin_of_an_odd_form_is_as_good_as_absent(tmp_path: Path) -> None:
+    install(
+        tmp_path,
+        "wl_forms",
+        """
+        from windlass.frameworks import Framework
+
+        def environment(cluster, me):
+            return {}
+
+        A = Framework(name="a", environment=None)
+        B = Framework(name="b", environment=environment, default_role="No Role")
+        C = Framework(name="c", environment=environment, roles=5)
+        """,
+        *(f"{name} = wl_forms:{name.upper()}" for name in "abc"),
+    )
+    install(tmp_path, "wl_leaves", "raise SystemExit(3)", "leaves = wl_leaves:X")
+    script = "from windlass.frameworks import *; print(json.dumps(known_frameworks()))"
+    told, complaints = answer(tmp_path, script)
+    assert told == ["tensorflow", "torch", "jax"]
+    assert "the framework a: its environment is no function" in complaints
+    assert all(f"the framework {name}: " in complaints for name in ("b", "c", "leaves"))
+
+
+def test_a_job_whose_framework_fails_it_fails_and_says_so(
+    project: Project, fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not wait for ever, nor keep its room from others."""
+    site = tmp_path / "site"
+    site.mkdir()
+    install(
+        site,
+        "wl_failing",
+        """
+        from windlass.frameworks import Framework
+
+        def raises(cluster, me):
+            raise RuntimeError("no cluster here")
+
+        def leaves(cluster, me):
+            raise SystemExit(3)
+
+        RAISES = Framework(name="raises", environment=raises)
+        LEAVES = Framework(name="leaves", environment=leaves)
+        JUNK = Framework(name="junk", environment=lambda cluster, me: {"A": 5})
+        NOTHING = Framework(name="nothing", environment=lambda cluster, me: None)
+        """,
+        *(
+            f"{name} = wl_failing:{name.upper()}"
+            for name in ("raises", "leaves", "junk", "nothing")
+        ),
+    )
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    project.write(
+        "submit.py",
+        """
+        import json
+        import windlass as wl
+
+        told = {}
+        for name in ("raises", "leaves", "junk", "nothing"):
+            job = wl.Job(wl.Command(["true"]), framework=name, backoff_limit=0)
+            trial = job.submit().wait(timeout=60)
+            told[name] = f"{trial.state}: {trial.cause.message}"
+        print(json.dumps(told))
+        """,
+    )
+    done = project.python("submit.py")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    failed = "FAILED: the framework {} gives it no environment: "
+    assert told["raises"] == failed.format("raises") + "RuntimeError: no cluster here"
+    assert told["leaves"] == failed.format("leaves") + "SystemExit: 3"
+    assert all(told[name].startswith(failed.format(name)) for name in ("junk", "nothing"))

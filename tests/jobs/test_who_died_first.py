@@ -76,12 +76,14 @@ exit 1
 """
 
 
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+@pytest.mark.parametrize("scope", ["replica", "job"])
 def test_who_died_first_is_named_though_its_children_took_longer_to_go(
-    home: Path, tmp_path: Path
+    home: Path, tmp_path: Path, policy: str, scope: str
 ) -> None:
     run = shell(SLOW_TO_GO, tmp_path / "pid")
-    worker = wl.Job(run, executor=LITTLE, replicas=4, restart_policy="Never")
-    trial = wl.JobGroup(worker=worker).submit()
+    worker = wl.Job(run, executor=LITTLE, replicas=4, restart_policy=policy)
+    trial = wl.JobGroup(worker=worker, restart_scope=scope, backoff_limit=0).submit()
     trial.wait(timeout=PATIENCE)
     cause = trial.cause
     assert cause is not None

@@ -12,6 +12,7 @@ import pytest
 from runtime_world import World
 
 from windlass.model.job import Job, ProcessCall, Role
+from windlass.model.resources import Resources
 from windlass.model.status import Phase, ReplicaId
 
 SHOWS = ProcessCall(
@@ -137,6 +138,27 @@ def test_what_the_author_has_of_another_trial_is_not_handed_on(world: World) -> 
     assert "WINDLASS_RANK" not in found["reader-0"]
     assert found["trainer-0"]["WINDLASS_RANK"] == "0"
     assert "WINDLASS_CHECKPOINT" not in found["trainer-0"]
+
+
+def test_what_a_trial_got_of_its_framework_is_not_handed_on_to_those_it_submits(
+    world: World,
+) -> None:
+    outer = environs(world, world.job(SHOWS, name="worker", replicas=2, framework="torch"))
+    author = {**outer["worker-1"], "MINE": "kept"}
+    inner = environs(world, world.job(SHOWS, private={"environ": author}))["main-0"]
+    assert inner["MINE"] == "kept"
+    assert not {"RANK", "MASTER_PORT", "PET_NNODES", "OMP_NUM_THREADS", "WINDLASS_GIVEN"} & {*inner}
+
+
+def test_of_several_each_has_a_thread_a_cpu_unless_somebody_says_otherwise(world: World) -> None:
+    resources = Resources(cpus=2.5)
+    several = world.job(SHOWS, name="worker", replicas=2, resources=resources)
+    told = environs(world, several)
+    assert [environ["OMP_NUM_THREADS"] for environ in told.values()] == ["2", "2"]
+    private = {"environ": {"OMP_NUM_THREADS": "7"}}
+    said = environs(world, world.job(SHOWS, name="worker", replicas=2, private=private))
+    assert {environ["OMP_NUM_THREADS"] for environ in said.values()} == {"7"}
+    assert "OMP_NUM_THREADS" not in environs(world, world.job(SHOWS))["main-0"]
 
 
 def test_only_the_first_leaves_its_value(world: World) -> None:

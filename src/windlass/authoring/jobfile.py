@@ -27,6 +27,7 @@ from windlass.model.errors import InvalidArgument, shown
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
 _OF_EXECUTOR = ("cpus", "memory", "accelerator")
+_LARGEST = 1_000_000  # bytes; a pipe or a device may have no end
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -59,6 +60,9 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
         data = loads(text)
     except TOMLDecodeError as error:
         raise _syntax_error(file, text, str(error)) from None
+    except (ValueError, RecursionError):  # which are of Python itself
+        flaw = "it holds a number of thousands of digits, or is nested too deeply"
+        raise InvalidArgument(f"The job file {file!r} cannot be read: {flaw}.") from None
     reader = _Reader(os.path.dirname(file))
     job = reader.read(data)
     problems = [*reader.problems, *_own_problems(job, reader.problems)]
@@ -165,13 +169,13 @@ class _Reader:
                 sys.path.insert(0, folder)
         try:
             module = importlib.import_module(module_name)
-        except Exception as error:  # noqa: BLE001 -- importing runs the user's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- importing runs the user's code
             self._note(at, f"function: {module_name} cannot be imported: {_reason(error)}")
             return None
         found: Any = module
         for part in name.split("."):
             if not hasattr(found, part):
-                near = nearest(part, [each for each in vars(found) if each[0] != "_"])
+                near = nearest(part, [each for each in dir(found) if each[0] != "_"])
                 guess = f"; did you mean {f'{module_name}:{near}'!r}?" if near else ""
                 self._note(at, f"function: {module_name} has no {shown(name)}{guess}")
                 return None
@@ -222,7 +226,7 @@ def _is_without(job: Job | JobGroup, keys: Keys) -> bool:
 def _read(file: str) -> str:
     try:
         with open(file, "rb") as opened:
-            return opened.read().decode()
+            data = opened.read(_LARGEST + 1)
     except OSError as error:
         from windlass.authoring.programs import nearest_file
 
@@ -231,6 +235,10 @@ def _read(file: str) -> str:
         raise InvalidArgument(
             f"The job file {file!r} cannot be read: {reason}.", hint=hint
         ) from None
+    if len(data) > _LARGEST:
+        raise InvalidArgument(f"The job file {file!r} is larger than {_LARGEST // 1000} KB.")
+    try:
+        return data.decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError:
         raise InvalidArgument(f"The job file {file!r} is no UTF-8 text.") from None
 

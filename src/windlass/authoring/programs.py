@@ -118,7 +118,9 @@ def script_flaw(path: Any) -> str:
         return f"{shown(path)} is no path of a script"
     if os.path.isfile(path):
         return ""
-    what = "is a folder, not a script" if os.path.isdir(path) else "does not exist"
+    what = "does not exist"
+    if os.path.exists(path):
+        what = "is a folder, not a script" if os.path.isdir(path) else "is no file"
     return f"the script {shown(os.fspath(path))} {what}\n{nearest_file(path)}".rstrip()
 
 
@@ -163,9 +165,10 @@ def nearest_file(path: str | os.PathLike[str]) -> str:
     """The file that was probably meant; empty if none is like it."""
     folder, name = os.path.split(path)
     try:
-        there = [entry.name for entry in os.scandir(folder or ".") if entry.is_file()]
+        names = os.listdir(folder or ".")
     except (OSError, ValueError):
         return f"There is no folder {shown(folder)} either."
+    there = [each for each in names if os.path.isfile(os.path.join(folder, each))]
     near = nearest(name, there, cutoff=0.7)  # .py is alike in all
     if near is None and not name.endswith(".py") and f"{name}.py" in there:
         near = f"{name}.py"

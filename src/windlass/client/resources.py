@@ -255,7 +255,7 @@ class Trial(Generic[R]):
         trial.scale({"data-loader": 2})  # a name that is no identifier
         ```
         """
-        return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
+        return self._steer("scale", _sizes(replicas, by_role))
 
     def logs(
         self,
@@ -505,17 +505,28 @@ def list_trials(
             return
 
 
-def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:
+def _sizes(given: Any, by_role: Mapping[str, Any]) -> ScaleTrial:
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidArgument(
+            f"{shown(given)} is no mapping of roles.", hint="Write by role: scale(worker=4)"
+        )
+    replicas = {**(given or {}), **by_role}
     problems = [
         f"{role}={shown(size)}: a number of replicas is a whole number from 0 to 10000"
         for role, size in replicas.items()
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= 10_000
     ]
+    problems += [f"{shown(role)} is no name of a role" for role in replicas if not _is_name(role)]
     if not replicas:
         problems.append("scale() needs a role and its number of replicas: scale(worker=4)")
     if problems:
         raise InvalidArgument.of(problems)
-    return ScaleTrial(replicas=dict(replicas))
+    return ScaleTrial(replicas=replicas)
+
+
+def _is_name(role: Any) -> bool:
+    is_plain = isinstance(role, str) and role.isascii() and role.islower()
+    return is_plain and role.replace("-", "").isalnum()
 
 
 def _seconds(timeout: float | str | None) -> float | None:

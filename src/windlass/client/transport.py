@@ -21,7 +21,15 @@ from windlass.client.discovery import (
     start_server,
 )
 from windlass.home import Home
-from windlass.model.errors import BY_CODE, ServerError, ServerUnreachable, WindlassError
+from windlass.model.errors import (
+    BY_CODE,
+    InvalidArgument,
+    ServerError,
+    ServerUnreachable,
+    WindlassError,
+    shown,
+)
+from windlass.model.learning import learned
 from windlass.model.wire import API, VERSION_HEADER, Fault
 from windlass.version import __version__
 
@@ -181,13 +189,12 @@ class Transport:
         query: Mapping[str, Any] | None,
         headers: dict[str, str],
     ) -> tuple[_Connection, http.client.HTTPResponse]:
-        target = API + path
-        if query:
-            target += "?" + urlencode({k: v for k, v in query.items() if v is not None})
+        try:
+            target, content = _written(path, body, query)
+        except UnicodeEncodeError as error:
+            flaw = f"{shown(error.object)} is no text: it holds half a character."
+            raise InvalidArgument(flaw) from None
         is_json = isinstance(body, msgspec.Struct)
-        content = (
-            msgspec.json.encode(body, enc_hook=_plain) if isinstance(body, msgspec.Struct) else body
-        )
         if content is not None:
             headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         if not isinstance(content, (bytes, type(None))):
@@ -270,7 +277,7 @@ class Transport:
 
     def _fault(self, status: int, data: bytes) -> WindlassError:
         try:
-            fault = msgspec.json.decode(data, type=Fault)
+            fault = msgspec.json.decode(data, type=learned(Fault))
         except _UNREADABLE:
             if status >= 500 and self._home is not None:  # it is leaving, in the midst of it
                 return self._broken(ConnectionError(f"it answered {status}"))
@@ -338,9 +345,20 @@ def decode(data: bytes, kind: type[T]) -> T:
       Check WINDLASS_SERVER: something else may listen there.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=learned(kind))
     except _UNREADABLE as error:
         raise _not_ours("answered") from error
+
+
+def _written(
+    path: str, body: Body, query: Mapping[str, Any] | None
+) -> tuple[str, bytes | Iterable[bytes] | None]:
+    """What is asked for, and the content that goes with it, as they are sent."""
+    asked = {name: value for name, value in (query or {}).items() if value is not None}
+    target = f"{API}{path}?{urlencode(asked)}" if asked else API + path
+    if isinstance(body, msgspec.Struct):
+        return target, msgspec.json.encode(body, enc_hook=_plain)
+    return target, body
 
 
 def _plain(value: object) -> object:

@@ -36,8 +36,7 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot], now: float) -> Slot | 
     if not failed:
         return None
     first = first_to_end(failed)[0]
-    is_recent = abs(now - _ended(first)) < _LONGEST_WAY_OUT
-    if is_recent and any(_is_going(slot) for slot in slots):
+    if may_not_be_first(first, slots, now):
         return None
     if spec.restart_scope is RestartScope.JOB:
         retried = [slot for slot in slots if slot_verdict(slot) is Verdict.RESTART]
@@ -45,6 +44,12 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot], now: float) -> Slot | 
         if any(_ended(slot) < _ended(first) < math.inf for slot in causes):
             return None
     return first
+
+
+def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
+    """Whether another has just ended, too, and may turn out to have done so before."""
+    is_recent = abs(now - _ended(slot)) < _LONGEST_WAY_OUT
+    return is_recent and any(_is_going(each) for each in slots)
 
 
 def _ended(slot: Slot) -> float:

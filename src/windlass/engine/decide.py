@@ -21,6 +21,7 @@ from windlass.engine.restarts import (
     Restarts,
     describe_slot_end,
     exceeds_limit,
+    is_cause_open,
     limit_message,
     one_too_many,
     plan_restarts,
@@ -77,7 +78,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if left is not None and left <= 0:
         return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
     restarts = plan_restarts(spec, look.slots, now)
-    if restarts is not None:
+    if restarts is not None and not is_cause_open(spec, status, restarts, look.slots, now):
         if exceeds_limit(spec, status, restarts):
             last = one_too_many(spec, status, restarts)
             message = limit_message(spec, last)

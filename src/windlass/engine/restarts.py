@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.engine.blame import first_to_end
+from windlass.engine.blame import first_to_end, may_not_be_first
 from windlass.engine.messages import VANISHED, describe, end_of, exit_of, how_often, is_alone
 from windlass.engine.slots import Slot
 from windlass.engine.verdicts import Verdict, slot_verdict
@@ -47,12 +47,15 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
     ended = tuple(first_to_end(found))
     if spec.restart_scope is RestartScope.REPLICA:
         causes = {slot.id for slot in ended}
-        after = tuple(_restart(slot, now) if slot.id in causes else slot for slot in slots)
+        after = tuple(
+            _restart(slot, _delays(slot, now), now) if slot.id in causes else slot for slot in slots
+        )
         return Restarts(slots=after, ended=ended, count=len(ended))
     first = ended[0]
-    due = max(_next_start(slot, now)[1] for slot in ended)
+    # It is the job that starts again: the pause doubles, whoever was the cause the times before.
+    delays = max(_delays(slot, now) for slot in slots)
     after = tuple(
-        _restart(slot, now).with_history(not_before=due) if slot is first else slot.over(due)
+        _restart(slot, delays, now) if slot is first else slot.over(now + restart_delay(delays))
         for slot in slots
     )
     return Restarts(slots=after, ended=ended[:1], count=1)
@@ -61,6 +64,14 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
 def exceeds_limit(spec: JobSpec, status: JobStatus, restarts: Restarts) -> bool:
     """Whether these restarts would be more than the job may have."""
     return status.restarts + restarts.count > spec.backoff_limit
+
+
+def is_cause_open(
+    spec: JobSpec, status: JobStatus, restarts: Restarts, slots: Sequence[Slot], now: float
+) -> bool:
+    """Whether to wait for word of others: where one end is to be named as the cause of it all."""
+    names_one = spec.restart_scope is RestartScope.JOB or exceeds_limit(spec, status, restarts)
+    return names_one and may_not_be_first(restarts.ended[0], slots, now)
 
 
 def one_too_many(spec: JobSpec, status: JobStatus, restarts: Restarts) -> Slot:
@@ -90,18 +101,20 @@ def describe_slot_end(spec: JobSpec, slot: Slot) -> str:
     return describe(spec, slot.id, end)
 
 
-def _restart(slot: Slot, now: float) -> Slot:
-    delays, due = _next_start(slot, now)
+def _restart(slot: Slot, delays: int, now: float) -> Slot:
     return slot.with_history(
-        restarts=slot.history.restarts + 1, delays=delays, not_before=due, phase=None
+        restarts=slot.history.restarts + 1,
+        delays=delays + 1,
+        not_before=now + restart_delay(delays),
+        phase=None,
     )
 
 
-def _next_start(slot: Slot, now: float) -> tuple[int, float]:
+def _delays(slot: Slot, now: float) -> int:
+    """How many delays came before, since it ran long enough."""
     current = slot.current
-    delays = slot.history.delays
     if current is not None and current.started is not None:
         ended = now if current.ended is None else current.ended
         if ended - current.started >= LONG_ENOUGH:
-            delays = 0
-    return delays + 1, now + restart_delay(delays)
+            return 0
+    return slot.history.delays

@@ -7,7 +7,19 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from windlass.frameworks.cluster import Cluster, Member
-from windlass.model.job import RestartScope
+from windlass.model.job import EnvName, LongText, RestartScope, RoleName
+
+
+class _Form(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fields of a framework must be, as far as that can be said."""
+
+    name: str
+    roles: tuple[RoleName, ...]
+    alone: tuple[str, ...]
+    rivals: tuple[tuple[str, ...], ...]
+    services: tuple[str, ...]
+    restart_scope: RestartScope
+    default_role: RoleName
 
 
 class Framework(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,3 +44,17 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[str, ...] = ()  # roles that serve the others, unless a job says otherwise
     restart_scope: RestartScope = RestartScope.REPLICA  # unless a job says otherwise
     default_role: str = "worker"  # of a job that names none
+
+    @property
+    def flaw(self) -> str:
+        """Why it is of no use, if it is of none: another package made it."""
+        try:
+            msgspec.convert(self, _Form, from_attributes=True)
+        except msgspec.ValidationError as error:
+            return str(error)
+        environment: object = self.environment
+        return "" if callable(environment) else "its environment is no function"
+
+    def variables(self, cluster: Cluster, me: Member) -> dict[str, str]:
+        """What a replica finds in its environment; an error if that makes no sense."""
+        return msgspec.convert(self.environment(cluster, me), dict[EnvName, LongText])

@@ -49,9 +49,13 @@ def _others() -> dict[str, Framework]:
     for each in entry_points(group=ENTRY_POINTS):
         try:
             loaded = each.load()
-        except Exception as error:  # noqa: BLE001 -- loading runs another package's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
             logging.getLogger(__name__).warning("the framework %s: %s", each.name, error)
             continue
-        if isinstance(loaded, Framework) and each.name not in _OURS:
-            found.setdefault(each.name, loaded)
+        if not isinstance(loaded, Framework) or each.name in _OURS:
+            continue
+        if loaded.flaw:
+            logging.getLogger(__name__).warning("the framework %s: %s", each.name, loaded.flaw)
+            continue
+        found.setdefault(each.name, loaded)
     return found

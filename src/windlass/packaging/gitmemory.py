@@ -11,6 +11,7 @@ import os
 
 import msgspec
 
+from windlass.model.learning import learned
 from windlass.model.records import Git
 from windlass.packaging.cachefiles import write_cache
 from windlass.packaging.listing import fingerprint
@@ -37,7 +38,7 @@ class GitMemory:
         """What git said, if it would say the same now provided that no file has changed."""
         try:
             with open(self._file, "rb") as file:
-                kept = msgspec.msgpack.decode(file.read(), type=_Kept)
+                kept = msgspec.msgpack.decode(file.read(), type=learned(_Kept))
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
         is_same = kept.generation == generation and kept.position == self._position

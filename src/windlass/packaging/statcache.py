@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from windlass.model.learning import learned
 from windlass.packaging.cachefiles import write_cache
 from windlass.packaging.listing import Listing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
@@ -201,7 +202,7 @@ def load(file: str, root: str, conditions: str) -> Remembered | None:
             body = opened.read(int.from_bytes(header[-8:], "big"))
         if zlib.crc32(body) != int.from_bytes(header[-12:-8], "big"):
             return None
-        stored = msgspec.msgpack.decode(body, type=_Stored)
+        stored = msgspec.msgpack.decode(body, type=learned(_Stored))
         if stored.root != _text(root) or stored.conditions != conditions:
             return None
         return _remembered(stored, root, file)

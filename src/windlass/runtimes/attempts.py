@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from windlass.model.learning import learned
 from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.strays import kill_strays, send_signal
@@ -285,7 +286,7 @@ class Attempt:
 
 def _as(value: object, kind: type[_T]) -> _T | None:
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, learned(kind))
     except (msgspec.ValidationError, UnicodeError):  # of a name that is half a surrogate pair
         return None
 

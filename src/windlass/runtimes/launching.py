@@ -17,6 +17,7 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.ports import port_of
 from windlass.worker.ports import LOOPBACK
+from windlass.worker.process import GIVEN
 
 
 def launch_of(
@@ -44,6 +45,7 @@ def launch_of(
         "root": spec.code.root,
         "tree": str(layout.blob_path(home, spec.code.tree)) if spec.code.tree else None,
         "blobs": str(home / "blobs"),
+        "defaults": place.defaults,
         "env": {
             **_device_env(given.devices, has_devices),
             **place.for_framework,
@@ -58,6 +60,7 @@ def launch_of(
         "deadline": None if given.seconds is None else max(given.seconds, 0.001),
         "hold": port_of(given.addresses.get(f"{replica.role}-{replica.index}", "")),
         "keeps_value": place.rank == 0,
+        "flaw": place.flaw,
         "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
         "server_file": str(layout.server_file(home)),
     }
@@ -73,23 +76,35 @@ class _Place(NamedTuple):
 
     rank: int | None  # none for one that serves the others
     for_all: dict[str, str]
-    for_framework: dict[str, str]
+    for_framework: dict[str, str] = {}
+    defaults: dict[str, str] = {}  # unless its author's environment says otherwise
+    flaw: str = ""  # why there is nothing for the framework
 
 
 def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
     if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
         at = given.addresses.get(f"{replica.role}-{replica.index}", LOOPBACK)
-        return _Place(0, _bearings(0, 1, {replica.role: [at]}), {})
+        return _Place(0, _bearings(0, 1, {replica.role: [at]}))
     from windlass.frameworks import cluster_of, find_framework  # most jobs can do without
 
     cluster = cluster_of(spec, given.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
-    return _Place(
-        rank,
-        _bearings(rank, cluster.world_size, cluster.by_role()),
-        dict(find_framework(spec.framework).environment(cluster, me)),
-    )
+    bearings = _bearings(rank, cluster.world_size, cluster.by_role())
+    threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
+    try:
+        variables = find_framework(spec.framework).variables(cluster, me)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
+        reason = f"{type(error).__name__}: {error}"
+        flaw = f"the framework {spec.framework} gives it no environment: {reason}"
+        return _Place(rank, bearings, flaw=flaw)
+    bearings[GIVEN] = ",".join((*variables, *threads))
+    return _Place(rank, bearings, variables, threads)
+
+
+def _threads(cpus: float) -> dict[str, str]:
+    """As many threads as it has CPUs: several who take one a core stand in each other's way."""
+    return {"OMP_NUM_THREADS": str(max(int(cpus), 1))}
 
 
 def _bearings(rank: int | None, world_size: int, hosts: dict[str, list[str]]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from windlass.model.errors import NotFound
+from windlass.model.learning import learned
 from windlass.model.wire import Fault
 from windlass.server.http import JSON, Answer, Refused, Request
 
@@ -51,7 +52,7 @@ class Route:
         self.body: Any = self.hints.get("data")
         self.query = _query_type(handler, self.hints, self.blanks)
         self._takes = set(self.hints)
-        self._decoder = msgspec.json.Decoder(self.body) if self.body is not None else None
+        self._decoder = msgspec.json.Decoder(learned(self.body)) if self.body is not None else None
         pattern = _BLANK.sub(lambda m: f"(?P<{m[1]}>{_BLANKS[m[2]]})", path)
         self.pattern = re.compile(pattern, re.DOTALL)
 
@@ -129,5 +130,5 @@ def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) 
 
 def _read_query(wanted: Any, text: str) -> dict[str, Any]:
     asked = dict(parse_qsl(text, keep_blank_values=True))
-    read = msgspec.convert(asked, wanted, strict=False)
+    read = msgspec.convert(asked, learned(wanted), strict=False)
     return {name: getattr(read, name) for name in wanted.__struct_fields__}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from windlass.model.job import JobSpec
+from windlass.model.learning import learned
 from windlass.model.records import (
     Attempt,
     Cause,
@@ -27,6 +28,8 @@ from windlass.server.paging import Conditions
 from windlass.server.recent import StoredTrial
 
 _encode = msgspec.json.encode
+
+_T = TypeVar("_T")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,7 +258,7 @@ def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTri
 
 
 def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
-    status = msgspec.json.decode(row["status"], type=JobStatus)
+    status = _decode(row["status"], JobStatus)
     record = TrialRecord(
         id=row["id"],
         uid=row["uid"],
@@ -274,16 +277,20 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
         exit_code=row["exit_code"],
         signal=row["signal"],
         reason=row["reason"],
-        cause=msgspec.json.decode(row["cause"], type=Cause) if row["cause"] else None,
-        error=msgspec.json.decode(row["error"], type=ErrorInfo) if row["error"] else None,
-        result=msgspec.json.decode(row["result"], type=ResultInfo) if row["result"] else None,
+        cause=_decode(row["cause"], Cause) if row["cause"] else None,
+        error=_decode(row["error"], ErrorInfo) if row["error"] else None,
+        result=_decode(row["result"], ResultInfo) if row["result"] else None,
         attempts=made,
         conditions=status.conditions,
-        provenance=msgspec.json.decode(row["provenance"], type=Provenance),
+        provenance=_decode(row["provenance"], Provenance),
     )
     return StoredTrial(record=record, status=status)
 
 
 def decode_spec(text: bytes) -> JobSpec:
     """What a row says of a job."""
-    return msgspec.json.decode(text, type=JobSpec)
+    return _decode(text, JobSpec)
+
+
+def _decode(text: bytes, kind: type[_T]) -> _T:
+    return msgspec.json.decode(text, type=learned(kind))

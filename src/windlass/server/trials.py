@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.model.errors import Conflict, NotFound
 from windlass.model.job import Job, JobSpec
+from windlass.model.learning import learned
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event, JobStatus, Replica
 from windlass.model.wire import CreateTrial, TrialPage
@@ -211,7 +212,7 @@ class TrialStore:
         rows = await self._db.aread(
             lambda connection: connection.rows(query, {"trial_id": trial_id})
         )
-        return [msgspec.convert(dict(row), Event) for row in rows]
+        return [msgspec.convert(dict(row), learned(Event)) for row in rows]
 
     async def count(self, *states: TrialState) -> int:
         """How many trials are in one of the states."""

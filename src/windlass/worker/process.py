@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 # What a process is given of the supervisor's environment when its author's is not known.
 _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
 # What the author may have of a trial that it runs in: not this one.
-_OF_ANOTHER = frozenset({DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS"})
+# What a trial has in its environment that is none of the business of those it submits; besides,
+# what GIVEN names.
+_OF_ANOTHER = (DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS")
+GIVEN = "WINDLASS_GIVEN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 
 
@@ -50,8 +53,15 @@ def build_environ(
         name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
     }
     key = launch["key"]
-    author = {name: value for name, value in author.items() if name not in _OF_ANOTHER}
-    environ = {"PYTHONUNBUFFERED": "1", **author, **launch["env"], **(private.get("secrets") or {})}
+    foreign = {*_OF_ANOTHER, GIVEN, *author.get(GIVEN, "").split(",")}
+    author = {name: value for name, value in author.items() if name not in foreign}
+    environ = {
+        "PYTHONUNBUFFERED": "1",
+        **(launch.get("defaults") or {}),
+        **author,
+        **launch["env"],
+        **(private.get("secrets") or {}),
+    }
     environ["WINDLASS_TRIAL_ID"] = str(key["trial_id"])
     environ["WINDLASS_ROLE"] = key["role"]
     environ["WINDLASS_INDEX"] = str(key["index"])

@@ -155,6 +155,8 @@ class Supervision:
         """Everything the process needs: its command line, its environment, its directory."""
         launch = self._launch
         python = launch["python"]
+        if launch.get("flaw"):
+            raise StartError(launch["flaw"], 126)
         if launch.get("environment"):
             from windlass.worker.environment import Environment
 
