@@ -185,7 +185,8 @@ def test_a_job_that_waits_may_ask_for_less_and_a_larger_size_waits_for_room(
     grows = "grows when there is room: needs 0.5 CPUs more, 0 free; 1st in queue"
     eventually(lambda: waits.refresh().message == grows, "it says what the growth waits for")
     assert running(waits) == ["worker-0"], "the rest goes on"
-    with pytest.raises(wl.ResourceError, match=r"needs 1\.5 CPUs for its 3 replicas; there is 1"):
+    told = r"needs 1\.5 CPUs for its 3 replicas; there is 1\.\n  Ask for fewer\.$"
+    with pytest.raises(wl.ResourceError, match=told):
         waits.scale(worker=3)
     (stage / "first").touch()
     assert first.wait(PATIENCE).state == "SUCCEEDED"

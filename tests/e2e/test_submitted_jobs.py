@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from harness import Project
 
@@ -133,6 +136,32 @@ def test_what_makes_no_sense_is_refused_before_there_is_even_a_server(
     assert done.returncode == 1
     assert "windlass.InvalidArgument: wl.Job: 2 problems:" in done.stderr
     assert not fresh_home.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'wl.Job(wl.PythonScript("trian.py")).submit()',
+        "wl.Job(JOB, executor=wl.Local(cpus=50_000)).submit()",
+        "wl.Job(JOB, executor=wl.Local(cpus=50_000)).run()",
+        "wl.JobGroup(frame_work=3)",
+        "wl.JobGroup([])",
+        "wl.run(cpus=50_000)(len).submit([])",
+    ],
+)
+def test_of_our_own_code_one_line_at_most_is_between_the_users_and_what_is_wrong(
+    project: Project, home: Path, line: str
+) -> None:
+    project.write(
+        "submit.py", f'import windlass as wl\nJOB = wl.Command(["true"])\n{line}  # the line\n'
+    )
+    done = project.python("submit.py")
+    assert done.returncode == 1
+    frames = re.findall(r'^  File "(.*)", line', done.stderr, re.MULTILINE)
+    assert len(frames) <= 2, done.stderr
+    assert Path(frames[0]).name == "submit.py"
+    assert "# the line" in done.stderr
+    assert re.search(r"^windlass\.\w+: ", done.stderr, re.MULTILINE)
 
 
 def test_a_module_that_makes_a_group_can_be_imported_where_its_files_are_not(

@@ -46,6 +46,7 @@ SOURCE = '''
     assert_type(spread.submit(0.1).result(), int)
     job = wl.Job(wl.PythonFunction(train), args={"lr": 0.1}, executor=wl.Local(cpus=2))
     assert_type(job.submit(), wl.Trial[Any])
+    assert_type(job.run(), wl.Trial[Any])
     assert_type(wl.JobGroup({"a-b": job}, worker=job, framework="torch").submit(), wl.Trial[Any])
     wl.Job("train.py")  # wrong: arg-type
     wl.Job(wl.Command(["ls"]), replica=2)  # wrong: call-arg

@@ -56,8 +56,12 @@ class Function(Generic[P, R]):
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
         """Start a trial and return it at once; it goes on whatever becomes of this process."""
         bound = self._bind(args, kwargs)
-        client, plan = self._plan()
-        return client.submit(_draft(plan, self._function, args, kwargs, bound))
+        try:
+            client, plan = self._plan()
+            return client.submit(_draft(plan, self._function, args, kwargs, bound))
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
 
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
         """One trial an item, all at once as far as there is room; the values in order.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from windlass.authoring.checks import IS_TRIAL
-from windlass.model.errors import InvalidArgument, shown
+from windlass.model.errors import InvalidArgument, WindlassError, shown
 
 if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
@@ -40,9 +40,45 @@ class Whole:
         from windlass.authoring.outlines import prepare_job
         from windlass.client.session import default_client
 
-        ready = prepare_job(self)
-        client = default_client()
-        return client.submit(ready.draft(client))
+        try:
+            ready = prepare_job(self)
+            client = default_client()
+            return client.submit(ready.draft(client))
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def run(self) -> Trial[Any]:
+        """Run it as a trial, show its output as it comes, and return the trial when it is done.
+
+        ```python
+        job = wl.Job(wl.Command(["echo", "hello"]), replicas=2, executor=wl.Local(cpus=0.5))
+        trial = job.run()
+        print(trial.state)
+        ```
+
+        Every line has its replica's name before it where there are several. Ctrl-C stops the
+        trial. One that failed raises `wl.TrialFailed`, or what its function raised.
+        """
+        from windlass.authoring.outlines import prepare_job
+        from windlass.client.session import default_client
+        from windlass.client.view import View
+        from windlass.client.watching import run_and_watch
+
+        try:
+            ready = prepare_job(self)
+            with View() as view:
+                view.status(f"{ready.name}: looking for the server")
+                client = default_client()
+                _ = client.transport.endpoint
+                view.status(f"{ready.name}: packaging")
+                trial, end = run_and_watch(client, ready.draft(client), view)
+            failure = None if trial.state == "SUCCEEDED" else trial.outcome(end).error
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)
+        if failure is not None:
+            raise failure
+        return trial
 
     def __repr__(self) -> str:
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.repr}
@@ -69,6 +105,7 @@ class Job(Whole):
         backoff_limit=3,
         active_deadline="2h",
     )
+    trial = job.run()  # shows what it prints, and returns when it is done
     trial = job.submit()  # returns at once
     trial.wait()
     ```
@@ -171,11 +208,17 @@ class JobGroup(Whole):
         given = locals()
         for each in fields(Whole):
             object.__setattr__(self, each.name, given[each.name])
-        object.__setattr__(self, "roles", _merged(roles, role_jobs))
-        if not IS_TRIAL:  # which imports the module it is from, where files may be elsewhere
-            from windlass.authoring.problems import check_job
+        failure = None
+        try:
+            object.__setattr__(self, "roles", _merged(roles, role_jobs))
+            if not IS_TRIAL:  # which imports the module it is from, where files may be elsewhere
+                from windlass.authoring.problems import check_job
 
-            check_job(self)
+                check_job(self)
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        if failure is not None:
+            raise failure
 
 
 def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ _PLAIN = (
 )  # fmt: skip
 _NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
 _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
+_EXECUTOR = re.compile(r"\bexecutor=wl\.Local\(([^)]*)\)")
 _VOLUMES = re.compile(r'\bvolumes=\{"([^"]*)": "([^"]*)"\}')
 _GIVEN_SECRET = re.compile(r", or give it: secrets=\{[^}]*\}")
 _ARGUMENT = re.compile(rf"(?<![\w-])({_NAME})=(?:\"([^\"]*)\"|'([^']*)'|([\w.]+))?")
@@ -40,10 +41,13 @@ def as_options(text: str) -> str:
     'Tip: install it for the trial: --package scikit-learn'
     >>> as_options('set aside what it needs: memory="8GB", or give it longer: timeout=')
     'set aside what it needs: --memory 8GB, or give it longer: --timeout'
+    >>> as_options("Ask for less: executor=wl.Local(cpus=0.5), or fewer replicas.")
+    'Ask for less: --cpus 0.5, or fewer replicas.'
     >>> as_options("windlass run: restart_policy: there is no 'Sometimes'")
     "windlass run: --restart-policy: there is no 'Sometimes'"
     """
     text = _GIVEN_SECRET.sub("", text)
+    text = _EXECUTOR.sub(r"\1", text)
     text = _LIST.sub(_each, text)
     text = _VOLUMES.sub(r"--volume \1=\2", text)
     text = _ARGUMENT.sub(lambda m: _option(m[1], m[2] or m[3] or m[4]), text)

@@ -8,7 +8,7 @@ or depends on the order of a map: the same question has the same answer.
 from windlass.engine.admission import Admission, Allocation, Demand, Waiting, admit, demand_of
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
-from windlass.engine.explanations import explain, impossible
+from windlass.engine.explanations import explain, impossible, lacking
 
 __all__ = [
     "Admission",
@@ -21,4 +21,5 @@ __all__ = [
     "demand_of",
     "explain",
     "impossible",
+    "lacking",
 ]

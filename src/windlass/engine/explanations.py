@@ -57,17 +57,30 @@ def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
     >>> impossible(JobSpec(roles=(role,)), Capacity(cpus=2, memory=0))
     'needs 16 CPUs on one machine; there are 2'
     """
-    for role in spec.roles:
-        if role.replicas and (short := _shortages(_one(role), Room(capacity))):
-            return _never(short, " on one machine")
+    short = _of_one_replica(spec, capacity)
+    if short:
+        return _never(short, " on one machine")
     short = _shortages(demand_of(spec), Room(capacity))
     total = sum(role.replicas for role in spec.roles)
     return _never(short, f" for its {total} replicas") if short else None
 
 
+def lacking(spec: JobSpec, capacity: Capacity) -> frozenset[str]:
+    """What there is too little of for a job that is impossible, as executors name it.
+
+    >>> from windlass.model.job import ProcessCall
+    >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=4)
+    >>> sorted(lacking(JobSpec(roles=(role,)), Capacity(cpus=2, memory=0)))
+    ['cpus']
+    """
+    short = _of_one_replica(spec, capacity) or _shortages(demand_of(spec), Room(capacity))
+    return frozenset(each.resource for each in short)
+
+
 class _Shortage(msgspec.Struct, frozen=True):
     """Something asked for of which there is less."""
 
+    resource: str
     asked: str
     left: str
     is_one: bool  # whether what is left is spoken of as one
@@ -80,24 +93,32 @@ def _never(short: Sequence[_Shortage], where: str) -> str:
     )
 
 
+def _of_one_replica(spec: JobSpec, capacity: Capacity) -> list[_Shortage]:
+    """What already one replica asks too much of."""
+    rooms = (_shortages(_one(role), Room(capacity)) for role in spec.roles if role.replicas)
+    return next((short for short in rooms if short), [])
+
+
 def _shortages(demand: Demand, room: Room) -> list[_Shortage]:
     found = []
     for kind in dict.fromkeys(need.kind for need in demand.accelerators):
         asked = sum(need.count for need in demand.accelerators if need.kind == kind)
         able = _count(room.devices.values(), kind)
         if asked > able:
-            found.append(_Shortage(_devices(asked, kind), str(able), able == 1))
+            found.append(_Shortage("accelerator", _devices(asked, kind), str(able), able == 1))
     if not found and room.place(Demand(0, 0, demand.accelerators)) is None:
         # Enough for each kind asked for, but not for all of them together.
         asked = sum(need.count for need in demand.accelerators)
-        found.append(_Shortage(_devices(asked, "gpu"), str(len(room.devices)), False))
+        found.append(
+            _Shortage("accelerator", _devices(asked, "gpu"), str(len(room.devices)), False)
+        )
     if not room.holds(demand.millicpus, 0):
         cpus, left = demand.millicpus / 1000, max(room.millicpus, 0) / 1000
         word = "CPU" if cpus == 1 else "CPUs"
-        found.append(_Shortage(f"{cpus:g} {word}", f"{left:g}", left == 1))
+        found.append(_Shortage("cpus", f"{cpus:g} {word}", f"{left:g}", left == 1))
     if not room.holds(0, demand.memory):
         size, free = format_size(demand.memory), format_size(max(room.memory, 0))
-        found.append(_Shortage(f"{size} of memory", free, True))
+        found.append(_Shortage("memory", f"{size} of memory", free, True))
     return found
 
 

@@ -43,7 +43,7 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
             problems = problems_of(spec)
             if problems:
                 raise InvalidArgument.of(problems, where=_name(record))
-            check_fits(services, spec, record.name)
+            check_fits(services, spec, record.name, way_out="Ask for fewer.")
         return spec, _events(record.spec, spec)
 
     await _steer(services, trial_id, change)
