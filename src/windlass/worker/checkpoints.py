@@ -47,7 +47,7 @@ def save(folder: str, path: str, of: Mapping[str, object]) -> str:
     try:
         os.mkdir(temporary, 0o700)
         os.mkdir(os.path.join(temporary, _DATA), 0o700)
-        _copy(path, os.path.join(temporary, _DATA, name))
+        _copy(path, os.path.join(temporary, _DATA, name), besides=temporary)
         record = {"name": name, "time": time.time(), **of}
         write_json(os.path.join(temporary, _RECORD), record)
         _flush(temporary)
@@ -76,19 +76,42 @@ def _saved_in(checkpoint: str) -> str | None:
     return path if os.path.exists(path) else None
 
 
-def _copy(source: str, target: str) -> None:
+def _copy(source: str, target: str, *, besides: str) -> None:
     """A copy, never a link: training writes to the same file again."""
     import shutil  # of those who save, and of nobody else
 
+    own = os.path.realpath(besides)
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        around = [own, *_folders_around(source, folder)]
+        return [name for name in names if _leads_nowhere(os.path.join(folder, name), around)]
+
     if os.path.isdir(source):
-        shutil.copytree(source, target, copy_function=shutil.copyfile, ignore=_dangling)
+        shutil.copytree(source, target, copy_function=shutil.copyfile, ignore=left_out)
     else:
         shutil.copyfile(source, target)
 
 
-def _dangling(folder: str, names: list[str]) -> list[str]:
-    """The links that lead nowhere. (copytree's own way to leave them out loses relative ones.)"""
-    return [name for name in names if not os.path.exists(os.path.join(folder, name))]
+def _folders_around(source: str, folder: str) -> Iterator[str]:
+    """A folder that is being copied, and those it was reached through: where they really are."""
+    yield os.path.realpath(folder)
+    while len(folder) > len(source):
+        folder = os.path.dirname(folder)
+        yield os.path.realpath(folder)
+
+
+def _leads_nowhere(path: str, around: list[str]) -> bool:
+    """Whether there is nothing to copy: of a link into the void, or back to where we are.
+
+    Followed, that would have no end. (copytree's own way with links into the void loses relative
+    ones.)
+    """
+    if not os.path.exists(path):
+        return True
+    if not os.path.islink(path) and os.path.basename(path) != os.path.basename(around[0]):
+        return False
+    real = os.path.realpath(path)
+    return any(f"{each}{os.sep}".startswith(f"{real.rstrip(os.sep)}{os.sep}") for each in around)
 
 
 def _put_in_place(temporary: str, folder: str) -> int:
