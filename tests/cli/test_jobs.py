@@ -263,7 +263,7 @@ def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None
 
 
 def test_advice_for_a_file_is_in_the_words_of_the_file(shell: Shell) -> None:
-    rules = 'replicas = 2\nbackoff_limit = 1\nexecutor = { cpus = 0.5 }\n'
+    rules = "replicas = 2\nbackoff_limit = 1\nexecutor = { cpus = 0.5 }\n"
     shell.write("fails.toml", f'script = "quit.py"\nargs = ["7"]\n{rules}')
     done = shell("run", "-f", "fails.toml")
     assert done.returncode == 7
