@@ -54,6 +54,22 @@ def test_output_comes_as_it_is_written_with_a_line_that_says_what_happens(
     assert "succeeded in" in terminal.lines[-1]
 
 
+def test_a_log_that_is_waited_for_says_what_the_trial_does(shell: Shell, gate: str) -> None:
+    shell.write("mute.py", "import sys; open(sys.argv[1]).read(); print('at last')")
+    trial_id = str(shell.submit("--suspend", "mute.py", gate))
+    follower = shell.terminal("logs", "-f", trial_id).until(f"trial {trial_id} (mute) suspended")
+    tail = shell.terminal("logs", "-f", "-n", "5", trial_id)
+    tail.until(f"trial {trial_id} (mute) suspended")
+    shell.good("resume", trial_id)
+    follower.until(f"trial {trial_id} (mute) running")
+    with open(gate, "w"):
+        pass
+    assert (follower.end(), tail.end()) == (0, 0)
+    assert follower.lines == tail.lines == ["at last"]
+    piped = shell("logs", "-f", trial_id)
+    assert (piped.stdout, piped.stderr) == ("at last\n", "")
+
+
 def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None:
     """No title, no cleared screen, no question that the terminal would answer as if typed."""
     wild = "\x1b[31mred\x1b[0m 10%\r20%\x1b[K \x1b[1A\x1b[1B "
