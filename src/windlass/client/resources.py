@@ -245,16 +245,19 @@ class Trial(Generic[R]):
         """Start it again after `suspend()`, as soon as there is room; attempts count on."""
         return self._steer("resume")
 
-    def scale(self, replicas: Mapping[str, int] | None = None, /, **by_role: int) -> Trial[R]:
+    def scale(self, replicas: Mapping[str, int] | int | None = None, /, **by_role: int) -> Trial[R]:
         """Have other numbers of replicas while it goes on; roles that are not named stay.
 
         New replicas start when there is room; of those that go, the highest go first.
 
         ```python
         trial.scale(worker=4)
+        trial.scale(4)  # if it has one role
         trial.scale({"data-loader": 2})  # a name that is no identifier
         ```
         """
+        if replicas is not None and not isinstance(replicas, Mapping):
+            replicas = {self._only_role(replicas, by_role): replicas}
         return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
 
     def logs(
@@ -355,6 +358,17 @@ class Trial(Generic[R]):
             if self.refresh().is_finished:  # it had ended, and there was no time to hear of it
                 return None
             raise
+
+    def _only_role(self, size: object, by_role: Mapping[str, int]) -> str:
+        """The role that a number without a name is of."""
+        roles = [role.name for role in self._record.spec.roles]
+        if len(roles) == 1 and not by_role:
+            return roles[0]
+        raise InvalidArgument(
+            f"Trial {self.id} ({self.name}) has the roles {', '.join(roles)}: say which is to have "
+            f"{shown(size)}.",
+            hint='Name them: scale({"' + '": 2, "'.join(roles) + '": 2})',
+        )
 
     def _steer(self, how: str, body: Any = None) -> Trial[R]:
         path = path_of("trials", self.id, how)
