@@ -70,6 +70,23 @@ def test_a_log_that_is_waited_for_says_what_the_trial_does(shell: Shell, gate: s
     assert (piped.stdout, piped.stderr) == ("at last\n", "")
 
 
+def test_options_of_ours_behind_the_script_are_pointed_out(shell: Shell) -> None:
+    shell.write("echoes.py", "import sys; print(sys.argv[1:])")
+    after = ["--replicas", "2", "--spot", "--lr=1", "--cpus=3", "-f", "x", "--", "--memory", "1"]
+    terminal = shell.terminal("run", "echoes.py", *after)
+    assert terminal.end() == 0
+    assert " ".join(terminal.lines[:2]) == (
+        "--replicas 2 --spot --cpus=3 go to echoes.py; for Windlass, put them before the script "
+        + str(after)
+    )
+    shell.write("own.py", "import sys; print(sys.argv[sys.argv.index('--replicas') + 1])")
+    for words in (["own.py", "--replicas", "2"], ["--", "echo", "--replicas"], ["echoes.py", "-f"]):
+        terminal = shell.terminal("run", *words)
+        assert terminal.end() == 0
+        assert "for Windlass" not in terminal.text
+    assert shell("run", "echoes.py", "--replicas", "2").stderr == ""
+
+
 def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None:
     """No title, no cleared screen, no question that the terminal would answer as if typed."""
     wild = "\x1b[31mred\x1b[0m 10%\r20%\x1b[K \x1b[1A\x1b[1B "

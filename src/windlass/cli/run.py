@@ -136,22 +136,29 @@ def command(
         raise click.UsageError("--json goes with --detach: otherwise the output is its own.", ctx)
 
     from windlass.cli.composing import compose_job, read_file
+    from windlass.cli.misplaced import note_misplaced
     from windlass.cli.wording import as_options, in_options
 
     if file is not None:
         # What a file says, it says in the words of Python.
         return _run(read_file(ctx, file, words), str, detach=detach, as_json=as_json)
     with in_options():
-        return _run(compose_job(words, given), as_options, detach=detach, as_json=as_json)
+        job = compose_job(words, given)
+        note = note_misplaced(ctx.command, words)
+        return _run(job, as_options, note, detach=detach, as_json=as_json)
 
 
-def _run(job: Ready, worded: Callable[[str], str], *, detach: bool, as_json: bool) -> int:
+def _run(
+    job: Ready, worded: Callable[[str], str], note: str = "", *, detach: bool, as_json: bool
+) -> int:
     from windlass.client.session import default_client
     from windlass.client.view import View
     from windlass.client.watching import run_and_watch
 
     client = default_client()
     with View() as view:
+        if note:
+            view.note(note)
         view.status(f"{job.name}: looking for the server")
         _ = client.transport.endpoint
         view.status(f"{job.name}: packaging")
