@@ -77,6 +77,26 @@ def test_no_retries_are_none_of_several_replicas_too(shell: Shell) -> None:
     assert shell.newest().spec.roles[0].restart_policy is RestartPolicy.ON_FAILURE
 
 
+def test_a_job_that_is_started_again_in_vain_says_how_to_fail_at_once(shell: Shell) -> None:
+    done = shell("run", "--replicas", "2", "--cpus", "0.5", "--backoff-limit", "1", "quit.py", "7")
+    assert done.returncode == 7
+    assert done.stderr.endswith(
+        "  Tip: it is started again by --restart-policy OnFailure; --restart-policy Never fails at "
+        "once\n"
+    )
+    done = shell("run", "--timeout", "300ms", "--", "sleep", "600")
+    assert "Tip: give it longer (it was 300ms): --timeout\n" in done.stderr
+    assert "Tip: " not in shell("run", "--retries", "1", "quit.py", "7").stderr
+    shell.write("writes.py", "import sys; print('x'); sys.exit(7)")
+    done = shell("run", "--replicas", "2", "--cpus", "0.5", "--retries", "0", "writes.py")
+    whose = shell.newest().cause
+    assert whose is not None
+    assert done.stderr.endswith(
+        f"  All that main-{whose.index} wrote: windlass logs {shell.newest().id} --role main "
+        f"--index {whose.index}\n"
+    )
+
+
 def test_a_policy_decides_by_the_exit_code(shell: Shell) -> None:
     done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "quit.py", "1")
     assert done.returncode == 1
@@ -246,6 +266,20 @@ def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None
         "With --file the job is what job.toml says. These do not go with it: --cpus, --spot, "
         "--replicas, the words 'who.py'." in done.stderr
     )
+
+
+def test_advice_for_a_file_is_in_the_words_of_the_file(shell: Shell) -> None:
+    rules = "replicas = 2\nbackoff_limit = 1\nexecutor = { cpus = 0.5 }\n"
+    shell.write("fails.toml", f'script = "quit.py"\nargs = ["7"]\n{rules}')
+    done = shell("run", "-f", "fails.toml")
+    assert done.returncode == 7
+    tip = 'Tip: it is started again by restart_policy="OnFailure"; restart_policy="Never" fails'
+    assert tip in done.stderr
+    shell.write("late.toml", 'command = ["sleep", "600"]\nactive_deadline = "300ms"\n')
+    done = shell("run", "-f", "late.toml")
+    assert "ran out of time (deadline 300ms)" in done.stderr
+    assert "Tip: give it longer (it was 300ms): active_deadline=\n" in done.stderr
+    assert "--" not in done.stderr
 
 
 def test_a_file_with_mistakes_is_refused_with_their_lines(shell: Shell) -> None:

@@ -114,7 +114,7 @@ def test_advice_is_given_in_the_words_of_the_command_line(shell: Shell) -> None:
 def test_time_that_runs_out_is_said(shell: Shell) -> None:
     done = shell("run", "--timeout", "100ms", "--", "sleep", "600")
     assert done.returncode != 0
-    assert "ran out of time (timeout 100ms)" in done.stderr
+    assert "ran out of time (deadline 100ms)" in done.stderr
 
 
 def test_detached_it_says_which_trial_it_is(shell: Shell) -> None:

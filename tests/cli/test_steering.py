@@ -32,7 +32,10 @@ def until_running(trial: Trial[Any], count: int) -> None:
 
 def test_trials_are_suspended_and_resumed(shell: Shell, job: Trial[Any]) -> None:
     told = shell.good("suspend", str(job.id), str(job.id))
-    assert told == (f"Trial {job.id} (mnist) is suspended. To go on: windlass resume {job.id}\n")
+    assert told == (
+        f"Trial {job.id} (mnist) is suspended; 2 replicas are told to stop. "
+        f"To go on: windlass resume {job.id}\n"
+    )
     assert shell.good("suspend", str(job.id)) == f"Trial {job.id} (mnist) was suspended before.\n"
     eventually(lambda: "SUSPENDED 0/2" in shell.good("ls", "-n", "1"), "none of them runs")
     told = shell.good("resume", str(job.id))
@@ -52,7 +55,15 @@ def test_one_that_cannot_be_suspended_does_not_keep_the_others_from_it(
     assert done.returncode == 1
     assert "There is no trial 9999." in done.stderr
     assert f"Trial {ended} (done) has ended (SUCCEEDED)." in done.stderr
-    assert f"Trial {job.id} (mnist) is suspended." in done.stdout
+    assert f"Trial {job.id} (mnist) is suspended; 2 replicas are told to stop." in done.stdout
+
+
+def test_what_never_started_is_told_nothing(shell: Shell) -> None:
+    trial_id = shell.submit("--cpus", "16", "--", "sleep", "600")
+    waiting = shell.submit("--cpus", "16", "--", "sleep", "600")
+    told = shell.good("suspend", str(waiting))
+    assert told == f"Trial {waiting} (sleep) is suspended. To go on: windlass resume {waiting}\n"
+    shell.good("stop", "--grace", "0", str(trial_id), str(waiting))
 
 
 def test_a_trial_is_scaled_by_a_number_if_it_has_one_role(shell: Shell, job: Trial[Any]) -> None:
@@ -81,6 +92,9 @@ def test_of_several_roles_the_one_is_named(shell: Shell) -> None:
         f"  windlass scale {job.id} chief=N worker=N\n"
     )
     assert "worker 1 -> 2" in shell.good("scale", str(job.id), "worker=2", "chief=1")
+    done = shell("scale", str(job.id), "worker=0", "chief=0")
+    stop = f"To stop all of it: windlass suspend {job.id}, or windlass stop {job.id}"
+    assert (done.returncode, stop in done.stderr) == (1, True)
     done = shell("scale", str(job.id), "wroker=2")
     assert done.returncode == 1
     assert "Did you mean 'worker'?" in done.stderr

@@ -54,6 +54,39 @@ def test_output_comes_as_it_is_written_with_a_line_that_says_what_happens(
     assert "succeeded in" in terminal.lines[-1]
 
 
+def test_a_log_that_is_waited_for_says_what_the_trial_does(shell: Shell, gate: str) -> None:
+    shell.write("mute.py", "import sys; open(sys.argv[1]).read(); print('at last')")
+    trial_id = str(shell.submit("--suspend", "mute.py", gate))
+    follower = shell.terminal("logs", "-f", trial_id).until(f"trial {trial_id} (mute) suspended")
+    tail = shell.terminal("logs", "-f", "-n", "5", trial_id)
+    tail.until(f"trial {trial_id} (mute) suspended")
+    shell.good("resume", trial_id)
+    follower.until(f"trial {trial_id} (mute) running")
+    with open(gate, "w"):
+        pass
+    assert (follower.end(), tail.end()) == (0, 0)
+    assert follower.lines == tail.lines == ["at last"]
+    piped = shell("logs", "-f", trial_id)
+    assert (piped.stdout, piped.stderr) == ("at last\n", "")
+
+
+def test_options_of_ours_behind_the_script_are_pointed_out(shell: Shell) -> None:
+    shell.write("echoes.py", "import sys; print(sys.argv[1:])")
+    after = ["--replicas", "2", "--spot", "--lr=1", "--cpus=3", "-f", "x", "--", "--memory", "1"]
+    terminal = shell.terminal("run", "echoes.py", *after)
+    assert terminal.end() == 0
+    assert " ".join(terminal.lines[:2]) == (
+        "--replicas 2 --spot --cpus=3 go to echoes.py; for Windlass, put them before the script "
+        + str(after)
+    )
+    shell.write("own.py", "import sys; print(sys.argv[sys.argv.index('--replicas') + 1])")
+    for words in (["own.py", "--replicas", "2"], ["--", "echo", "--replicas"], ["echoes.py", "-f"]):
+        terminal = shell.terminal("run", *words)
+        assert terminal.end() == 0
+        assert "for Windlass" not in terminal.text
+    assert shell("run", "echoes.py", "--replicas", "2").stderr == ""
+
+
 def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None:
     """No title, no cleared screen, no question that the terminal would answer as if typed."""
     wild = "\x1b[31mred\x1b[0m 10%\r20%\x1b[K \x1b[1A\x1b[1B "

@@ -89,7 +89,7 @@ def test_a_trial_grows_and_shrinks_while_it_runs(stage: Path) -> None:
     trial.scale(worker=1)
     eventually(lambda: running(trial) == ["worker-0"], "the highest went")
     assert trial.scale(worker=1).state == "RUNNING", "asked again, nothing changes"
-    trial.scale({"worker": 4})
+    trial.scale(4)
     until(stage, "worker-1.2", "worker-2.2", "worker-3.1")
     assert [each.name for each in trial.refresh().replicas] == [f"worker-{n}" for n in range(4)]
     assert trial.replicas[0].attempt == 1, "who stays is left alone"
@@ -113,8 +113,13 @@ def test_what_a_change_cannot_be_is_refused_with_the_reason(stage: Path) -> None
     assert "Did you mean 'worker'? It has: chief, worker." in str(refused.value)
     with pytest.raises(wl.InvalidArgument, match="tensorflow has one chief; there are 2"):
         trial.scale(chief=2)
-    with pytest.raises(wl.InvalidArgument, match="no role has a replica"):
+    with pytest.raises(wl.InvalidArgument, match="no role has a replica") as refused:
         trial.scale(chief=0, worker=0)
+    assert f"windlass suspend {trial.id}, or windlass stop {trial.id}" in str(refused.value)
+    with pytest.raises(wl.InvalidArgument, match="the roles chief, worker: say which is to have 3"):
+        trial.scale(3)
+    with pytest.raises(wl.InvalidArgument, match="say which is to have 3"):
+        trial.scale(3, worker=2)
     with pytest.raises(wl.ResourceError, match="for its 9001 replicas; there"):
         trial.scale(worker=9_000)
     with pytest.raises(wl.InvalidArgument, match="10001 replicas; a job has at most 10000"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from windlass.client.logs import LogLine
     from windlass.client.resources import Trial
     from windlass.client.session import Client
+    from windlass.model.records import TrialRecord
     from windlass.model.wire import LogPart
 
 Pages = Iterator[Sequence["LogPart"]]
+Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that is to be told
 
 
 @click.command(short_help="Print what a trial wrote.")
@@ -63,14 +65,17 @@ def command(
     if only_stdout != only_stderr:
         stream = "stdout" if only_stdout else "stderr"
     wanted = {"stream": stream, "role": role, "index": index, "attempt": attempt}
-    if follow and tail is None and search is None:
-        pages = _follow_pages(client, trial_id, wanted)
-    else:
+
+    def pages(tell: Tell = lambda _record: None) -> Pages:
+        if follow and tail is None and search is None:
+            return _follow_pages(client, trial_id, wanted, tell)
         query = {"follow": "true" if follow else None, "search": search, **wanted}
-        pages = _read_pages(client, trial_id, query, tail)
+        read = _read_pages(client, trial_id, query, tail)
+        return _until_it_speaks(trial, read, tell) if follow else read
+
     try:
         if as_json:
-            _print_json(pages)
+            _print_json(pages())
         elif not _print(pages, _names(trial, wanted), timestamps=timestamps):
             _explain_silence(
                 trial, is_filtered=any(v is not None for v in (search, *wanted.values()))
@@ -100,14 +105,17 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
         )
 
 
-def _follow_pages(client: Client, trial_id: int, wanted: dict[str, Any]) -> Pages:
+def _follow_pages(client: Client, trial_id: int, wanted: dict[str, Any], tell: Tell) -> Pages:
     """All of the log to the end of the trial, taken up again if the server is replaced."""
     from windlass.client.following import Following
+    from windlass.model.records import TrialRecord
     from windlass.model.wire import LogPage
 
     for news in Following(client.transport, trial_id=trial_id):
         if isinstance(news, LogPage):
             yield [part for part in news.items if _is_wanted(part, wanted)]
+        elif isinstance(news, TrialRecord):
+            tell(news)
 
 
 def _is_wanted(part: LogPart, wanted: dict[str, Any]) -> bool:
@@ -127,6 +135,17 @@ def _read_pages(client: Client, trial_id: int, query: dict[str, Any], tail: int 
         yield page.items
 
 
+def _until_it_speaks(trial: Trial[Any], pages: Pages, tell: Tell) -> Pages:
+    """The same pages, with what the trial does while they are empty: lines alone are heard of."""
+    tell(None if trial.is_finished else trial.record)
+    for parts in pages:
+        if parts:
+            tell(None)
+        elif not trial.is_finished:
+            tell(trial.refresh().record)
+        yield parts
+
+
 def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
     """What to call the replicas whose lines are asked for; nothing if it is one alone."""
     from windlass.client.naming import names_of
@@ -139,15 +158,19 @@ def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
     return names_of(trial.record.spec, trial.attempts) if len(asked) > 1 else []
 
 
-def _print(pages: Pages, names: Sequence[str], *, timestamps: bool) -> bool:
-    """Print the pieces where they belong, by name if names are given; whether there were any."""
+def _print(pages: Callable[[Tell], Pages], names: Sequence[str], *, timestamps: bool) -> bool:
+    """Print the pieces where they belong, by name if names are given; whether there were any.
+
+    What the trial does meanwhile is told below them, in a terminal.
+    """
+    from windlass.client.standing import status_text
     from windlass.client.view import View
 
     clock = _Clock()
     wrote = False
     with View() as view:
         view.tell_apart(names)
-        for parts in pages:
+        for parts in pages(lambda record: view.status(status_text(record) if record else "")):
             for part in parts:
                 view.show(clock.stamp(part) if timestamps else part)
                 wrote = True

@@ -15,6 +15,8 @@ from windlass.cli.parameters import (
 from windlass.cli.sections import SectionedCommand, options_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from windlass.authoring.outlines import Ready
     from windlass.client.resources import Trial
     from windlass.model.wire import StreamEnd
@@ -134,21 +136,29 @@ def command(
         raise click.UsageError("--json goes with --detach: otherwise the output is its own.", ctx)
 
     from windlass.cli.composing import compose_job, read_file
-    from windlass.cli.wording import in_options
+    from windlass.cli.misplaced import note_misplaced
+    from windlass.cli.wording import as_options, in_options
 
     if file is not None:
-        return _run(read_file(ctx, file, words), detach=detach, as_json=as_json)
+        # What a file says, it says in the words of Python.
+        return _run(read_file(ctx, file, words), str, detach=detach, as_json=as_json)
     with in_options():
-        return _run(compose_job(words, given), detach=detach, as_json=as_json)
+        job = compose_job(words, given)
+        note = note_misplaced(ctx.command, words)
+        return _run(job, as_options, note, detach=detach, as_json=as_json)
 
 
-def _run(job: Ready, *, detach: bool, as_json: bool) -> int:
+def _run(
+    job: Ready, worded: Callable[[str], str], note: str = "", *, detach: bool, as_json: bool
+) -> int:
     from windlass.client.session import default_client
     from windlass.client.view import View
     from windlass.client.watching import run_and_watch
 
     client = default_client()
     with View() as view:
+        if note:
+            view.note(note)
         view.status(f"{job.name}: looking for the server")
         _ = client.transport.endpoint
         view.status(f"{job.name}: packaging")
@@ -162,7 +172,7 @@ def _run(job: Ready, *, detach: bool, as_json: bool) -> int:
     if detach or job.outline.suspend:
         _tell(submitted, as_json=as_json)
         return 0
-    return _conclude(trial, end)
+    return _conclude(trial, end, worded)
 
 
 def _tell(trial: Trial[Any], *, as_json: bool) -> None:
@@ -183,10 +193,9 @@ def _tell(trial: Trial[Any], *, as_json: bool) -> None:
         print(f"  windlass {way.format(trial.id):<12} " + paint(what, dim=True))
 
 
-def _conclude(trial: Trial[Any], end: StreamEnd) -> int:
+def _conclude(trial: Trial[Any], end: StreamEnd, worded: Callable[[str], str]) -> int:
     """Say how it failed, if it did; the exit code is its own."""
     from windlass.cli.text import say_error
-    from windlass.cli.wording import as_options
     from windlass.model.errors import TrialFailed
     from windlass.model.records import TrialState
 
@@ -195,6 +204,6 @@ def _conclude(trial: Trial[Any], end: StreamEnd) -> int:
     error = trial.outcome(end).error
     if isinstance(error, TrialFailed):
         error.log_tail = ()  # it was all shown a moment ago
-        error.hint = as_options(error.hint) if error.hint else None
+        error.hint = worded(error.hint) if error.hint else None
     say_error(str(error))
     return end.trial.exit_code or 1

@@ -244,7 +244,8 @@ def _print_cause(record: TrialRecord) -> None:
     for line in lines:
         print(f"  {clean(line)}")
     if tip := tip_for(record, "\n".join(lines)):
-        print(f"  {clean(tip)}")
+        for line in tip.splitlines():
+            print(f"  {clean(line)}")
 
 
 def _print_timeline(record: TrialRecord, events: Sequence[Event]) -> None:

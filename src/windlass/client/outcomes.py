@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from windlass.client.naming import has_several, name_of
-from windlass.client.tips import last_lines, tip_for
+from windlass.client.tips import is_function, last_lines, tip_for
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
 from windlass.model.job import FunctionCall
 from windlass.model.quantities import format_duration
@@ -70,9 +70,10 @@ def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
     cause = trial.cause if has_several(trial) else None
     of_whom = f" --role {cause.role} --index {cause.index}" if cause else ""
+    what = f"All that {name_of(cause)} wrote" if cause else "All of its log"
     hints = [
         tip_for(trial, "\n".join(shown)) if kind is TrialFailed else None,
-        f"All of its log: windlass logs {trial.id}{of_whom}" if lines else None,
+        f"{what}: windlass logs {trial.id}{of_whom}" if lines else None,
     ]
     return kind(
         f"Trial {trial.id} ({trial.name}) {how_it_ended(trial)}.",
@@ -96,7 +97,8 @@ def how_it_ended(trial: TrialRecord) -> str:
         return "was stopped" + ("" if is_plain else f": {trial.message}")
     if trial.reason == "DeadlineExceeded":
         limit = trial.spec.active_deadline
-        return "ran out of time" + (f" (timeout {format_duration(limit)})" if limit else "")
+        called = "timeout" if is_function(trial.spec) else "deadline"
+        return "ran out of time" + (f" ({called} {format_duration(limit)})" if limit else "")
     return f"failed: {trial.message}" if trial.message else "failed"
 
 

@@ -245,17 +245,20 @@ class Trial(Generic[R]):
         """Start it again after `suspend()`, as soon as there is room; attempts count on."""
         return self._steer("resume")
 
-    def scale(self, replicas: Mapping[str, int] | None = None, /, **by_role: int) -> Trial[R]:
+    def scale(self, replicas: Mapping[str, int] | int | None = None, /, **by_role: int) -> Trial[R]:
         """Have other numbers of replicas while it goes on; roles that are not named stay.
 
         New replicas start when there is room; of those that go, the highest go first.
 
         ```python
         trial.scale(worker=4)
+        trial.scale(4)  # if it has one role
         trial.scale({"data-loader": 2})  # a name that is no identifier
         ```
         """
-        return self._steer("scale", _sizes(replicas, by_role))
+        if replicas is not None and not isinstance(replicas, Mapping):
+            replicas = {self._only_role(replicas, by_role): replicas}
+        return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
 
     def logs(
         self,
@@ -355,6 +358,17 @@ class Trial(Generic[R]):
             if self.refresh().is_finished:  # it had ended, and there was no time to hear of it
                 return None
             raise
+
+    def _only_role(self, size: object, by_role: Mapping[str, int]) -> str:
+        """The role that a number without a name is of."""
+        roles = [role.name for role in self._record.spec.roles]
+        if len(roles) == 1 and not by_role:
+            return roles[0]
+        raise InvalidArgument(
+            f"Trial {self.id} ({self.name}) has the roles {', '.join(roles)}: say which is to have "
+            f"{shown(size)}.",
+            hint='Name them: scale({"' + '": 2, "'.join(roles) + '": 2})',
+        )
 
     def _steer(self, how: str, body: Any = None) -> Trial[R]:
         path = path_of("trials", self.id, how)
@@ -505,12 +519,7 @@ def list_trials(
             return
 
 
-def _sizes(given: Any, by_role: Mapping[str, Any]) -> ScaleTrial:
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidArgument(
-            f"{shown(given)} is no mapping of roles.", hint="Write by role: scale(worker=4)"
-        )
-    replicas = {**(given or {}), **by_role}
+def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:
     problems = [
         f"{role}={shown(size)}: a number of replicas is a whole number from 0 to 10000"
         for role, size in replicas.items()
@@ -521,7 +530,7 @@ def _sizes(given: Any, by_role: Mapping[str, Any]) -> ScaleTrial:
         problems.append("scale() needs a role and its number of replicas: scale(worker=4)")
     if problems:
         raise InvalidArgument.of(problems)
-    return ScaleTrial(replicas=replicas)
+    return ScaleTrial(replicas=dict(replicas))
 
 
 def _is_name(role: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from windlass.client.naming import has_several
+from windlass.model.job import FunctionCall, JobSpec, RestartPolicy
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord
 
@@ -27,6 +29,8 @@ _PACKAGES = {
     "yaml": "pyyaml",
 }
 
+_USUAL_LIMIT = 6  # of restarts, if a job names none; a function has what it asks for as retries
+
 
 def tip_for(trial: TrialRecord, text: str) -> str | None:
     """A way out of a failure, if it is a known one; `text` is its last lines and its error.
@@ -45,10 +49,43 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
     >>> print(tip_for(trial, "ModuleNotFoundError: No module named 'sklearn'"))
     Tip: install it for the trial: packages=["scikit-learn"]
     """
+    tips = [_known(trial, text), _restarts(trial)]
+    return "\n".join(tip for tip in tips if tip) or None
+
+
+def is_function(spec: JobSpec) -> bool:
+    """Whether it is a function's call, whose options have names of their own.
+
+    What a job calls active_deadline is the timeout of a function.
+    """
+    return len(spec.roles) == 1 and isinstance(spec.roles[0].executable, FunctionCall)
+
+
+def _restarts(trial: TrialRecord) -> str | None:
+    """Of a job that is started again unless it says otherwise: how to say so."""
+    spec = trial.spec
+    if trial.reason != "BackoffLimitExceeded" or not spec.backoff_limit:
+        return None
+    is_retried = is_function(spec) and spec.backoff_limit != _USUAL_LIMIT
+    if is_retried or not (spec.framework or has_several(trial)):
+        return None  # it was asked for
+    failed = trial.cause.role if trial.cause else spec.roles[0].name
+    policy = {role.name: role.restart_policy for role in spec.roles}.get(failed)
+    if policy in (None, RestartPolicy.NEVER):
+        return None
+    return (
+        f'Tip: it is started again by restart_policy="{policy.value}"; '
+        'restart_policy="Never" fails at once'
+    )
+
+
+def _known(trial: TrialRecord, text: str) -> str | None:
+    """A way out of what the last lines tell of."""
     if trial.reason == "DeadlineExceeded":
         asked = trial.spec.active_deadline
         limit = f" (it was {format_duration(asked)})" if asked else ""
-        return f"Tip: give it longer{limit}: timeout="
+        option = "timeout=" if is_function(trial.spec) else "active_deadline="
+        return f"Tip: give it longer{limit}: {option}"
     if found := _MISSING_MODULE.search(text):
         return _missing_module(found[1])
     if found := _IMPORT_NAME.search(text):
@@ -57,7 +94,10 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
             f'Pin one: packages=["{_package(found[2])}==..."]'
         )
     if _NO_KEYBOARD.search(text):
-        return "Tip: a trial has no keyboard; to debug, call the function here: .local(...)"
+        here = "call the function here: .local(...)"
+        if not is_function(trial.spec):
+            here = "run the program here by itself"
+        return f"Tip: a trial has no keyboard; to debug, {here}"
     if _GPU_MEMORY.search(text):
         return "Tip: the accelerator ran out of memory: a smaller batch, or a larger accelerator="
     if _PORT_TAKEN.search(text):

@@ -39,6 +39,11 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
         _check_goes_on(record)
         spec = _scaled(record, replicas)
+        if not any(role.replicas for role in spec.roles):
+            raise InvalidArgument(
+                f"{_name(record)}: no role has a replica: there is nothing to run.",
+                hint=f"To stop all of it: windlass suspend {trial_id}, or windlass stop {trial_id}",
+            )
         if spec != record.spec:
             problems = problems_of(spec)
             if problems:

@@ -59,9 +59,10 @@ def read_json(path: str) -> dict[str, Any] | None:
     True
     """
     try:
-        with open(path, "rb") as file:
+        # A pipe that lies in its place would be waited for, for ever.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             value = json.loads(file.read())
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError, TypeError):
         return None
     return value if isinstance(value, dict) else None
 
