@@ -387,6 +387,8 @@ def test_arguments_that_a_function_does_not_take_are_refused() -> None:
 
     for args, told in (
         ({"rate": 1}, "args: train(lr: 'float', epochs: 'int' = 3) -> 'None': missing a required"),
+        ({"rate": 1}, "missing a required argument: 'lr'; there is no 'rate'"),
+        ({"lr": 1, "rate": 1}, "got an unexpected keyword argument 'rate'"),
         ([1, 2, 3], "too many positional arguments"),
         ({1: 2}, "args: the arguments of a function have names that are texts"),
         ("fast", "is neither a mapping of arguments by name nor a list of arguments"),
