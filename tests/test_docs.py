@@ -15,8 +15,8 @@ A page tells what an example is in a comment above its fence:
     <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
     <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
 
-The examples of a page run in order, in one folder, on a machine of 4 CPUs (or `CPUS`), two A100, or so
-its server is told. Compared is what is left when the times, the durations and
+The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those
+of `CPUS`) with two A100, or so its server is told. Compared is what is left when the times, the durations and
 the widths of columns are made alike; `...` stands for anything within a line, a line of `...`
 for any lines.
 """
@@ -39,6 +39,7 @@ import pytest
 
 import windlass as wl
 from harness import BIN, PATIENCE, stop_server
+from windlass.model.records import TrialState
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -358,6 +359,13 @@ def _anchors(page: Path) -> set[str]:
 def test_every_public_name_is_explained() -> None:
     text = "".join(page.read_text() for page in PAGES)
     assert [name for name in wl.__all__ if f"wl.{name}" not in text and name[0] != "_"] == []
+
+
+def test_every_state_of_a_trial_is_explained() -> None:
+    text = (ROOT / "docs" / "concepts.md").read_text()
+    assert re.findall(r"^\| `([A-Z]+)` \|", text, re.MULTILINE) == list(TrialState)
+    picture = text.partition("```text\nQUEUED")[2].partition("```")[0]
+    assert [each for each in TrialState if each not in "QUEUED" + picture] == []
 
 
 def test_every_option_of_run_is_explained() -> None:
