@@ -68,6 +68,15 @@ def test_retries_are_restarts_after_a_failure(shell: Shell) -> None:
     assert trial.spec.roles[0].restart_policy is RestartPolicy.ON_FAILURE
 
 
+def test_no_retries_are_none_of_several_replicas_too(shell: Shell) -> None:
+    assert shell("run", "--replicas", "2", "--retries", "0", "quit.py", "7").returncode == 7
+    trial = shell.newest()
+    assert trial.restarts == 0
+    assert trial.spec.roles[0].restart_policy is RestartPolicy.NEVER
+    shell.good("run", "--replicas", "2", "who.py")
+    assert shell.newest().spec.roles[0].restart_policy is RestartPolicy.ON_FAILURE
+
+
 def test_a_policy_decides_by_the_exit_code(shell: Shell) -> None:
     done = shell("run", "--restart-policy", "ExitCode", "--backoff-limit", "1", "quit.py", "1")
     assert done.returncode == 1
@@ -128,6 +137,10 @@ def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shel
             ["--retries", "2", "--restart-policy", "Always"],
             "--retries: it means OnFailure, and at most 2 restarts; leave it out, or "
             "--restart-policy",
+        ),
+        (
+            ["--retries", "0", "--backoff-limit", "3"],
+            "--retries: it means Never; leave it out, or --backoff-limit",
         ),
         (
             ["--success-policy", "AllWorkers"],

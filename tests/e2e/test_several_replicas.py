@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pseudo_terminal import SPINNER, Launch
 
-from harness import BIN, PATIENCE, Project
+from harness import BIN, PATIENCE, Project, eventually, kill_server
 from roles import role, submit
 from windlass.client.resources import Trial
-from windlass.model.job import RestartPolicy
+from windlass.model.job import CleanPolicy, RestartPolicy
 
 WATCH = """
 import sys
@@ -135,15 +135,110 @@ wait_for(os.path.join(stage, "end"))
     trial = submit(
         role(program, "worker", 3, restart_policy=RestartPolicy.ON_FAILURE), backoff_limit=6
     )
-    terminal = launch(watching, str(trial.id), columns=160)
-    terminal.wait_for(f"trial {trial.id} (mnist) running: 3 of 3 replicas run")
+    terminal = launch(watching, str(trial.id), columns=80)
+    terminal.wait_for(f"trial {trial.id} (mnist) running: 3 replicas")
     (tmp_path / "die").touch()
-    terminal.wait_for("restarting: worker-1 (attempt 1) failed with exit code 3; restart 1 of 6")
-    terminal.wait_for("running: 3 of 3 replicas run")
+    terminal.wait_for("restarting (1 of 6): worker-1 (attempt 1) failed with")
+    terminal.wait_for("running: 3 replicas")
     (tmp_path / "done").touch()
     terminal.wait_for("running: 2 of 3 replicas run, 1 is done")
     (tmp_path / "end").touch()
     assert terminal.finish() == 0
+
+
+# Each waits at a gate of its own, and ends as it is told there.
+GATES = """
+gate = os.path.join({stage!r}, f"{{name}}.{{attempt}}")
+print("attempt", attempt)
+touch(gate + ".here")
+wait_for(gate)
+print("bye", attempt)
+sys.exit(int(open(gate).read()))
+"""
+
+
+def restarting(stage: Path) -> Trial[Any]:
+    """Two replicas that start again each time they fail, and that wait at the stage's gates."""
+    program = GATES.format(stage=str(stage))
+    policy = RestartPolicy.ON_FAILURE
+    return submit(role(program, "worker", 2, restart_policy=policy), backoff_limit=6)
+
+
+def end(stage: Path, replica: str, exit_code: int) -> None:
+    """Have an attempt end so, once it is there."""
+    eventually((stage / f"{replica}.here").exists, f"{replica} is there")
+    (stage / "code").write_text(str(exit_code))
+    (stage / "code").rename(stage / replica)
+
+
+def test_every_restart_leaves_one_line_after_what_was_written_before_it(
+    launch: Launch, watching: Path, tmp_path: Path
+) -> None:
+    trial = restarting(tmp_path)
+    terminal = launch(watching, str(trial.id), columns=80)
+    terminal.wait_for("running: 2 replicas")
+    end(tmp_path, "worker-0.1", 3)
+    end(tmp_path, "worker-1.1", 4)
+    end(tmp_path, "worker-0.2", 3)
+    end(tmp_path, "worker-0.3", 0)
+    end(tmp_path, "worker-1.2", 0)
+    assert terminal.finish() == 0
+    lines = terminal.lines
+    told = [line for line in lines if "restart" in line]
+    assert sorted(line.partition(";")[0] for line in told) == [
+        "worker-0 (attempt 1) failed with exit code 3",
+        "worker-0 (attempt 2) failed with exit code 3",
+        "worker-1 (attempt 1) failed with exit code 4",
+    ]
+    assert [line.partition("; ")[2] for line in told] == [f"restart {n} of 6" for n in (1, 2, 3)]
+    for line in told:
+        name, attempt = line[:8], line[18]
+        places = [f"{name} | bye {attempt}", line, f"{name} | attempt {int(attempt) + 1}"]
+        assert sorted(places, key=lines.index) == places
+
+
+def test_restarts_are_told_once_though_the_server_was_killed_meanwhile(
+    launch: Launch, watching: Path, tmp_path: Path, home: Path
+) -> None:
+    trial = restarting(tmp_path)
+    terminal = launch(watching, str(trial.id), columns=80)
+    terminal.wait_for("running: 2 replicas")
+    end(tmp_path, "worker-0.1", 3)
+    terminal.wait_for("worker-0 (attempt 1) failed with exit code 3; restart 1 of 6")
+    kill_server(home)
+    end(tmp_path, "worker-1.1", 4)
+    terminal.wait_for("worker-1 (attempt 1) failed with exit code 4; restart 2 of 6")
+    end(tmp_path, "worker-0.2", 0)
+    end(tmp_path, "worker-1.2", 0)
+    assert terminal.finish() == 0
+    assert [line[-14:] for line in terminal.lines if "; restart" in line] == [
+        "restart 1 of 6",
+        "restart 2 of 6",
+    ]
+
+
+def test_suspension_and_other_sizes_leave_a_line_each(
+    launch: Launch, watching: Path, tmp_path: Path
+) -> None:
+    program = f"wait_for({str(tmp_path / 'end')!r})"
+    trial = submit(role(program, "worker", 2))
+    called = f"trial {trial.id} (mnist)"
+    terminal = launch(watching, str(trial.id), columns=80)
+    terminal.wait_for(f"{called} running: 2 replicas")
+    trial.scale(worker=3)
+    terminal.wait_for(f"{called} is scaled: worker 2 -> 3")
+    trial.suspend()
+    terminal.wait_for(f"{called} is suspended; to go on: windlass resume {trial.id}")
+    trial.resume()
+    terminal.wait_for(f"{called} is resumed")
+    (tmp_path / "end").touch()
+    assert terminal.finish() == 0
+    assert [line.partition(";")[0].partition(" in ")[0] for line in terminal.lines] == [
+        f"{called} is scaled: worker 2 -> 3",
+        f"{called} is suspended",
+        f"{called} is resumed",
+        f"{called} succeeded",
+    ]
 
 
 def test_a_trial_that_grows_is_told_apart_from_then_on(
@@ -159,3 +254,47 @@ def test_a_trial_that_grows_is_told_apart_from_then_on(
     assert terminal.finish() == 0
     assert terminal.lines[0] == "worker-0 is here"
     assert {"worker-0 | over", "worker-1 | over"} <= set(terminal.lines)
+
+
+# One fails once the others say that they are there; they speak when they are told to stop.
+FAREWELL = """
+stage = {stage!r}
+if index == 0:
+    for other in (1, 2):
+        wait_for(os.path.join(stage, f"worker-{{other}}"))
+    sys.exit(3)
+def leave(*_):
+    time.sleep(0.2)  # it has something to put in order
+    print("told to stop")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+touch(os.path.join(stage, name))
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_the_end_comes_when_the_other_replicas_have_ended_too(
+    launch: Launch, watching: Path, project: Project, tmp_path: Path
+) -> None:
+    trial = submit(role(FAREWELL.format(stage=str(tmp_path)), "worker", 3))
+    terminal = launch(watching, str(trial.id))
+    follower = project.start(BIN / "windlass", "logs", str(trial.id), "-f", "-n", "100")
+    lines = [str(line) for line in trial.logs(follow=True)]
+    trial.wait(PATIENCE)
+    assert trial.state == "FAILED"
+    assert [each.phase for each in trial.replicas] == ["Failed", "Succeeded", "Succeeded"]
+    assert terminal.finish() == 0
+    last = ["worker-1 | told to stop", "worker-2 | told to stop"]
+    assert [line for line in sorted(terminal.lines) if "told" in line] == last
+    assert lines == ["told to stop"] * 2
+    shown, _ = follower.communicate(timeout=PATIENCE)
+    assert sorted(shown.splitlines()) == last
+
+
+def test_replicas_that_are_left_running_hold_up_no_end(tmp_path: Path) -> None:
+    program = FAREWELL.format(stage=str(tmp_path))
+    trial = submit(role(program, "worker", 3), clean_policy=CleanPolicy.NONE)
+    trial.wait(PATIENCE)
+    assert [each.phase for each in trial.replicas] == ["Failed", "Running", "Running"]
+    trial.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,19 @@ def test_with_the_policy_none_it_goes_on_and_keeps_its_room_until_it_ends(
     eventually(lambda: wl.Client().server_info().cpus_free == free, "its room is free")
     eventually(lambda: trial.refresh().attempts[1].exit_code == 0, "it ended by itself")
     assert trial.state == ("FAILED" if exit_code else "SUCCEEDED"), "which changes nothing"
+
+
+@pytest.mark.case(7)
+def test_with_the_policy_none_it_outlives_the_deadline_of_a_job_that_is_done(
+    home: Path, tmp_path: Path
+) -> None:
+    trial = end(tmp_path, 0, clean_policy="None", active_deadline=8)
+    # Supervisors see to a deadline themselves, two seconds late: here there is none any more.
+    eventually(lambda: time.time() > trial.created + 11, "its time would be up")
+    assert alive_in(trial) == {"worker-0.1"}
+    assert trial.refresh().state == "SUCCEEDED"
+    trial.stop()
+    check_gone(trial)
 
 
 @pytest.mark.case(7)

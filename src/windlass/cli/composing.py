@@ -34,8 +34,9 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
     executable, arguments = find_executable(words)
     retries = given["retries"]
     chosen = {name: given[name] for name in _OF_JOB}
-    if retries and not _contradictions(given):
-        chosen |= {"restart_policy": "OnFailure", "backoff_limit": max(retries, 0)}
+    if retries is not None and not _contradictions(given):
+        chosen |= {"restart_policy": "OnFailure" if retries else "Never"}
+        chosen |= {"backoff_limit": max(retries, 0)}
     job = Job(
         executable,
         args=list(arguments),
@@ -57,7 +58,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
         container_image=given["container_image"],
         cluster=given["cluster"],
         spot=given["spot"],
-        retries=retries,
+        retries=retries or 0,
     )
     others.check(WHERE, [*_contradictions(given), *job_problems(job)])
     recorded = [*words, *(job.env or {}).values()]
@@ -95,9 +96,10 @@ def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Ready:
 def _contradictions(given: Mapping[str, Any]) -> list[Problem]:
     """Retries are a way to say what two other options say."""
     rivals = [name for name in ("restart_policy", "backoff_limit") if given[name] is not None]
-    if not given["retries"] or not rivals:
+    retries = given["retries"]
+    if retries is None or not rivals:
         return []
-    said = f"OnFailure, and at most {given['retries']} restarts"
+    said = f"OnFailure, and at most {retries} restarts" if retries else "Never"
     options = " and ".join(f"{name}=" for name in rivals)
     return [(("retries",), f"retries: it means {said}; leave it out, or {options}")]
 

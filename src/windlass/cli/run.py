@@ -77,7 +77,10 @@ _recording = options_of("Submitting and recording")
     "--framework", metavar="NAME", shell_complete=complete_frameworks,
     help="How they find each other: torch, tensorflow, jax.",
 )  # fmt: skip
-@_replicas("--retries", type=int, default=0, metavar="N", help="Starts again when it fails (0).")
+@_replicas(
+    "--retries", type=int, metavar="N",
+    help="Starts again when it fails (0; with several replicas or a framework: 6).",
+)  # fmt: skip
 @_replicas(
     "--restart-policy", metavar="POLICY",
     shell_complete=complete_choices("Never", "OnFailure", "Always", "ExitCode"),

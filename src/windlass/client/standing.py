@@ -16,20 +16,36 @@ _WORDS = {
 }
 
 
+_LONGEST_NAME = 30  # in a line that is cut where the terminal ends
+
+
 def status_text(trial: TrialRecord) -> str:
-    """What a trial is waiting for or doing, for the status line."""
+    """What a trial is waiting for or doing, for the status line: what matters most comes first."""
     what = _WORDS.get(trial.state, trial.state.value.lower())
     details = _details(trial)
-    return f"trial {trial.id} ({trial.name}) {what}" + (f": {details}" if details else "")
+    name = trial.name
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 3]}..."
+    if trial.state is TrialState.RESTARTING:
+        what, details = _restarting(trial, details)
+    return f"trial {trial.id} ({name}) {what}" + (f": {details}" if details else "")
 
 
 def _details(trial: TrialRecord) -> str:
     if not has_several(trial) or trial.state is TrialState.QUEUED:
         return trial.message
-    if trial.state is TrialState.RESTARTING:
-        why = next((c for c in trial.conditions if c.type is ConditionType.RESTARTING), None)
-        return why.message if why is not None and why.message else _count(trial)
     return _count(trial)
+
+
+def _restarting(trial: TrialRecord, details: str) -> tuple[str, str]:
+    """Which of how many restarts it is, and why, as far as that is known of this very one."""
+    why = next((c for c in trial.conditions if c.type is ConditionType.RESTARTING), None)
+    message = why.message if why is not None and why.status else ""
+    if why is not None and why.reason != "ReplicaRestarting":
+        return "restarting", message or details
+    number = f"{trial.restarts} of {trial.spec.backoff_limit}"
+    cause, found, told = message.rpartition("; restart ")
+    return f"restarting ({number})", cause if found and told == number else details
 
 
 def _count(trial: TrialRecord) -> str:
@@ -37,9 +53,14 @@ def _count(trial: TrialRecord) -> str:
     from windlass.client.replicas import replicas_of
 
     replicas = replicas_of(trial)
+    size = len(replicas)
     run = sum(each.phase == "Running" for each in replicas)
     done = sum(each.phase == "Succeeded" for each in replicas)
-    said = f"{run} of {len(replicas)} replicas run" if len(replicas) > 1 else ""
+    if trial.state is TrialState.SUSPENDED:
+        return f"{run} {'replica is' if run == 1 else 'replicas are'} told to stop" if run else ""
+    said = ""
+    if size > 1:
+        said = f"{size} replicas" if run == size else f"{run} of {size} replicas run"
     if done and said:
         said += f", {done} {'is' if done == 1 else 'are'} done"
     return "; ".join(part for part in (said, trial.message) if part)

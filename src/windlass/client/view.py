@@ -129,6 +129,7 @@ class View:
     def note(self, text: str) -> None:
         """Print a line of ours only a person at a terminal wants."""
         if self.is_live:
+            text = _tame(text)
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
     def _print(self, lanes: Lanes, lines: Iterable[Line]) -> None:
@@ -169,8 +170,9 @@ class View:
     def _draw(self, frame: int) -> None:
         passed = int(time.monotonic() - self._since)
         clock = f" {format_duration(passed)}" if passed else ""
-        line = f"{self._frames[frame % len(self._frames)]} {self._text}{clock}"
-        line = _fit(_encodable(self._err, line), _width() - 4, self._ellipsis)
+        line = f"{self._frames[frame % len(self._frames)]} {self._text}"
+        room = _width() - 4 - len(clock)
+        line = _fit(_encodable(self._err, line), room, self._ellipsis) + clock
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
         _write(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()

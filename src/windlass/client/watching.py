@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.client.following import Following, News
 from windlass.client.naming import names_of
@@ -14,9 +14,14 @@ from windlass.client.standing import status_text
 from windlass.client.submission import Draft, send
 from windlass.client.transport import path_of
 from windlass.client.view import View
+from windlass.model.errors import WindlassError
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord, TrialState
+from windlass.model.status import Event
 from windlass.model.wire import CreateTrial, LogPage, StopTrial, StreamEnd, TrialPage
+
+if TYPE_CHECKING:
+    from windlass.client.turns import Turns
 
 
 def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
@@ -77,6 +82,7 @@ class _Watcher:
         self._client = client
         self._following = following
         self._view = view
+        self._turns: Turns | None = None
 
     def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
         if first is not None and (end := self._show(first)):
@@ -110,6 +116,7 @@ class _Watcher:
     def _show(self, news: News) -> StreamEnd | None:
         if isinstance(news, TrialRecord):
             self._view.tell_apart(names_of(news.spec, news.attempts))
+            self._tell_turns(news)
             self._view.status(status_text(news))
         elif isinstance(news, LogPage):
             for part in news.items:
@@ -118,9 +125,29 @@ class _Watcher:
         else:
             self._view.status("")
             self._view.end_lines()
+            self._tell_turns(news.trial)
             self._conclude(news.trial)
             return news
         return None
+
+    def _tell_turns(self, trial: TrialRecord) -> None:
+        """A person at a terminal is to see what became of the trial, when it is over too."""
+        if not self._view.is_live:
+            return
+        if self._turns is None:
+            from windlass.client.turns import Turns
+
+            self._turns = Turns(self._events)
+        for turn in self._turns.next(trial):
+            self._view.note(turn)
+
+    def _events(self) -> list[Event] | None:
+        """What happened to the trial; nothing if that cannot be told now."""
+        path = path_of("trials", self._following.trial_id, "events")
+        try:
+            return self._client.transport.ask("GET", path, list[Event])
+        except WindlassError:
+            return None  # its next record is a reason to ask again
 
     def _conclude(self, trial: TrialRecord) -> None:
         if trial.state is TrialState.SUCCEEDED and trial.started and trial.ended:

@@ -24,7 +24,7 @@ from windlass.controller.rooms import Rooms, device_key, wants_room
 from windlass.controller.store import JobStore
 from windlass.controller.timing import Timing
 from windlass.engine.cleaning import settle
-from windlass.engine.deadline import deadline_left
+from windlass.engine.deadline import seconds_alone
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
 from windlass.engine.messages import name_of
@@ -278,7 +278,7 @@ class Controller:
             given = Assignment(
                 devices=status.devices.get(device_key(replica.role, replica.index), ()),
                 addresses=status.addresses,
-                seconds=deadline_left(job.spec, status, now),
+                seconds=seconds_alone(job.spec, status, now),
             )
             act = partial(self._runtime.create, job, replica, given)
             all_done &= self._try(act, job.uid, replica, "CreateFailed", events)

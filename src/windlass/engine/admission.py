@@ -246,7 +246,8 @@ def admit(
     refused: set[Shape] = set()
     passed: list[_Passed] = []  # who must not be delayed
     beside = Room(capacity)  # what there is besides those who passed any of them
-    counted: set[str] = set()  # of those that run, who that is
+    behind: list[Allocation] = []  # of those that run, who stands behind the first of them
+    counted: set[str] = set()  # of these, who has passed any
     for each in waiting:
         if each.shape in refused:
             continue
@@ -262,8 +263,10 @@ def admit(
                 own = next((one for one in running if one.key == each.key), None)
             alone = empty if own is None else Room(capacity, (own,))
             if alone.place(each.demand) is not None:
+                if not passed:
+                    behind = [one for one in running if one.order > each.order]
                 passed.append(_Passed.of(each.demand, None if each.key in counted else own))
-                for one in running:
+                for one in behind:
                     if one.key not in counted and one.has_passed(each):
                         counted.add(one.key)
                         beside.take(one.demand, one.all_devices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.model.job import JobSpec
+from windlass.model.job import CleanPolicy, JobSpec
 from windlass.model.quantities import format_duration
 from windlass.model.status import JobStatus
 
@@ -23,6 +23,16 @@ def deadline_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:
     if spec.active_deadline is None:
         return None
     return spec.active_deadline - active_seconds(status, now)
+
+
+def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
+    """How long an attempt may run if nobody looks after the job; none if for ever.
+
+    What the clean policy leaves runs on when the job is done, of which its supervisor cannot know.
+    """
+    if spec.clean_policy is CleanPolicy.NONE:
+        return None
+    return deadline_left(spec, status, now)
 
 
 def deadline_message(spec: JobSpec) -> str:

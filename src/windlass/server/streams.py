@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
+from windlass.model.job import CleanPolicy
 from windlass.model.records import TrialRecord, TrialState
+from windlass.model.status import Phase
 from windlass.model.wire import INLINE_LIMIT, LogPage, StreamEnd
 from windlass.server.hub import QUEUE
 from windlass.server.records import describe
 from windlass.server.services import Services
 
 _PING = 10.0
+_FAREWELL = 2.0  # that the other replicas of a job have to end once it is judged
+_FINAL = frozenset(phase.value for phase in Phase if phase.is_final)
 
 
 async def follow(
@@ -24,12 +29,15 @@ async def follow(
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)
     told: TrialRecord | None = None
+    deadline: float | None = None  # for the replicas that are being stopped at the end
     try:
         while not services.hub.is_closing:
             news.clear()
             record = await describe(services, trial_id)
-            if record != told and not record.state.is_final:
-                told = record
+            is_news = record != told and not record.state.is_final
+            # What an attempt wrote comes before the news that another takes its place.
+            is_restart = is_news and told is not None and record.restarts > told.restarts
+            if is_news and not is_restart:
                 yield _event("trial", msgspec.json.encode(record))
             if record.state is not TrialState.QUEUED:
                 services.hub.unsubscribe(news, QUEUE)
@@ -37,6 +45,17 @@ async def follow(
                 async for event in _log_events(services, trial_id, cursor):
                     cursor = event[0]
                     yield event[1]
+            if is_restart:
+                yield _event("trial", msgspec.json.encode(record))
+            told = record
+            left = time_to_end(record) if record.state.is_final else 0.0
+            if left > 0:
+                deadline = deadline or time.monotonic() + left
+                left = min(deadline - time.monotonic(), left)
+            if left > 0:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(news.wait(), left)
+                continue
             if record.state.is_final:
                 yield _event("end", msgspec.json.encode(await _end(services, record)))
                 return
@@ -47,6 +66,21 @@ async def follow(
                     yield b": %d\n\n" % int(time.time())
     finally:
         services.hub.unsubscribe(news, *topics)
+
+
+def time_to_end(record: TrialRecord) -> float:
+    """Seconds that are left for the others of several replicas to end in, once the trial has.
+
+    They are being stopped, and what they write meanwhile is part of it. Of one replica alone,
+    and of a trial that ended long ago, nothing is waited for.
+    """
+    if len(record.attempts) == 1 or record.spec.clean_policy is CleanPolicy.NONE:
+        return 0.0
+    if all(each.phase in _FINAL for each in record.attempts):
+        return 0.0
+    if len({(each.role, each.index) for each in record.attempts}) == 1:
+        return 0.0
+    return min(_FAREWELL - (time.time() - (record.ended or 0.0)), _FAREWELL)
 
 
 async def _log_events(

@@ -22,7 +22,7 @@ from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.server.stopping import stop
-from windlass.server.streams import follow
+from windlass.server.streams import follow, time_to_end
 from windlass.server.submission import submit
 
 _LONG_POLL = 10.0
@@ -117,13 +117,14 @@ async def read_logs(
             page = await asyncio.to_thread(
                 _log_page, services, trial_id, cursor, tail, search, stream, whose
             )
-            ended = record.state.is_final
+            left = time_to_end(record) if follow and record.state.is_final else 0.0
+            ended = record.state.is_final and left <= 0
             if page.parts or page.has_more or ended or not follow or services.hub.is_closing:
                 goes_on = page.has_more or (follow and not ended)
                 return LogPage(items=tuple(page.parts), next=page.cursor if goes_on else None)
             cursor, tail = page.cursor, None
             try:
-                await asyncio.wait_for(news.wait(), _LONG_POLL)
+                await asyncio.wait_for(news.wait(), left if left > 0 else _LONG_POLL)
             except asyncio.TimeoutError:
                 return LogPage(items=(), next=cursor)
     finally:
