@@ -15,9 +15,9 @@ A page tells what an example is in a comment above its fence:
     <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
     <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
 
-The examples of a page run in order, in one folder, on a machine of 4 CPUs with two A100, or so
-its server is told. Compared is what is left when the times, the durations and
-the widths of columns are made alike; `...` stands for anything within a line, a line of `...`
+The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those
+of `CPUS`) with two A100, or so its server is told. Compared is what is left when the times, the
+durations and the widths of columns are made alike; `...` stands for anything within a line, a line of `...`
 for any lines.
 """
 
@@ -39,6 +39,7 @@ import pytest
 
 import windlass as wl
 from harness import BIN, PATIENCE, stop_server
+from windlass.model.records import TrialState
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -51,6 +52,7 @@ NOT_RUN = {
 LANGUAGES = ("python", "console", "text", "toml")
 MARKS = ("continues", "raises", "file", "prints", "python", "not")
 MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
+CPUS = {"jobs": "2"}  # of the machine of a page whose examples are to run on less
 USER = "/home/ada"  # whose folders the pages show
 _END_OF_PART = "\x1e"
 
@@ -109,7 +111,7 @@ def examples_of(page: Path) -> list[Example]:
 class Reader:
     """Somebody who follows a page: in a folder, with a home and a shell."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cpus: str = MACHINE["WINDLASS_CPUS"]) -> None:
         self.home = path / "home"
         self.folder = path / "project"
         self.folder.mkdir()
@@ -117,6 +119,7 @@ class Reader:
         self.environment = {
             **ours,
             **MACHINE,
+            "WINDLASS_CPUS": cpus,
             "WINDLASS_HOME": str(self.home),
             "PATH": f"{BIN}{os.pathsep}{ours['PATH']}",
             "TERM": "dumb",
@@ -285,7 +288,7 @@ def readings(
     with ExitStack() as stack:
 
         def reader(name: str) -> Reader:
-            made = Reader(tmp_path_factory.mktemp(name))
+            made = Reader(tmp_path_factory.mktemp(name), CPUS.get(name, MACHINE["WINDLASS_CPUS"]))
             stack.callback(stop_server, made.home)
             return made
 
@@ -356,6 +359,13 @@ def _anchors(page: Path) -> set[str]:
 def test_every_public_name_is_explained() -> None:
     text = "".join(page.read_text() for page in PAGES)
     assert [name for name in wl.__all__ if f"wl.{name}" not in text and name[0] != "_"] == []
+
+
+def test_every_state_of_a_trial_is_explained() -> None:
+    text = (ROOT / "docs" / "concepts.md").read_text()
+    assert re.findall(r"^\| `([A-Z]+)` \|", text, re.MULTILINE) == list(TrialState)
+    picture = text.partition("```text\nQUEUED")[2].partition("```")[0]
+    assert [each for each in TrialState if each not in "QUEUED" + picture] == []
 
 
 def test_every_option_of_run_is_explained() -> None:

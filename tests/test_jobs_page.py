@@ -54,13 +54,17 @@ def test_the_table_of_restart_policies() -> None:
             assert {exit_verdict(policy, code).value for code in CODES[heading]} == {cell}
 
 
-def test_the_table_of_restart_scopes_and_services() -> None:
+def test_the_table_of_restart_scopes_services_and_roles() -> None:
     _, *rows = table("`framework` | `restart_scope`")
-    told = {(names(row[0]) or [""])[0]: (names(row[1])[0], names(row[2])) for row in rows}
+    told = {(names(row[0]) or [""])[0]: row for row in rows}
     assert set(told) == {"", *known_frameworks()}
-    for name, (scope, services) in told.items():
+    for name, (_, scope, services, roles) in told.items():
         framework = find_framework(name)
-        assert (framework.restart_scope.value, list(framework.services)) == (scope, services)
+        assert [framework.restart_scope.value] == names(scope)
+        assert list(framework.services) == names(services)
+        assert list(framework.roles) == names(roles)
+        assert framework.takes_services == ("any service" in roles)
+        assert framework.default_role == ("worker" if name else "main")
 
 
 def test_the_table_of_clean_policies() -> None:

@@ -144,7 +144,8 @@ def generate() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("executable", "told"),
     [
-        (wl.PythonScript("trian.py"), "'trian.py' does not exist\nDid you mean 'train.py'?"),
+        (wl.PythonScript("trian.py"), "/project\nDid you mean 'train.py'?"),
+        (wl.PythonScript("trian.py"), "there is no script 'trian.py' in /"),
         (wl.PythonScript("jobs/othr.py"), "Did you mean 'jobs/other.py'?"),
         (wl.PythonScript("none/x.py"), "There is no folder 'none' either."),
         (wl.PythonScript("jobs"), "is a folder, not a script"),

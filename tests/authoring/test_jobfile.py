@@ -138,7 +138,7 @@ def test_commands_of_the_machine_are_left_as_they_are() -> None:
     assert read_job(beside) == wl.Job(wl.Command(["./tool.sh"]))
 
 
-def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
+def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path) -> None:
     text = """
         # a comment
         frameworkk = "x"
@@ -173,7 +173,7 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
         "jobs/job.toml:5: clean_policy: there is no 'Runing'; did you mean 'Running'?",
         "jobs/job.toml:6: env is said of each role: write it under [roles.…]",
         "jobs/job.toml:8: tensorflow has one chief; there are 2",
-        "jobs/job.toml:9: chief: executable: the script 'trian.py' does not exist",
+        f"jobs/job.toml:9: chief: executable: there is no script 'trian.py' in {folder}",
         "jobs/job.toml:11: chief: args: 'a key' is no name of a flag",
         "jobs/job.toml:15: worker: module and command are given; "
         "write one of script, module, command, function",
@@ -234,6 +234,38 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
             "script = 'other.py'\n[volumes]\ndata = '../none'",
             "jobs/job.toml:3: volumes: there is no 'none' on this machine",
         ),
+        (
+            "script = 'other.py'\ncpus = 1",
+            "job.toml:2: there is no key 'cpus'; write executor = { cpus = 1 }",
+        ),
+        (
+            "script = 'other.py'\nmemory = '4GB'",
+            "no key 'memory'; write executor = { memory = \"4GB\" }",
+        ),
+        ("script = 'other.py'\naccelerator = {}", "write executor = { accelerator = … }"),
+        ("script = 'other.py'\ntimeout = '2h'", "no key 'timeout'; write active_deadline"),
+        ("script = 'other.py'\nretries = 3", "no key 'retries'; write backoff_limit"),
+        (
+            "[worker]\nscript = 'other.py'",
+            "job.toml:1: there is no key 'worker'; write [roles.worker]",
+        ),
+        (
+            "[roles.a]\nscript = 'other.py'\n[worker]\nscript = 'x.py'",
+            "job.toml:3: there is no key 'worker'; write [roles.worker]",
+        ),
+        (
+            "[roles.a]\nscript = 'other.py'\ntimeout = 3",
+            "job.toml:3: a: there is no key 'timeout'; write active_deadline above [roles.…]",
+        ),
+        (
+            "script = 'other.py'\nzzz = 3",
+            "there is no key 'zzz'; there are: script, module, command, function, args, env, "
+            "executor, replicas, ...",
+        ),
+        (
+            "script = 'other.py'\nexecutor = { zzz = 1 }",
+            "there is no key 'zzz'; there are: cpus, memory, accelerator",
+        ),
         ("[roles.A]\nscript = 'other.py'", "jobs/job.toml:1: 'A' is no name of a role"),
         ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is an option, and so no name"),
     ],
@@ -245,7 +277,9 @@ def test_what_is_wrong_is_told_with_file_and_line(text: str, told: str) -> None:
 
 def test_a_file_that_cannot_be_read_is_told() -> None:
     write("script = 'other.py'")
-    with pytest.raises(wl.InvalidArgument, match=r"jobs/jbo.toml' cannot be read.*\n.*job.toml'\?"):
+    with pytest.raises(
+        wl.InvalidArgument, match=r"no job file 'jbo.toml' in /.*/jobs\.\n.*job.toml'\?"
+    ):
         read_job("jobs/jbo.toml")
     with pytest.raises(wl.InvalidArgument, match="cannot be read: Is a directory"):
         read_job("jobs")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as wl
-from windlass.authoring.outlines import outline_of
+from windlass.authoring.outlines import outline_of, prepare_job
 from windlass.authoring.problems import ROLE, WHOLE, check_job
 from windlass.frameworks import cluster_of
 from windlass.model.job import (
@@ -121,6 +121,20 @@ def test_a_group_keeps_the_order_of_its_roles_and_knows_which_serve_the_others()
     ]
     assert spec.success_policy is SuccessPolicy.ALL_WORKERS
     assert spec.ttl_after_finished == 0
+
+
+def test_arguments_are_recorded_by_role_unless_all_that_train_have_the_same() -> None:
+    def recorded(**args: Any) -> object:
+        roles = {name: wl.Job(SCRIPT, args=given) for name, given in args.items()}
+        return prepare_job(wl.JobGroup(roles, framework="tensorflow")).params
+
+    flags = {"lr": 0.1}
+    assert recorded(chief=flags, worker=flags) == flags
+    assert recorded(chief=flags, worker=flags, ps=["600"]) == flags
+    assert recorded(chief=None, worker=None, ps=["600"]) == {"ps": {"args": [600]}}
+    assert recorded(chief=flags, worker=None, ps=flags) == {"chief": flags, "ps": flags}
+    assert recorded(chief=flags, worker={"lr": 1}) == {"chief": flags, "worker": {"lr": 1}}
+    assert recorded(chief=None, worker=None) == {}
 
 
 @pytest.mark.parametrize("policy", [RestartPolicy.EXIT_CODE, "ExitCode"])
@@ -373,6 +387,8 @@ def test_arguments_that_a_function_does_not_take_are_refused() -> None:
 
     for args, told in (
         ({"rate": 1}, "args: train(lr: 'float', epochs: 'int' = 3) -> 'None': missing a required"),
+        ({"rate": 1}, "missing a required argument: 'lr'; there is no 'rate'"),
+        ({"lr": 1, "rate": 1}, "got an unexpected keyword argument 'rate'"),
         ([1, 2, 3], "too many positional arguments"),
         ({1: 2}, "args: the arguments of a function have names that are texts"),
         ("fast", "is neither a mapping of arguments by name nor a list of arguments"),

@@ -290,6 +290,7 @@ def test_a_file_with_mistakes_is_refused_with_their_lines(shell: Shell) -> None:
     for word in ("wrong.toml", "who.py", "replicas", "'framework'"):
         assert word in done.stderr, done.stderr
     assert shell.newest().id == newest
-    done = shell("run", "-f", "none.toml")
-    assert done.returncode == 2
-    assert "'none.toml' does not exist" in done.stderr
+    done = shell("run", "-f", "wrogn.toml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "There is no job file 'wrogn.toml' in /" in done.stderr
+    assert "Did you mean 'wrong.toml'?" in done.stderr

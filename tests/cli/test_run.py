@@ -190,7 +190,7 @@ def test_what_does_not_exist_gets_the_nearest_that_does(shell: Shell) -> None:
     done = shell("run", "ehco.py", "--lr", "1")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "Error: The script 'ehco.py' does not exist.\n  Did you mean 'echo.py'?\n"
+        f"Error: There is no script 'ehco.py' in {shell.folder}.\n  Did you mean 'echo.py'?\n"
     )
 
 

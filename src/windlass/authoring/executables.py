@@ -12,7 +12,7 @@ from typing import Any
 class PythonScript:
     """A Python script of the project: `python train.py`, with this interpreter.
 
-    The path is relative to the working directory.
+    The path is relative to the working directory, to where you stand; in a job file, to the file.
 
     ```python
     wl.PythonScript("train.py")

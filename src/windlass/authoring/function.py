@@ -324,9 +324,19 @@ def bind(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{name_of(function)}{signature}: {error}") from None
+        unknown = _unknown_names(signature, kwargs) if "unexpected" not in str(error) else ""
+        raise TypeError(f"{name_of(function)}{signature}: {error}{unknown}") from None
     bound.apply_defaults()
     return dict(bound.arguments)
+
+
+def _unknown_names(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> str:
+    """The names it has no use for: where one is missing, Python tells that alone."""
+    known = signature.parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in known):
+        return ""
+    names = [shown(name) for name in kwargs if name not in signature.parameters]
+    return f"; there is no {', no '.join(names)}" if names else ""
 
 
 def _draft(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import sys
@@ -27,6 +28,14 @@ from windlass.model.errors import InvalidArgument, shown
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
 _OF_EXECUTOR = ("cpus", "memory", "accelerator")
+# What it is called elsewhere, and here.
+_MEANT = {
+    "timeout": "active_deadline",
+    "retries": "backoff_limit",
+    "environment": "env",
+    "requirements": "packages",
+}
+_SHOWN_KEYS = 8
 _LARGEST = 1_000_000  # bytes; a pipe or a device may have no end
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -79,14 +88,14 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def read(self, data: Mapping[str, Any]) -> Job | JobGroup:
-        if "roles" not in data:
-            self._refuse_others(data, (*WHOLE, *_OF_ROLE, "roles"))
+        self._refuse_others(data, (*_OF_ROLE, *WHOLE, "roles"))
+        has_roles = "roles" in data or any(map(_is_role, data.values()))
+        if not has_roles:
             return Job(**self._role_fields(data, ()), **self._whole_fields(data))
         for name in data:
             if name in _OF_ROLE:
                 self._note((name,), f"{name} is said of each role: write it under [roles.…]")
-        self._refuse_others(data, (*WHOLE, *_OF_ROLE, "roles"))
-        return unchecked_group(self._roles(data["roles"]), self._whole_fields(data))
+        return unchecked_group(self._roles(data.get("roles", {})), self._whole_fields(data))
 
     def _roles(self, roles: Any) -> dict[str, Any]:
         if not isinstance(roles, dict):
@@ -188,10 +197,9 @@ class _Reader:
     def _refuse_others(
         self, table: Mapping[str, Any], known: tuple[str, ...], at: Keys = ()
     ) -> None:
-        for name in table:
+        for name, value in table.items():
             if name not in known:
-                near = nearest(name, known)
-                guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
+                guess = _guess(name, value, known, at)
                 self._note((*at, name), f"there is no key {shown(name)}; {guess}")
 
     def _is_table(self, value: Any, at: Keys, form: str) -> bool:
@@ -203,6 +211,28 @@ class _Reader:
     def _note(self, keys: Keys, text: str) -> None:
         role = f"{keys[1]}: " if keys[:1] == ("roles",) and len(keys) > 1 else ""
         self.problems.append((keys, role + text))
+
+
+def _guess(name: str, value: Any, known: tuple[str, ...], at: Keys) -> str:
+    """What was probably meant by a key that there is not."""
+    if not at and _is_role(value):
+        return f"write [roles.{name}]"
+    if name in _OF_EXECUTOR:
+        number = json.dumps(value) if isinstance(value, (str, int, float)) else "…"
+        return f"write executor = {{ {name} = {number} }}"
+    if name in _MEANT and _MEANT[name] in known:
+        meant = _MEANT[name]
+        return f"write {meant}" + (" above [roles.…]" if at and meant in WHOLE else "")
+    near = nearest(name, known)
+    more = ", ..." if len(known) > _SHOWN_KEYS else ""
+    return (
+        f"did you mean {near!r}?" if near else f"there are: {', '.join(known[:_SHOWN_KEYS])}{more}"
+    )
+
+
+def _is_role(value: Any) -> bool:
+    """Whether it is a table of something to run."""
+    return isinstance(value, dict) and any(kind in value for kind in EXECUTABLES)
 
 
 def _own_problems(job: Job | JobGroup, found: list[Problem]) -> list[Problem]:
@@ -228,13 +258,13 @@ def _read(file: str) -> str:
         with open(file, "rb") as opened:
             data = opened.read(_LARGEST + 1)
     except OSError as error:
-        from windlass.authoring.programs import nearest_file
+        from windlass.authoring.programs import nearest_file, place_looked
 
-        hint = nearest_file(file) if isinstance(error, FileNotFoundError) else None
+        if isinstance(error, FileNotFoundError):
+            told = f"There is no job file {place_looked(file)}."
+            raise InvalidArgument(told, hint=nearest_file(file)) from None
         reason = error.strerror or str(error)
-        raise InvalidArgument(
-            f"The job file {file!r} cannot be read: {reason}.", hint=hint
-        ) from None
+        raise InvalidArgument(f"The job file {file!r} cannot be read: {reason}.") from None
     if len(data) > _LARGEST:
         raise InvalidArgument(f"The job file {file!r} is larger than {_LARGEST // 1000} KB.")
     try:

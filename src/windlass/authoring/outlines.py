@@ -18,6 +18,7 @@ from windlass.authoring.policies import read_policy
 from windlass.authoring.problems import check_job, framework_of, is_service, is_zero, roles_of
 from windlass.authoring.programs import executable_name, params_of, place_of, program_of
 from windlass.authoring.surroundings import Surroundings
+from windlass.frameworks import Framework
 from windlass.model.job import (
     CleanPolicy,
     JobSpec,
@@ -85,7 +86,7 @@ def prepare_job(job: Whole) -> Ready:
         outline=outline_of(job),
         place=place,
         programs=programs,
-        params=_params_of(roles),
+        params=_params_of(roles, framework_of(job)),
         secrets=secrets,
         packages=job.packages,
     )
@@ -149,17 +150,21 @@ def _default_name(job: Whole) -> str:
     return executable_name(roles[first].executable)
 
 
-def _params_of(roles: Mapping[str, Job]) -> dict[str, Any]:
-    """What is recorded of the arguments; by role where the roles differ."""
+def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]:
+    """What is recorded of the arguments: by role, unless all that are no services have the same.
+
+    Those of services are then left out: they are not what the trial was about.
+    """
     by_role = {
         name: describe_params(params_of(role.executable, role.args or ()))
         for name, role in roles.items()
     }
-    told = {name: params for name, params in by_role.items() if params}
-    different = list(told.values())
-    if all(params == different[0] for params in different):
-        return different[0] if different else {}
-    return told
+    training = [
+        by_role[name] for name, role in roles.items() if not is_service(name, role, framework)
+    ] or list(by_role.values())
+    if training[0] and all(params == training[0] for params in training):
+        return training[0]
+    return {name: params for name, params in by_role.items() if params}
 
 
 def _warn_of_nothing_said(roles: Mapping[str, Job]) -> None:

@@ -118,9 +118,9 @@ def script_flaw(path: Any) -> str:
         return f"{shown(path)} is no path of a script"
     if os.path.isfile(path):
         return ""
-    what = "does not exist"
-    if os.path.exists(path):
-        what = "is a folder, not a script" if os.path.isdir(path) else "is no file"
+    if not os.path.exists(path):
+        return f"there is no script {place_looked(path)}\n{nearest_file(path)}".rstrip()
+    what = "is a folder, not a script" if os.path.isdir(path) else "is no file"
     return f"the script {shown(os.fspath(path))} {what}\n{nearest_file(path)}".rstrip()
 
 
@@ -159,6 +159,19 @@ def stem(path: str | os.PathLike[str]) -> str:
     name = os.path.splitext(os.path.basename(path))[0]
     printable = "".join(c if c.isprintable() else "?" for c in name).strip()
     return printable[:_LONGEST_NAME] or "run"
+
+
+def place_looked(path: str | os.PathLike[str]) -> str:
+    """A file that was not found, and the folder in which it was looked for.
+
+    >>> place_looked("/home/ada/train.py")
+    "'train.py' in /home/ada"
+    """
+    folder, name = os.path.split(os.fsdecode(path))
+    try:
+        return f"{shown(name)} in {shown(os.path.abspath(folder or '.'), str)}"
+    except FileNotFoundError:
+        return f"{shown(name)}: the working directory does not exist any more"
 
 
 def nearest_file(path: str | os.PathLike[str]) -> str:

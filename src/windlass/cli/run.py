@@ -45,7 +45,7 @@ _recording = options_of("Submitting and recording")
     epilog=_EXAMPLES,
 )
 @_program(
-    "-f", "--file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    "-f", "--file", type=click.Path(dir_okay=False), metavar="FILE",
     help="A job described in a file: job.toml.",
 )  # fmt: skip
 @_program("--env", multiple=True, metavar="K=V", help="A variable for its environment.")
