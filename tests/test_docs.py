@@ -15,10 +15,10 @@ A page tells what an example is in a comment above its fence:
     <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
     <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
 
-The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those
-of `CPUS`) with two A100, or so its server is told. Compared is what is left when the times, the
-durations and the widths of columns are made alike; `...` stands for anything within a line, a line of `...`
-for any lines.
+The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those of `CPUS`)
+with two A100, or so its server is told. Compared is what is left when the times, the durations
+and the widths of columns are made alike; `...` stands for anything within a line, a line of
+`...` for any lines.
 """
 
 from __future__ import annotations

@@ -121,6 +121,14 @@ def test_what_was_spoilt_is_passed_over(trial: Path, tmp_path: Path) -> None:
     assert wl.save_checkpoint(model) == str(trial / "5" / "data" / "model.pt")
 
 
+def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(trial: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(b"good")
+    kept = wl.save_checkpoint(tmp_path / "model.pt", step=1)
+    (trial / "2" / "data").mkdir(parents=True)
+    os.mkfifo(trial / "2" / "checkpoint.json")
+    assert wl.latest_checkpoint() == kept
+
+
 def test_the_tenth_is_newer_than_the_ninth(trial: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.pt"
     for number in range(11):
