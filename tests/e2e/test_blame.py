@@ -105,7 +105,7 @@ def test_a_trial_that_runs_out_of_time_blames_nobody(tmp_path: Path) -> None:
         role(failing, "ps", restart_policy=RestartPolicy.ON_FAILURE),
         active_deadline=1.0,
     )
-    with pytest.raises(wl.TrialFailed, match=r"ran out of time \(timeout 1s\)") as failed:
+    with pytest.raises(wl.TrialFailed, match=r"ran out of time \(deadline 1s\)") as failed:
         trial.result(PATIENCE)
     assert (trial.cause, failed.value.role) == (None, None)
 
