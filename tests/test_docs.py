@@ -17,8 +17,8 @@ A page tells what an example is in a comment above its fence:
 
 The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those
 of `CPUS`) with two A100, or so its server is told. Compared is what is left when the times, the
-durations and the widths of columns are made alike; `...` stands for anything within a line, a line of `...`
-for any lines.
+durations and the widths of columns are made alike; `...` stands for anything
+within a line, a line of `...` for any lines.
 """
 
 from __future__ import annotations
