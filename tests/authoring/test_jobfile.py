@@ -126,7 +126,7 @@ def test_a_function_is_found_beside_the_file_and_its_arguments_are_checked() -> 
     assert isinstance(job.executable, wl.PythonFunction)
     assert job.executable.function(1) == 3
     assert refused('function = "steps_of_a_job:add"\nargs = { c = 1 }') == [
-        "jobs/job.toml:2: args: add(a, b=2): missing a required argument: 'a'"
+        "jobs/job.toml:2: args: add(a, b=2): missing a required argument: 'a'; there is no 'c'"
     ]
 
 

@@ -405,6 +405,35 @@ def test_a_secret_is_not_taken_where_it_would_be_recorded(monkeypatch: pytest.Mo
     assert "secret 'NOT_SET' is not set" in refusal(wl.Job(SCRIPT, secrets=["NOT_SET"]).submit)
 
 
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda: wl.Job(SCRIPT, replica=2, cpus=1),  # type: ignore[call-arg]
+            "wl.Job: 2 problems:\n"
+            "  - there is no option 'replica'; did you mean 'replicas'?\n"
+            "  - there is no option 'cpus'; write executor=wl.Local(cpus=...)",
+        ),
+        (
+            lambda: wl.Job(SCRIPT, timeout="2h"),  # type: ignore[call-arg]
+            "wl.Job: there is no option 'timeout'; did you mean 'active_deadline'?",
+        ),
+        (
+            lambda: wl.Local(gpus=1),  # type: ignore[call-arg]
+            "wl.Local: there is no option 'gpus'; did you mean 'accelerator'?",
+        ),
+        (
+            lambda: wl.run(gpus=1),  # type: ignore[call-overload]
+            "wl.run: there is no option 'gpus'; did you mean 'accelerator'?",
+        ),
+    ],
+)
+def test_a_field_that_there_is_not_is_told_with_the_one_that_was_meant(
+    make: Any, told: str
+) -> None:
+    assert refusal(make) == told
+
+
 def test_options_of_run_for_several_replicas_are_checked_with_the_others() -> None:
     told = refusal(lambda: wl.run(replicas=0, framework="pytorch", cpus=-1))
     assert told.startswith("wl.run: 3 problems:")

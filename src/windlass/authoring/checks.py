@@ -5,17 +5,31 @@ Imports as little as `options.py`, and for the same reason: a trial decorates ag
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
-from windlass.model.errors import shown
+from windlass.model.errors import InvalidArgument, shown
+
+T = TypeVar("T")
 
 # Where it stands, and what is wrong: a path of keys, and a sentence that names the last of them.
 Problem = tuple[tuple[str, ...], str]
 
+# What other tools call it, and what it is called here.
+ELSEWHERE = {
+    "gpu": "accelerator",
+    "gpus": "accelerator",
+    "timeout": "active_deadline",
+    "retries": "backoff_limit",
+    "environment": "env",
+    "requirements": "packages",
+}
+OF_EXECUTOR = ("cpus", "memory", "accelerator")
 BACKENDS = ("local",)
 # A trial imports the module it is from: what is not there may well be where it was sent from.
 IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
@@ -47,9 +61,28 @@ def key_of(name: Any) -> str:
 
 def unknown_option(name: str, known: Sequence[str]) -> Problem:
     """That there is no such option, and which was meant."""
-    near = nearest(name, known)
+    meant = ELSEWHERE.get(name, name)
+    near = meant if meant in known else nearest(name, known)
     guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
+    if meant in OF_EXECUTOR and "executor" in known:
+        guess = f"write executor=wl.Local({meant}=...)"
     return (name,), f"there is no option {shown(name)}; {guess}"
+
+
+def telling_unknown(kind: type[T]) -> type[T]:
+    """A dataclass that says which field was meant, given one that it does not have."""
+    init: Any = kind.__init__
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+
+    @functools.wraps(init)
+    def checked(self: T, *args: Any, **kwargs: Any) -> None:
+        unknown = [unknown_option(name, known)[1] for name in kwargs if name not in known]
+        if unknown:
+            raise InvalidArgument.of(unknown, where=f"wl.{kind.__name__}")
+        init(self, *args, **kwargs)
+
+    kind.__init__ = checked  # type: ignore[assignment]
+    return kind
 
 
 def parsing(name: str, value: Any, parse: Callable[[Any], object]) -> list[Problem]:
@@ -108,7 +141,6 @@ def check_framework(framework: Any) -> list[Problem]:
             "framework", f"{shown(framework)} is no framework; write a name such as 'torch'"
         )
     from windlass.frameworks import find_framework
-    from windlass.model.errors import InvalidArgument
 
     try:
         find_framework(framework)

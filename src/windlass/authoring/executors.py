@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windlass.authoring.checks import telling_unknown
 
+
+@telling_unknown
 @dataclass(frozen=True)
 class Local:
     """This machine, or the server's: plain processes, with room set aside for each replica.

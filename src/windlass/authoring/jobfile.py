@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.authoring.checks import Problem, nearest
+from windlass.authoring.checks import ELSEWHERE, OF_EXECUTOR, Problem, nearest
 from windlass.authoring.executables import (
     Command,
     Executable,
@@ -27,14 +27,6 @@ from windlass.model.errors import InvalidArgument, shown
 
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
-_OF_EXECUTOR = ("cpus", "memory", "accelerator")
-# What it is called elsewhere, and here.
-_MEANT = {
-    "timeout": "active_deadline",
-    "retries": "backoff_limit",
-    "environment": "env",
-    "requirements": "packages",
-}
 _SHOWN_KEYS = 8
 _LARGEST = 1_000_000  # bytes; a pipe or a device may have no end
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -137,8 +129,8 @@ class _Reader:
     def _executor(self, table: Any, at: Keys) -> Local | None:
         if not self._is_table(table, at, 'executor = { cpus = 2, memory = "4GB" }'):
             return None
-        self._refuse_others(table, _OF_EXECUTOR, at)
-        return Local(**{name: table[name] for name in _OF_EXECUTOR if name in table})
+        self._refuse_others(table, OF_EXECUTOR, at)
+        return Local(**{name: table[name] for name in OF_EXECUTOR if name in table})
 
     def _executable(self, table: Mapping[str, Any], at: Keys) -> Executable | None:
         given = [name for name in EXECUTABLES if name in table]
@@ -217,11 +209,11 @@ def _guess(name: str, value: Any, known: tuple[str, ...], at: Keys) -> str:
     """What was probably meant by a key that there is not."""
     if not at and _is_role(value):
         return f"write [roles.{name}]"
-    if name in _OF_EXECUTOR:
-        number = json.dumps(value) if isinstance(value, (str, int, float)) else "…"
-        return f"write executor = {{ {name} = {number} }}"
-    if name in _MEANT and _MEANT[name] in known:
-        meant = _MEANT[name]
+    meant = ELSEWHERE.get(name, name)
+    if meant in OF_EXECUTOR and "executor" in known:
+        is_plain = name == meant and isinstance(value, (str, int, float))
+        return f"write executor = {{ {meant} = {json.dumps(value) if is_plain else '…'} }}"
+    if meant in known:
         return f"write {meant}" + (" above [roles.…]" if at and meant in WHOLE else "")
     near = nearest(name, known)
     more = ", ..." if len(known) > _SHOWN_KEYS else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from windlass.authoring.checks import IS_TRIAL
+from windlass.authoring.checks import IS_TRIAL, telling_unknown
 from windlass.model.errors import InvalidArgument, WindlassError, shown
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class Whole:
         return {**self.__dict__, "secrets": tuple(self.secrets) if self.secrets else self.secrets}
 
 
+@telling_unknown
 @dataclass(frozen=True, repr=False)
 class Job(Whole):
     """A program and how it is to run: in so many replicas, started again under which rules.
