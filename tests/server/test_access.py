@@ -154,6 +154,7 @@ DIGEST = "0" * 64
         ("GET", "/trials?limit=-5", None, 400),
         ("GET", "/trials?limit=501", None, 400),
         ("GET", "/trials?limit=many", None, 400),
+        ("GET", f"/trials?name={'x' * 200_000}", None, 400),
         ("GET", "/trials?cursor=nonsense", None, 400),
         ("GET", "/trials?cursor=%FF%FE", None, 400),
         ("GET", "/trials?cursor=W10", None, 400),  # []

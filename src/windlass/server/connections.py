@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.wire import VERSION_HEADER, Fault
+from windlass.version import __version__
 
 LARGEST_HEAD = 128 * 1024
 
@@ -33,3 +38,16 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._unanswered = 0
         super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request as everything else is refused, and hang up."""
+        fault = msgspec.json.encode(Fault(code=InvalidArgument.code, message=msg))
+        head = (
+            "HTTP/1.1 400 Bad Request",
+            "content-type: application/json",
+            f"content-length: {len(fault)}",
+            f"{VERSION_HEADER}: {__version__}",
+            "connection: close",
+        )
+        self.transport.write("\r\n".join((*head, "\r\n")).encode() + fault)
+        self.transport.close()
