@@ -8,8 +8,8 @@ import uuid
 from typing import Any
 
 import windlass as wl
-from windlass.client.resources import Trial
 from windlass.client.session import Client
+from windlass.client.trials import Trial
 from windlass.model.job import JobSpec, ProcessCall, Python, Role
 from windlass.model.records import TrialRecord
 from windlass.model.resources import Resources

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from windlass.authoring.function import run as run
     from windlass.authoring.jobs import Job as Job
     from windlass.authoring.jobs import JobGroup as JobGroup
+    from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
-    from windlass.client.resources import Experiment as Experiment
-    from windlass.client.resources import Trial as Trial
     from windlass.client.session import Client as Client
+    from windlass.client.trials import Trial as Trial
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import InvalidArgument as InvalidArgument
     from windlass.model.errors import NotFound as NotFound
@@ -68,8 +68,8 @@ _WHERE = {
     "Command": "windlass.authoring.executables",
     "Local": "windlass.authoring.executors",
     "Client": "windlass.client.session",
-    "Trial": "windlass.client.resources",
-    "Experiment": "windlass.client.resources",
+    "Trial": "windlass.client.trials",
+    "Experiment": "windlass.client.experiments",
     "LogLine": "windlass.client.logs",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",

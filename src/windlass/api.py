@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.client.resources import Experiment, Trial
+from windlass.client.experiments import Experiment
 from windlass.client.session import default_client
+from windlass.client.trials import Trial
 
 
 def get_trial(trial_id: int) -> Trial[Any]:

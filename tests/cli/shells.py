@@ -12,8 +12,8 @@ from typing import Any
 
 from cli.terminals import PATIENCE, Terminal
 from roles import request as roles_request
-from windlass.client.resources import Trial
 from windlass.client.session import Client
+from windlass.client.trials import Trial
 from windlass.model.job import Role
 from windlass.model.records import TrialRecord
 

@@ -12,7 +12,7 @@ import pytest
 from cli.shells import Shell
 from cli.terminals import PATIENCE
 from roles import role
-from windlass.client.resources import Trial
+from windlass.client.trials import Trial
 from windlass.model.job import RestartPolicy
 
 # Attempt 1 of worker-1 fails; a role's name is in every line, and what it wrote to stderr.

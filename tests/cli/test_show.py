@@ -11,7 +11,7 @@ import pytest
 from cli.shells import Shell
 from cli.terminals import PATIENCE, eventually
 from roles import role
-from windlass.client.resources import Trial
+from windlass.client.trials import Trial
 from windlass.model.job import RestartPolicy, RestartScope
 
 # Once all of them run: the first time one is killed, the second time one fails, then all is well.

@@ -9,7 +9,7 @@ import pytest
 from cli.shells import Shell
 from cli.terminals import eventually
 from roles import role
-from windlass.client.resources import Trial
+from windlass.client.trials import Trial
 
 FOREVER = "signal.pause()"
 

@@ -10,7 +10,7 @@ from pseudo_terminal import SPINNER, Launch
 
 from harness import BIN, PATIENCE, Project, eventually, kill_server
 from roles import role, submit
-from windlass.client.resources import Trial
+from windlass.client.trials import Trial
 from windlass.model.job import CleanPolicy, RestartPolicy
 
 WATCH = """

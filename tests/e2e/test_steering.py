@@ -10,7 +10,7 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
-from windlass.client.resources import Trial
+from windlass.client.trials import Trial
 from windlass.model.resources import Resources
 
 

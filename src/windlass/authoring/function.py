@@ -16,9 +16,9 @@ from windlass.model.errors import InvalidArgument, Unsupported, WindlassError, s
 if TYPE_CHECKING:
     from windlass.authoring.drafting import Plan
     from windlass.client.outcomes import Outcome
-    from windlass.client.resources import Trial
     from windlass.client.session import Client
     from windlass.client.submission import Draft
+    from windlass.client.trials import Trial
     from windlass.client.view import View
 
 P = ParamSpec("P")

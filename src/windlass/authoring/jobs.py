@@ -13,7 +13,7 @@ from windlass.model.errors import InvalidArgument, WindlassError, shown
 if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
     from windlass.authoring.executors import Local
-    from windlass.client.resources import Trial
+    from windlass.client.trials import Trial
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,8 +12,8 @@ from windlass.cli.parameters import TRIAL_ID, complete_role_names
 
 if TYPE_CHECKING:
     from windlass.client.logs import LogLine
-    from windlass.client.resources import Trial
     from windlass.client.session import Client
+    from windlass.client.trials import Trial
     from windlass.model.records import TrialRecord
     from windlass.model.wire import LogPart
 

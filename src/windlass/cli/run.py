@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from windlass.authoring.outlines import Ready
-    from windlass.client.resources import Trial
+    from windlass.client.trials import Trial
     from windlass.model.wire import StreamEnd
 
 _EXAMPLES = """Examples:

@@ -10,7 +10,7 @@ import click
 from windlass.cli.parameters import TRIAL_ID, complete_roles
 
 if TYPE_CHECKING:
-    from windlass.client.resources import Trial
+    from windlass.client.trials import Trial
 
 
 @click.command(short_help="Give a trial more replicas, or fewer.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windlass.client.resources import Trial
+    from windlass.client.trials import Trial
 
 
 def steer(trial_ids: Iterable[int], change: Callable[[Trial[Any]], str]) -> int:

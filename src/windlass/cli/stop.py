@@ -9,7 +9,7 @@ import click
 from windlass.cli.parameters import TRIAL_ID, FloatType
 
 if TYPE_CHECKING:
-    from windlass.client.resources import Trial
+    from windlass.client.trials import Trial
 
 
 class _GraceType(FloatType):

@@ -9,7 +9,7 @@ import click
 from windlass.cli.parameters import TRIAL_ID
 
 if TYPE_CHECKING:
-    from windlass.client.resources import Trial
+    from windlass.client.trials import Trial
 
 
 @click.command(short_help="Stop trials for now, to be resumed later.")

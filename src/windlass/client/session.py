@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.resources import Experiment, Trial, list_trials
+from windlass.client.experiments import Experiment
 from windlass.client.transport import Transport, path_of
+from windlass.client.trials import Trial, list_trials
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import ExperimentRecord, TrialRecord
 from windlass.model.wire import ExperimentPage, ServerInfo

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.following import Following, News
 from windlass.client.naming import names_of
 from windlass.client.outcomes import how_it_ended
-from windlass.client.resources import Trial
 from windlass.client.session import Client
 from windlass.client.standing import status_text
 from windlass.client.submission import Draft, send
 from windlass.client.transport import path_of
+from windlass.client.trials import Trial
 from windlass.client.view import View
 from windlass.model.errors import WindlassError
 from windlass.model.quantities import format_duration
