@@ -61,6 +61,11 @@ def is_function(spec: JobSpec) -> bool:
     return len(spec.roles) == 1 and isinstance(spec.roles[0].executable, FunctionCall)
 
 
+def limit_name(spec: JobSpec) -> str:
+    """What the limit of how long it may run is called, as its author wrote it."""
+    return "timeout" if is_function(spec) else "deadline"
+
+
 def _restarts(trial: TrialRecord) -> str | None:
     """Of a job that is started again unless it says otherwise: how to say so."""
     spec = trial.spec
