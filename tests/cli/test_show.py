@@ -148,6 +148,14 @@ def test_a_script_that_fails_has_its_last_lines_and_no_table(shell: Shell) -> No
     assert "Replicas" not in shown
 
 
+def test_the_deadline_of_a_job_is_called_the_same_as_in_its_error(shell: Shell) -> None:
+    done = shell("run", "--timeout", "100ms", "--", "sleep", "600")
+    assert "ran out of time (deadline 100ms)" in done.stderr
+    shown = shell.good("show", str(shell.newest().id))
+    assert timeline(shown)[-1] == ("✗", "failed: ran out of time (deadline 100ms)")
+    assert "  deadline     100ms\n" in shown
+
+
 def test_attempts_of_one_that_was_tried_again_are_listed_with_why(shell: Shell) -> None:
     shell.write("again.py", """
         import os, sys

@@ -56,3 +56,11 @@ def test_a_program_without_a_keyboard_is_no_function_to_be_called() -> None:
     text = "EOFError: EOF when reading a line"
     assert ".local(" in (tip_for(failed(FUNCTION, "ReplicaFailed"), text) or "")
     assert ".local(" not in (tip_for(failed(SCRIPT, "ReplicaFailed"), text) or "")
+
+
+def test_the_port_of_a_replica_is_not_said_to_be_somebody_elses() -> None:
+    text = "OSError: [Errno 98] Address already in use"
+    assert "SO_REUSEADDR" in (tip_for(failed(SCRIPT, "ReplicaFailed"), text) or "")
+    alone = tip_for(failed(SCRIPT, "ReplicaFailed", replicas=1), text) or ""
+    assert "another trial" in alone
+    assert "SO_REUSEADDR" not in alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,22 @@ def test_a_secret_that_is_not_set_here_is_refused_before_anything_is_stored(
         assert "secret 'NO_SUCH_SECRET' is not set in this environment" in str(caught.value)
         assert "secret 'NOR_THIS' is not set" in str(caught.value)
     assert newest() == before
+
+
+def test_a_secret_is_refused_in_a_name_or_a_variable_which_are_recorded(home: Path) -> None:
+    value, before = secret(), newest()
+    kept = {"TOKEN": value}
+    plain = wl.Job(wl.Command(["true"]), secrets=kept)
+    for call, where in (
+        (wl.run(secrets=kept, env={"COPY": value})(lambda: None), "env=, which is"),
+        (wl.run(secrets=kept, name=f"of-{value}")(lambda: None), "name= or experiment="),
+        (wl.run(secrets=kept, experiment=value)(lambda: None).submit, "name= or experiment="),
+        (replace(plain, name=f"of-{value}").submit, "name= or experiment="),
+        (replace(plain, experiment=value).run, "name= or experiment="),
+    ):
+        with pytest.raises(wl.InvalidArgument) as caught:
+            call()
+        assert f"The value of the secret TOKEN is in {where}" in str(caught.value)
+        assert value not in str(caught.value)
+    assert newest() == before
+    assert traces(home, value) == []

@@ -12,8 +12,8 @@ import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from replicas import LINGER, LITTLE, process_of, shell
 
-TELL = 'env > "$2/$WINDLASS_ROLE-$WINDLASS_INDEX.$WINDLASS_ATTEMPT.part"; '
-TELL += 'cd "$2"; for each in *.part; do mv "$each" "${each%.part}" 2>&1; done; '
+TELL = 'told="$2/$WINDLASS_ROLE-$WINDLASS_INDEX.$WINDLASS_ATTEMPT"; '
+TELL += 'env > "$told.part"; mv "$told.part" "$told"; '
 
 
 def seen(folder: Path, attempt: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,25 @@ def test_what_is_not_there_is_an_error_and_leaves_nothing(trial: Path, tmp_path:
     with pytest.raises(FileNotFoundError, match="no-such"):
         wl.save_checkpoint(tmp_path / "no-such.pt")
     assert list(trial.iterdir()) == []
+
+
+class Counted:
+    """A whole number of somebody else's, as those of NumPy and PyTorch are."""
+
+    def __index__(self) -> int:
+        return 7
+
+
+def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.pt"
+    model.write_bytes(b"x")
+    wl.save_checkpoint(model, step=Counted())
+    assert json.loads((trial / "1" / "checkpoint.json").read_text())["step"] == 7
+    wrong: Any
+    for wrong in (1.5, float("nan"), "7", {}):
+        with pytest.raises(TypeError, match=r"step: .* is no whole number"):
+            wl.save_checkpoint(model, step=wrong)
+    assert [path.name for path in trial.iterdir()] == ["1"]
 
 
 def test_what_was_spoilt_is_passed_over(trial: Path, tmp_path: Path) -> None:

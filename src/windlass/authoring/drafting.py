@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.authoring.options import SHORTEST_SECRET, Options
+from windlass.authoring.options import SHORTEST_SECRET, Options, keep_secrets
 from windlass.authoring.surroundings import Surroundings, current_umask, open_file_limit
 from windlass.client.submission import Draft
 from windlass.home import Home
@@ -56,6 +56,9 @@ class Plan:
         secrets: Mapping[str, str],
         packages: Sequence[str] | str | None,
     ) -> None:
+        recorded = [value for role in outline.roles for value in role.env.values()]
+        keep_secrets(secrets, recorded, "in env=, which is")
+        keep_secrets(secrets, (name, experiment), "in name= or experiment=, which are")
         self._outline = outline
         self._place = place
         self._name = name

@@ -86,6 +86,7 @@ def _print_section(title: str, lines: Lines) -> None:
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.ls import how_long
     from windlass.cli.text import format_ago, format_moment
+    from windlass.client.tips import limit_name
     from windlass.model.quantities import format_duration
 
     now = time.time()
@@ -110,7 +111,7 @@ def _overview(record: TrialRecord) -> Lines:
     yield "restarts", _restarts(record)
     yield "backend", spec.backend
     if spec.active_deadline is not None:
-        yield "timeout", format_duration(spec.active_deadline)
+        yield limit_name(spec), format_duration(spec.active_deadline)
     yield "priority", str(spec.priority or "")
     yield "success", spec.success_policy.value
     yield "at its end", _cleaning(spec)

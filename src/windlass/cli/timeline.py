@@ -15,6 +15,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from windlass.client.replicas import Replica, has_several
+from windlass.client.tips import limit_name
 from windlass.model.job import RestartScope
 from windlass.model.quantities import format_duration
 from windlass.model.records import Attempt, TrialRecord, TrialState
@@ -275,7 +276,8 @@ class _Telling:
             is_plain = event.message in ("", "stopped")
             return Mark.ENDED, "stopped" if is_plain else f"stopped: {event.message}"
         if event.reason == "DeadlineExceeded" and (limit := record.spec.active_deadline):
-            return Mark.FAILED, f"failed: ran out of time (timeout {format_duration(limit)})"
+            called = limit_name(record.spec)
+            return Mark.FAILED, f"failed: ran out of time ({called} {format_duration(limit)})"
         return Mark.FAILED, f"failed: {event.message}" if event.message else "failed"
 
 

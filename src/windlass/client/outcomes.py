@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from windlass.client.naming import has_several, name_of
-from windlass.client.tips import is_function, last_lines, tip_for
+from windlass.client.tips import last_lines, limit_name, tip_for
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
 from windlass.model.job import FunctionCall
 from windlass.model.quantities import format_duration
@@ -97,7 +97,7 @@ def how_it_ended(trial: TrialRecord) -> str:
         return "was stopped" + ("" if is_plain else f": {trial.message}")
     if trial.reason == "DeadlineExceeded":
         limit = trial.spec.active_deadline
-        called = "timeout" if is_function(trial.spec) else "deadline"
+        called = limit_name(trial.spec)
         return "ran out of time" + (f" ({called} {format_duration(limit)})" if limit else "")
     return f"failed: {trial.message}" if trial.message else "failed"
 

@@ -61,6 +61,11 @@ def is_function(spec: JobSpec) -> bool:
     return len(spec.roles) == 1 and isinstance(spec.roles[0].executable, FunctionCall)
 
 
+def limit_name(spec: JobSpec) -> str:
+    """What the limit of how long it may run is called, as its author wrote it."""
+    return "timeout" if is_function(spec) else "deadline"
+
+
 def _restarts(trial: TrialRecord) -> str | None:
     """Of a job that is started again unless it says otherwise: how to say so."""
     spec = trial.spec
@@ -101,6 +106,11 @@ def _known(trial: TrialRecord, text: str) -> str | None:
     if _GPU_MEMORY.search(text):
         return "Tip: the accelerator ran out of memory: a smaller batch, or a larger accelerator="
     if _PORT_TAKEN.search(text):
+        if trial.spec.framework or has_several(trial):
+            return (
+                "Tip: the port a replica was given is kept for it, to be bound with SO_REUSEADDR; "
+                "for any other use port 0 and ask for the one you got"
+            )
         return (
             "Tip: the port is taken, perhaps by another trial on this machine: use port 0 and "
             "ask for the one you got"

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+from operator import index
 
 from windlass.worker import checkpoints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import SupportsIndex
 
 
 def rank() -> int:
@@ -34,7 +39,9 @@ def world_size() -> int:
     return int(os.environ.get("WINDLASS_WORLD_SIZE", "1"))
 
 
-def save_checkpoint(path: str | os.PathLike[str], *, step: int | None = None) -> str | None:
+def save_checkpoint(
+    path: str | os.PathLike[str], *, step: SupportsIndex | None = None
+) -> str | None:
     """Keep a copy of a file or a folder as the trial's newest checkpoint; the path of the copy.
 
     The copy is there whole or not at all, whatever happens meanwhile. It outlives the attempt and
@@ -51,11 +58,12 @@ def save_checkpoint(path: str | os.PathLike[str], *, step: int | None = None) ->
     wl.save_checkpoint("model.json", step=100)
     ```
     """
+    number = None if step is None else _whole(step)
     folder = _folder()
     if folder is None or not _is_keeper():
         return None
     of = {
-        "step": step,
+        "step": number,
         "role": os.environ.get("WINDLASS_ROLE", ""),
         "index": int(os.environ.get("WINDLASS_INDEX", "0")),
         "attempt": int(os.environ.get("WINDLASS_ATTEMPT", "1")),
@@ -76,6 +84,14 @@ def latest_checkpoint() -> str | None:
     """
     folder = _folder()
     return None if folder is None else checkpoints.latest(folder)
+
+
+def _whole(step: SupportsIndex) -> int:
+    """A whole number of any kind as Python's own: NumPy's and PyTorch's do not go into JSON."""
+    try:
+        return index(step)
+    except TypeError:
+        raise TypeError(f"step: {step!r} is no whole number") from None
 
 
 def _folder() -> str | None:
