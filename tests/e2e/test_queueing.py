@@ -113,6 +113,27 @@ def test_no_more_run_at_once_than_there_are_cpus_and_who_waits_says_why_and_wher
     assert (highest, len(machine.begun())) == (2, 6)
 
 
+WAITS_FOR_ITSELF = """
+@wl.run(name="outer")
+def outer():
+    wl.Job(wl.Command(["true"]), name="inner", executor=wl.Local(cpus=2)).run()
+
+outer.submit()
+"""
+
+
+def test_a_trial_that_waits_for_room_it_has_itself_says_so_in_its_log(machine: Machine) -> None:
+    outer = machine.submit(WAITS_FOR_ITSELF)["outer"]
+    eventually(lambda: any(outer.logs()), "it says what it waits for")
+    inner = next(trial for trial in wl.list_trials() if trial.name == "inner")
+    assert list(outer.logs()) == [
+        f"Trial {inner.id} (inner) queued: needs 2 CPUs, 1 free; 1st in queue. "
+        f"Trial {outer.id}, which waits for it, keeps its own room meanwhile."
+    ]
+    outer.stop()
+    assert inner.wait(timeout=PATIENCE).state == "SUCCEEDED"
+
+
 def test_a_larger_one_is_not_starved_by_smaller_ones(machine: Machine) -> None:
     trials = machine.submit(
         "for name in 'ab': submit(name)\nsubmit('large', cpus=2)\nfor name in 'cd': submit(name)\n"

@@ -121,6 +121,7 @@ def test_a_job_whose_framework_fails_it_fails_and_says_so(
         site,
         "wl_failing",
         """
+        import threading
         from windlass.frameworks import Framework
 
         def raises(cluster, me):
@@ -129,6 +130,10 @@ def test_a_job_whose_framework_fails_it_fails_and_says_so(
         def leaves(cluster, me):
             raise SystemExit(3)
 
+        def hangs(cluster, me):
+            threading.Event().wait()
+
+        HANGS = Framework(name="hangs", environment=hangs)
         RAISES = Framework(name="raises", environment=raises)
         LEAVES = Framework(name="leaves", environment=leaves)
         JUNK = Framework(name="junk", environment=lambda cluster, me: {"A": 5})
@@ -136,7 +141,7 @@ def test_a_job_whose_framework_fails_it_fails_and_says_so(
         """,
         *(
             f"{name} = wl_failing:{name.upper()}"
-            for name in ("raises", "leaves", "junk", "nothing")
+            for name in ("raises", "leaves", "junk", "nothing", "hangs")
         ),
     )
     monkeypatch.setenv("PYTHONPATH", str(site))
@@ -147,7 +152,7 @@ def test_a_job_whose_framework_fails_it_fails_and_says_so(
         import windlass as wl
 
         told = {}
-        for name in ("raises", "leaves", "junk", "nothing"):
+        for name in ("raises", "leaves", "junk", "nothing", "hangs"):
             job = wl.Job(wl.Command(["true"]), framework=name, backoff_limit=0)
             trial = job.submit().wait(timeout=60)
             told[name] = f"{trial.state}: {trial.cause.message}"
@@ -160,4 +165,5 @@ def test_a_job_whose_framework_fails_it_fails_and_says_so(
     failed = "FAILED: the framework {} gives it no environment: "
     assert told["raises"] == failed.format("raises") + "RuntimeError: no cluster here"
     assert told["leaves"] == failed.format("leaves") + "SystemExit: 3"
+    assert told["hangs"].startswith(failed.format("hangs") + "TimeoutError: it did not answer")
     assert all(told[name].startswith(failed.format(name)) for name in ("junk", "nothing"))

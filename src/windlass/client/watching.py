@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,7 @@ class _Watcher:
         self._following = following
         self._view = view
         self._turns: Turns | None = None
+        self._told_of_waiting = False
 
     def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
         if first is not None and (end := self._show(first)):
@@ -118,6 +120,7 @@ class _Watcher:
             self._view.tell_apart(names_of(news.spec, news.attempts))
             self._tell_turns(news)
             self._view.status(status_text(news))
+            self._tell_of_waiting(news)
         elif isinstance(news, LogPage):
             for part in news.items:
                 self._view.show(part)
@@ -140,6 +143,16 @@ class _Watcher:
             self._turns = Turns(self._events)
         for turn in self._turns.next(trial):
             self._view.note(turn)
+
+    def _tell_of_waiting(self, trial: TrialRecord) -> None:
+        """A trial that waits for another may wait for its own room: its log is to say so, once."""
+        me = os.environ.get("WINDLASS_TRIAL_ID")
+        is_waiting = trial.state is TrialState.QUEUED and trial.message
+        if me is None or not is_waiting or self._told_of_waiting or self._view.is_live:
+            return
+        self._told_of_waiting = True
+        room = f"Trial {me}, which waits for it, keeps its own room meanwhile."
+        self._view.say(f"T{status_text(trial)[1:]}. {room}")
 
     def _events(self) -> list[Event] | None:
         """What happened to the trial; nothing if that cannot be told now."""

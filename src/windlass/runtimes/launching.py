@@ -7,6 +7,10 @@ import hashlib
 import importlib.util
 import os
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +22,8 @@ from windlass.runtimes import layout
 from windlass.runtimes.ports import port_of
 from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import GIVEN
+
+_PATIENCE = 5.0
 
 
 def launch_of(
@@ -93,13 +99,29 @@ def _place(spec: JobSpec, replica: ReplicaId, given: Assignment) -> _Place:
     bearings = _bearings(rank, cluster.world_size, cluster.by_role())
     threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
     try:
-        variables = find_framework(spec.framework).variables(cluster, me)
+        variables = _in_time(partial(find_framework(spec.framework).variables, cluster, me))
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
         reason = f"{type(error).__name__}: {error}"
         flaw = f"the framework {spec.framework} gives it no environment: {reason}"
         return _Place(rank, bearings, flaw=flaw)
     bearings[GIVEN] = ",".join((*variables, *threads))
     return _Place(rank, bearings, variables, threads)
+
+
+def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """The answer of another package's code, which may never come: few look after all the jobs."""
+    answer: Future[dict[str, str]] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 -- it is raised where it was asked for
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="windlass-framework", daemon=True).start()
+    if not wait([answer], timeout=_PATIENCE).done:
+        raise TimeoutError(f"it did not answer within {_PATIENCE:g} seconds")
+    return answer.result()
 
 
 def _threads(cpus: float) -> dict[str, str]:
