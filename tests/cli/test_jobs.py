@@ -150,6 +150,18 @@ def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shel
     assert shell.newest().id == newest
 
 
+def test_a_script_that_is_not_there_is_told_with_what_else_is_wrong(shell: Shell) -> None:
+    done = shell("run", "--framework", "pytorch", "--restart-policy", "OnFailur", "woh.py")
+    assert done.returncode == 1
+    assert "3 problems" in done.stderr
+    assert "There is no script 'woh.py'" in done.stderr
+    assert "Did you mean 'who.py'?" in done.stderr
+    assert "did you mean 'torch'?" in done.stderr
+    assert "did you mean 'OnFailure'?" in done.stderr
+    alone = shell("run", "woh.py").stderr
+    assert alone.startswith("Error: There is no script 'woh.py'")
+
+
 @pytest.mark.parametrize(
     ("args", "why"),
     [

@@ -40,7 +40,7 @@ def test_nor_does_it_if_the_server_is_killed_in_between(fresh_home: Path, tmp_pa
     for number in range(6):
         job = wl.Job(shell(STAY, tmp_path / f"{number}"), executor=LITTLE, replicas=4)
         trial = job.submit()
-        time.sleep(number * 0.02)
+        time.sleep(number * 0.02)  # as above: each at another moment
         trial.stop(grace=0)
         kill_server(fresh_home)  # the next job starts another, which has to see to it
         trials.append(trial)

@@ -72,6 +72,7 @@ def unknown_option(name: str, known: Sequence[str]) -> Problem:
 def telling_unknown(kind: type[T]) -> type[T]:
     """A dataclass that says which field was meant, given one that it does not have."""
     init: Any = kind.__init__
+    # Only dataclasses are handed in, which no type can say.
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
 
     @functools.wraps(init)
@@ -81,6 +82,7 @@ def telling_unknown(kind: type[T]) -> type[T]:
             raise InvalidArgument.of(unknown, where=f"wl.{kind.__name__}")
         init(self, *args, **kwargs)
 
+    # For type checkers the signature stays that of the dataclass.
     kind.__init__ = checked  # type: ignore[assignment]
     return kind
 

@@ -10,12 +10,14 @@ import click
 from click.core import ParameterSource
 
 from windlass.authoring.checks import Problem
+from windlass.authoring.executables import Command, PythonScript
 from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job
 from windlass.authoring.options import Options, keep_secrets, secret_values
 from windlass.authoring.outlines import Ready, prepare_job
 from windlass.authoring.problems import job_problems
 from windlass.cli.targets import find_executable
+from windlass.model.errors import InvalidArgument
 
 WHERE = "windlass run"
 # What goes with a file that describes the job: how it is submitted, and what it is called.
@@ -31,7 +33,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
 
     `given` are the options by the names of their parameters.
     """
-    executable, arguments = find_executable(words)
+    executable, arguments, flaw = _executable(words)
     retries = given["retries"]
     chosen = {name: given[name] for name in _OF_JOB}
     if retries is not None and not _contradictions(given):
@@ -60,10 +62,25 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
         spot=given["spot"],
         retries=retries or 0,
     )
-    others.check(WHERE, [*_contradictions(given), *job_problems(job)])
+    problems = [*_contradictions(given), *job_problems(job)]
+    if flaw is not None:
+        if not problems:
+            raise flaw
+        problems.insert(0, (("words",), f"{flaw.message}\n{flaw.hint or ''}".rstrip()))
+    others.check(WHERE, problems)
     recorded = [*words, *(job.env or {}).values()]
     keep_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
     return prepare_job(job)
+
+
+def _executable(
+    words: Sequence[str],
+) -> tuple[PythonScript | Command, Sequence[str], InvalidArgument | None]:
+    """What the words name, or what is wrong with them: to be told with what else is."""
+    try:
+        return *find_executable(words), None
+    except InvalidArgument as error:
+        return Command(["true"]), (), error  # in its place, so that the rest can be checked
 
 
 def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Ready:
