@@ -29,7 +29,7 @@ def server(home: Path) -> Server:
     return server
 
 
-BLANKS = {"trial_id": 1, "name": "train", "digest": "0" * 64}
+BLANKS = {"trial_id": 1, "experiment_id": 1, "name": "train", "digest": "0" * 64}
 
 
 def operations(server: Server) -> list[tuple[str, str]]:

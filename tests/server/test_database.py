@@ -181,7 +181,7 @@ def schema_of(path: Path) -> dict[str, str]:
     """Every table and index there is, white space aside, and the version that is noted."""
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        found = {name: " ".join(sql.split()).replace(" ,", ",") for name, sql in rows}
+        found = {name: re.sub(r" (?=[,)])", "", " ".join(sql.split())) for name, sql in rows}
         (found["version"],) = connection.execute(
             "SELECT version_num FROM alembic_version"
         ).fetchone()

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass.client.transport import MissingBlobs, Transport
 from windlass.model.errors import ServerError, ServerUnreachable
+from windlass.model.job import FunctionCall
 from windlass.model.wire import INLINE_LIMIT, CreateTrial, SnapshotAnswer
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
@@ -49,9 +50,10 @@ def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) ->
 def _inline(draft: Draft) -> dict[str, bytes]:
     """The payload travels with the request: it is nearly always new, and small."""
     wanted = {
-        payload
+        digest
         for role in draft.request.spec.roles
-        if (payload := getattr(role.executable, "payload", None))
+        if isinstance(role.executable, FunctionCall)
+        for digest in (role.executable.payload, role.executable.changes)
     }
     return {
         digest: data

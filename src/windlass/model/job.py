@@ -54,6 +54,7 @@ class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
 
     payload: Digest
     qualname: ShortText = ""
+    changes: Digest | None = None  # pickled arguments by name, which take the place of its own
 
 
 class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
@@ -62,7 +63,17 @@ class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(min_length=1, max_length=10_000)]
 
 
-Executable = FunctionCall | ProcessCall
+class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
+    """A function in the author's own process that adds the jobs of its trial, one by one.
+
+    Nothing is started for it: the author's process says when it is done.
+    """
+
+    qualname: ShortText = ""
+    holder: ShortText = ""  # who holds the experiment open meanwhile
+
+
+Executable = FunctionCall | ProcessCall | GeneratorCall
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +112,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[EnvName, LongText] = {}
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     service: bool = False
+    code: Code | None = None  # where it is another than the job's
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -124,6 +124,34 @@ class ResultInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
+class SearchPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which suggestion of which search a trial tries."""
+
+    search: str  # its name
+    number: int  # from 0
+    params: dict[str, Any] = {}  # what was suggested, exactly
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a trial came to be asked for, as far as its job does not say."""
+
+    identity: str = ""  # unique in its experiment, if it has one
+    arguments: dict[str, Any] = {}  # by role: the mapping or list that its arguments were given as
+    origin_id: int | None = None  # the trial it repeats
+    search: SearchPlace | None = None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What all the values of a metric come to. NaN counts, and is neither least nor greatest."""
+
+    count: int = 0
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    last: float | None = None
+    step: int | None = None  # of the last
+
+
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything there is to know about a trial, except its logs and blobs."""
 
@@ -151,6 +179,57 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     conditions: tuple[Condition, ...] = ()
     provenance: Provenance = Provenance()
     directory: str = ""  # where its files are, on the server's machine
+    labels: tuple[str, ...] = ()
+    auxiliary: bool = False  # it ends with its experiment, and is no part of its success
+    parent_id: int | None = None  # the trial whose generator added it
+    recipe: Recipe = Recipe()
+    asked_to_stop: str = ""  # why it was asked to stop by itself, if it was
+    metrics: dict[str, Summary] = {}
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """Something elsewhere that belongs to an experiment."""
+
+    name: str
+    url: str
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is kept with an experiment."""
+
+    name: str
+    digest: str
+    size: int
+    created: float = 0.0
+
+
+class ExperimentState(str, Enum):
+    """How an experiment stands, in one word; auxiliary trials do not count."""
+
+    EMPTY = "EMPTY"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+
+def experiment_state(states: dict[str, int], *, is_held: bool = False) -> ExperimentState:
+    """The one word for how many trials are in which state.
+
+    >>> experiment_state({"SUCCEEDED": 3, "FAILED": 1})
+    <ExperimentState.FAILED: 'FAILED'>
+    >>> experiment_state({"SUCCEEDED": 3, "QUEUED": 1})
+    <ExperimentState.RUNNING: 'RUNNING'>
+    """
+    present = {TrialState(name) for name, number in states.items() if number}
+    if is_held or any(not state.is_final for state in present):
+        return ExperimentState.RUNNING
+    if not present:
+        return ExperimentState.EMPTY
+    for state in (TrialState.FAILED, TrialState.STOPPED):
+        if state in present:
+            return ExperimentState(state.value)
+    return ExperimentState.SUCCEEDED
 
 
 class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,5 +239,15 @@ class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     name: str
     project: str
     created: float
-    trials: int = 0
-    states: dict[str, int] = {}
+    trials: int = 0  # that are not auxiliary
+    states: dict[str, int] = {}  # of those
+    uid: str = ""
+    state: ExperimentState = ExperimentState.EMPTY
+    auxiliary: int = 0  # how many trials are
+    labels: tuple[str, ...] = ()
+    description: str = ""
+    notes: str = ""
+    config: dict[str, Any] = {}
+    links: tuple[Link, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    searches: dict[str, dict[str, Any]] = {}  # the settings of each, by its name

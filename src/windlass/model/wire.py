@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import msgspec
 
 from windlass.model.job import Digest, EnvName, JobSpec, LongText, RoleName
-from windlass.model.records import ExperimentRecord, Provenance, TrialRecord
+from windlass.model.records import (
+    Artifact,
+    ErrorInfo,
+    ExperimentRecord,
+    Link,
+    Provenance,
+    Recipe,
+    TrialRecord,
+)
 from windlass.model.resources import Capacity
 
 API = "/api/v1"
@@ -18,6 +26,9 @@ INLINE_LIMIT = 256 * 1024
 
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+
+Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
+Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,7 +45,8 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Ask for a trial. Sent twice with one key, it makes one trial."""
 
     key: TrialKey
-    experiment: Name
+    experiment: Name  # the newest of that name, made if there is none; unless there is an id
+    experiment_id: int | None = None
     spec: JobSpec
     name: Name | None = None
     project: Name = "default"
@@ -42,6 +54,59 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     provenance: Provenance = Provenance()
     attachments: dict[Digest, bytes] = {}
     private: Private = msgspec.field(default_factory=Private)
+    labels: Labels = ()
+    auxiliary: bool = False
+    parent_id: int | None = None
+    recipe: Recipe = Recipe()
+
+
+class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for an experiment. Sent twice with one key, it makes one."""
+
+    key: TrialKey
+    name: Name
+    project: Name = "default"
+    labels: Labels = ()
+    description: Text = ""
+    config: dict[str, Any] = {}
+
+
+class ChangeExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other metadata; what is not given stays. Of maps and lists, all of it is replaced."""
+
+    labels: Labels | msgspec.UnsetType = msgspec.UNSET
+    description: Text | msgspec.UnsetType = msgspec.UNSET
+    notes: Text | msgspec.UnsetType = msgspec.UNSET
+    config: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    links: tuple[Link, ...] | msgspec.UnsetType = msgspec.UNSET
+    artifacts: tuple[Artifact, ...] | msgspec.UnsetType = msgspec.UNSET
+    searches: dict[Name, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+
+
+class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have `should_stop` say yes in a trial: it is to end by itself."""
+
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Say that the generator of a trial is done: it added all its jobs, or raised."""
+
+    error: ErrorInfo | None = None
+
+
+class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Values of one metric that one replica reported in one attempt, in their order."""
+
+    trial_id: int
+    name: str
+    role: str = "main"
+    index: int = 0
+    attempt: int = 1
+    start: int = 0  # how many came before these
+    steps: tuple[int, ...] = ()
+    times: tuple[float, ...] = ()
+    values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: JSON has no such numbers
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.model.job import Assignment, Executable, FunctionCall, Job, JobSpec
+from windlass.model.job import Assignment, Executable, FunctionCall, GeneratorCall, Job, JobSpec
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.ports import port_of
@@ -32,6 +32,7 @@ def launch_of(
     """Everything that is written to `launch.json`, as the architecture page has it."""
     spec = job.spec
     role = spec.role(replica.role)
+    code = role.code or spec.code
     private = layout.private_path(home, job.uid)
     place = _place(spec, replica, given)
     return {
@@ -45,11 +46,11 @@ def launch_of(
         "executable": _executable(home, role.executable),
         "python": python_of(job),
         "work": str(layout.replica_dir(home, job.trial_id, replica) / "work"),
-        "workdir": spec.code.workdir or ".",
-        "import_paths": list(spec.code.import_paths),
+        "workdir": code.workdir or ".",
+        "import_paths": list(code.import_paths),
         "extra_paths": list(spec.python.extra_paths),
-        "root": spec.code.root,
-        "tree": str(layout.blob_path(home, spec.code.tree)) if spec.code.tree else None,
+        "root": code.root,
+        "tree": str(layout.blob_path(home, code.tree)) if code.tree else None,
         "blobs": str(home / "blobs"),
         "defaults": place.defaults,
         "env": {
@@ -144,7 +145,12 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
             "type": "function",
             "payload": str(layout.blob_path(home, executable.payload)),
             "qualname": executable.qualname,
+            "changes": str(layout.blob_path(home, executable.changes))
+            if executable.changes
+            else None,
         }
+    if isinstance(executable, GeneratorCall):
+        raise TypeError("nothing is started for a generator")
     return {"type": "process", "argv": list(executable.argv)}
 
 

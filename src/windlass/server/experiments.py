@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
 
 from windlass.model.errors import NotFound
-from windlass.model.records import ExperimentRecord
-from windlass.model.wire import ExperimentPage
+from windlass.model.learning import learned
+from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
+from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
 from windlass.server.paging import Conditions, Order, cut
+
+_T = TypeVar("_T")
+
+_encode = msgspec.json.encode
 
 
 class ExperimentStore:
@@ -17,6 +26,43 @@ class ExperimentStore:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+
+    async def create(self, request: CreateExperiment) -> ExperimentRecord:
+        """The experiment that a key made before, or that it makes now."""
+
+        def change(connection: Connection) -> ExperimentRecord:
+            query = "SELECT * FROM experiments WHERE uid = :key"
+            found = connection.row(query, {"key": request.key})
+            made = found or insert(connection, request, time.time())
+            return _experiment_records(connection, [made])[0]
+
+        return await self._db.awrite(change)
+
+    async def change(self, experiment_id: int, request: ChangeExperiment) -> ExperimentRecord:
+        """Give an experiment other metadata; what is not given stays."""
+        given = {
+            name: value
+            for name in request.__struct_fields__
+            if (value := getattr(request, name)) is not msgspec.UNSET
+        }
+        values = {
+            name: value if isinstance(value, str) else _encode(value)
+            for name, value in given.items()
+        }
+
+        def change(connection: Connection) -> ExperimentRecord:
+            asked = {"id": experiment_id}
+            if values:
+                changes = ", ".join(f"{name} = :{name}" for name in values)
+                connection.run(
+                    f"UPDATE experiments SET {changes} WHERE id = :id", {**values, **asked}
+                )
+            row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
+            if row is None:
+                raise _missing_experiment(connection, str(experiment_id))
+            return _experiment_records(connection, [row])[0]
+
+        return await self._db.awrite(change)
 
     async def record(self, name: str) -> ExperimentRecord:
         """The newest experiment of that name; a number is taken as an id first."""
@@ -54,19 +100,46 @@ class ExperimentStore:
         return await self._db.aread(run)
 
 
-def find_or_make(connection: Connection, project: str, name: str, now: float) -> int:
-    """The id of the newest experiment of that name, which is made if there is none."""
-    asked = {"project": project, "name": name, "created": now}
-    found = connection.value(
-        "SELECT max(id) FROM experiments WHERE project = :project AND name = :name", asked
-    )
-    if found is None:
-        found = connection.value(
-            "INSERT INTO experiments (project, name, created)"
-            " VALUES (:project, :name, :created) RETURNING id",
-            asked,
+def experiment_of(connection: Connection, request: CreateTrial, now: float) -> Row:
+    """The experiment a trial belongs to: the one of its id, else the newest of its name.
+
+    That is made if there is none.
+    """
+    if request.experiment_id is not None:
+        found = connection.row(
+            "SELECT * FROM experiments WHERE id = :id", {"id": request.experiment_id}
         )
-    return int(found)
+        if found is None:
+            raise NotFound(
+                f"There is no experiment {request.experiment_id}.",
+                hint="See what there is: windlass ls --experiments",
+            )
+        return found
+    found = connection.row(
+        "SELECT * FROM experiments WHERE project = :project AND name = :name"
+        " ORDER BY id DESC LIMIT 1",
+        {"project": request.project, "name": request.experiment},
+    )
+    new = CreateExperiment(key=request.key, project=request.project, name=request.experiment)
+    return found or insert(connection, new, now)
+
+
+def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
+    """An experiment that was asked for, stored."""
+    [made] = connection.rows(
+        "INSERT INTO experiments (uid, project, name, created, description, labels, config)"
+        " VALUES (:uid, :project, :name, :created, :description, :labels, :config) RETURNING *",
+        {
+            "uid": request.key,
+            "project": request.project,
+            "name": request.name,
+            "created": now,
+            "description": request.description,
+            "labels": _encode(request.labels) if request.labels else None,
+            "config": _encode(request.config) if request.config else None,
+        },
+    )
+    return made
 
 
 _EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
@@ -83,14 +156,18 @@ def _missing_experiment(connection: Connection, name: str) -> NotFound:
 
 def _experiment_records(connection: Connection, rows: Sequence[Row]) -> list[ExperimentRecord]:
     counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
+    auxiliary = dict.fromkeys(counts, 0)
     asked = Conditions()
     asked.one_of("experiment_id", list(counts) or [-1])
     for each in connection.rows(
-        f"SELECT experiment_id, state, count(*) AS number FROM trials{asked.text}"
-        " GROUP BY experiment_id, state",
+        f"SELECT experiment_id, state, auxiliary, count(*) AS number FROM trials{asked.text}"
+        " GROUP BY experiment_id, state, auxiliary",
         asked.parameters,
     ):
-        counts[each["experiment_id"]][each["state"]] = each["number"]
+        if each["auxiliary"]:
+            auxiliary[each["experiment_id"]] += each["number"]
+        else:
+            counts[each["experiment_id"]][each["state"]] = each["number"]
     return [
         ExperimentRecord(
             id=row["id"],
@@ -99,6 +176,24 @@ def _experiment_records(connection: Connection, rows: Sequence[Row]) -> list[Exp
             created=row["created"],
             trials=sum(counts[row["id"]].values()),
             states=counts[row["id"]],
+            uid=row["uid"],
+            state=experiment_state(counts[row["id"]]),
+            auxiliary=auxiliary[row["id"]],
+            labels=_decode(row["labels"], tuple[str, ...], ()),
+            description=row["description"],
+            notes=row["notes"],
+            config=_decode(row["config"], dict[str, Any], {}),
+            links=_decode(row["links"], tuple[Link, ...], ()),
+            artifacts=_decode(row["artifacts"], tuple[Artifact, ...], ()),
+            searches=_decode(row["searches"], dict[str, dict[str, Any]], {}),
         )
         for row in rows
     ]
+
+
+def _decode(text: bytes | None, kind: Any, otherwise: _T) -> _T:
+    """What a column holds; one that was never written holds nothing."""
+    if text is None:
+        return otherwise
+    decoded: _T = msgspec.json.decode(text, type=learned(kind))
+    return decoded

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.model.job import JobSpec
+from windlass.model.job import GeneratorCall, JobSpec
 from windlass.model.learning import learned
 from windlass.model.records import (
     Attempt,
     Cause,
     ErrorInfo,
     Provenance,
+    Recipe,
     ResultInfo,
     TrialRecord,
     TrialState,
@@ -23,7 +24,7 @@ from windlass.model.records import (
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import CreateTrial
 from windlass.server.database import Connection, Row
-from windlass.server.experiments import find_or_make
+from windlass.server.experiments import experiment_of
 from windlass.server.paging import Conditions
 from windlass.server.recent import StoredTrial
 
@@ -48,10 +49,12 @@ FROM = "FROM trials JOIN experiments ON experiments.id = trials.experiment_id"
 _INSERT = """
 INSERT INTO trials (
     uid, experiment_id, name, state, settled, created, restarts, signal, reason, message,
-    priority, "user", params, spec, status, provenance
+    priority, "user", params, spec, status, provenance, auxiliary, is_generated, parent_id,
+    origin_id, labels, recipe
 ) VALUES (
     :uid, :experiment_id, :name, :state, :settled, :created, 0, '', '', '',
-    :priority, :user, :params, :spec, :status, :provenance
+    :priority, :user, :params, :spec, :status, :provenance, :auxiliary, :is_generated, :parent_id,
+    :origin_id, :labels, :recipe
 ) RETURNING id
 """
 
@@ -89,19 +92,25 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
     """A trial that was asked for, stored for the first time."""
     now = time.time()
     status = JobStatus()
+    belongs_to = experiment_of(connection, request, now)
     record = TrialRecord(
         id=0,
         uid=request.key,
-        name=request.name or request.experiment,
-        experiment=request.experiment,
-        experiment_id=find_or_make(connection, request.project, request.experiment, now),
-        project=request.project,
+        name=request.name or belongs_to["name"],
+        experiment=belongs_to["name"],
+        experiment_id=belongs_to["id"],
+        project=belongs_to["project"],
         state=state_of(status),
         created=now,
         params=request.params,
         spec=request.spec,
         provenance=request.provenance,
+        labels=request.labels,
+        auxiliary=request.auxiliary,
+        parent_id=request.parent_id,
+        recipe=request.recipe,
     )
+    is_generated = isinstance(request.spec.roles[0].executable, GeneratorCall)
     trial_id = connection.value(
         _INSERT,
         {
@@ -117,6 +126,12 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
             "spec": _encode(request.spec),
             "status": _encode(status),
             "provenance": _encode(request.provenance),
+            "auxiliary": request.auxiliary,
+            "is_generated": is_generated,
+            "parent_id": request.parent_id,
+            "origin_id": request.recipe.origin_id,
+            "labels": _encode(request.labels) if request.labels else None,
+            "recipe": _encode(request.recipe) if request.recipe != Recipe() else None,
         },
     )
     return StoredTrial(record=msgspec.structs.replace(record, id=trial_id), status=status)
@@ -283,6 +298,11 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
         attempts=made,
         conditions=status.conditions,
         provenance=_decode(row["provenance"], Provenance),
+        labels=tuple(msgspec.json.decode(row["labels"])) if row["labels"] else (),
+        auxiliary=bool(row["auxiliary"]),
+        parent_id=row["parent_id"],
+        recipe=_decode(row["recipe"], Recipe) if row["recipe"] else Recipe(),
+        asked_to_stop=row["asked_to_stop"],
     )
     return StoredTrial(record=record, status=status)
 

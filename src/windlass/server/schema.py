@@ -13,7 +13,17 @@ experiments = sa.Table(
     sa.Column("project", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("created", sa.Float, nullable=False),
+    sa.Column("uid", sa.Text, nullable=False, server_default=""),
+    sa.Column("description", sa.Text, nullable=False, server_default=""),
+    sa.Column("notes", sa.Text, nullable=False, server_default=""),
+    # JSON that only we write and read.
+    sa.Column("labels", sa.LargeBinary),
+    sa.Column("config", sa.LargeBinary),
+    sa.Column("links", sa.LargeBinary),
+    sa.Column("artifacts", sa.LargeBinary),
+    sa.Column("searches", sa.LargeBinary),
     sa.Index("experiments_by_name", "project", "name"),
+    sa.Index("experiments_by_uid", "uid"),
     sqlite_autoincrement=True,
 )
 
@@ -45,10 +55,20 @@ trials = sa.Table(
     sa.Column("error", sa.LargeBinary),
     sa.Column("result", sa.LargeBinary),
     sa.Column("cause", sa.LargeBinary),
+    sa.Column("auxiliary", sa.Boolean, nullable=False, server_default=sa.false()),
+    # Whether it consists of what its generator adds: nothing is started for it.
+    sa.Column("is_generated", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("parent_id", sa.Integer),
+    sa.Column("origin_id", sa.Integer),
+    sa.Column("asked_to_stop", sa.Text, nullable=False, server_default=""),
+    sa.Column("labels", sa.LargeBinary),
+    sa.Column("recipe", sa.LargeBinary),
     sa.Index("trials_by_state", "state", "id"),
     sa.Index("trials_by_settled", "settled", "id"),
     sa.Index("trials_by_experiment", "experiment_id", "id"),
     sa.Index("trials_by_created", "created", "id"),
+    sa.Index("trials_by_parent", "parent_id"),
+    sa.Index("trials_by_origin", "origin_id"),
     sqlite_autoincrement=True,
 )
 
@@ -80,4 +100,31 @@ events = sa.Table(
     sa.Column("message", sa.Text, nullable=False),
     sa.Index("events_by_trial", "trial_id", "id"),
     sqlite_autoincrement=True,
+)
+
+# What all the values of a metric come to, kept up as they are read.
+summaries = sa.Table(
+    "summaries",
+    metadata,
+    sa.Column("trial_id", sa.Integer, sa.ForeignKey("trials.id"), primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("finite", sa.Integer, nullable=False),  # how many of them are numbers to add up
+    sa.Column("total", sa.Float, nullable=False),
+    sa.Column("min", sa.Float),
+    sa.Column("max", sa.Float),
+    sa.Column("last", sa.Text),  # it may be no number
+    sa.Column("step", sa.Integer),
+    sa.Column("time", sa.Float, nullable=False),
+)
+
+# How far the metrics of an attempt have been read: each counts once.
+readings = sa.Table(
+    "readings",
+    metadata,
+    sa.Column("trial_id", sa.Integer, sa.ForeignKey("trials.id"), primary_key=True),
+    sa.Column("role", sa.Text, primary_key=True),
+    sa.Column("index", sa.Integer, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
 )

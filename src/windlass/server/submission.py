@@ -96,9 +96,11 @@ def _take_blobs(services: Services, request: CreateTrial) -> None:
         except ValueError as error:
             raise InvalidArgument(f"An attachment is damaged: {error}.") from error
     spec = request.spec
-    needed = [r.executable.payload for r in spec.roles if isinstance(r.executable, FunctionCall)]
-    needed += [d for d in (spec.code.tree, spec.python.lock, request.provenance.packages) if d]
-    missing = services.blobs.missing(needed)
+    calls = [r.executable for r in spec.roles if isinstance(r.executable, FunctionCall)]
+    needed = [digest for call in calls for digest in (call.payload, call.changes)]
+    needed += [spec.code.tree, spec.python.lock, request.provenance.packages]
+    needed += [role.code.tree for role in spec.roles if role.code]
+    missing = services.blobs.missing([digest for digest in needed if digest])
     if missing:
         raise MissingBlobs(missing)
     services.private.keep(request.key, request.private)

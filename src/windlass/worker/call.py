@@ -45,6 +45,8 @@ def run_call(attempt_dir: str) -> None:
     try:
         function, args, kwargs = load_payload(launch["executable"]["payload"])
         _set_own_file(function, launch)
+        if launch["executable"].get("changes"):
+            args, kwargs = _changed(function, args, kwargs, launch["executable"]["changes"])
         value = function(*args, **kwargs)
     except SystemExit:
         raise
@@ -78,6 +80,31 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
     kind, *where = payload["function"]
     function = where[0] if kind == "value" else _find_function(*where)
     return function, payload["args"], payload["kwargs"]
+
+
+def _changed(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call that is repeated, some of them with other values now."""
+    import inspect
+
+    with open(path, "rb") as file:
+        changes = pickle.loads(file.read())  # noqa: S301  # the author's own, as the call is
+    signature = inspect.signature(function)
+    given = signature.bind_partial(*args, **kwargs).arguments
+    named = {
+        name: value
+        for name, value in changes.items()
+        if name in signature.parameters
+        and signature.parameters[name].kind
+        not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    }
+    given.update(named)
+    bound = inspect.BoundArguments(
+        signature, {name: given[name] for name in signature.parameters if name in given}
+    )
+    others = {name: value for name, value in changes.items() if name not in named}
+    return bound.args, {**bound.kwargs, **others}
 
 
 def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -> None:

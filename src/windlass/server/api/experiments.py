@@ -7,13 +7,15 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import API, ExperimentPage
+from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
+
+_LARGEST = 4 << 20
 
 
 async def list_experiments(
@@ -30,12 +32,31 @@ async def list_experiments(
     )
 
 
+async def create_experiment(services: Services, data: CreateExperiment) -> ExperimentRecord:
+    """Make an experiment; one of the same name may exist."""
+    return await services.experiments.create(data)
+
+
+async def change_experiment(
+    services: Services, experiment_id: int, data: ChangeExperiment
+) -> ExperimentRecord:
+    """Give an experiment other labels, notes, links and so on."""
+    return await services.experiments.change(experiment_id, data)
+
+
 async def get_experiment(services: Services, name: str) -> ExperimentRecord:
     """One experiment, by name or id."""
     return await services.experiments.record(name)
 
 
 routes = [
+    Route("POST", f"{API}/experiments", create_experiment, status=201, largest_body=_LARGEST),
+    Route(
+        "PATCH",
+        f"{API}/experiments/{{experiment_id:int}}",
+        change_experiment,
+        largest_body=_LARGEST,
+    ),
     Route("GET", f"{API}/experiments", list_experiments),
     Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes
 ]

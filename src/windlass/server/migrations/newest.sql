@@ -7,9 +7,18 @@ CREATE TABLE experiments (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     project TEXT NOT NULL,
     name TEXT NOT NULL,
-    created FLOAT NOT NULL
+    created FLOAT NOT NULL,
+    uid TEXT DEFAULT '' NOT NULL,
+    description TEXT DEFAULT '' NOT NULL,
+    notes TEXT DEFAULT '' NOT NULL,
+    labels BLOB,
+    config BLOB,
+    links BLOB,
+    artifacts BLOB,
+    searches BLOB
 );
 CREATE INDEX experiments_by_name ON experiments (project, name);
+CREATE INDEX experiments_by_uid ON experiments (uid);
 CREATE TABLE trials (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     uid TEXT NOT NULL,
@@ -34,6 +43,13 @@ CREATE TABLE trials (
     error BLOB,
     result BLOB,
     cause BLOB,
+    auxiliary BOOLEAN DEFAULT 0 NOT NULL,
+    is_generated BOOLEAN DEFAULT 0 NOT NULL,
+    parent_id INTEGER,
+    origin_id INTEGER,
+    asked_to_stop TEXT DEFAULT '' NOT NULL,
+    labels BLOB,
+    recipe BLOB,
     UNIQUE (uid),
     FOREIGN KEY(experiment_id) REFERENCES experiments (id)
 );
@@ -41,6 +57,8 @@ CREATE INDEX trials_by_state ON trials (state, id);
 CREATE INDEX trials_by_settled ON trials (settled, id);
 CREATE INDEX trials_by_experiment ON trials (experiment_id, id);
 CREATE INDEX trials_by_created ON trials (created, id);
+CREATE INDEX trials_by_parent ON trials (parent_id);
+CREATE INDEX trials_by_origin ON trials (origin_id);
 CREATE TABLE attempts (
     trial_id INTEGER NOT NULL,
     role TEXT NOT NULL,
@@ -67,4 +85,27 @@ CREATE TABLE events (
     FOREIGN KEY(trial_id) REFERENCES trials (id)
 );
 CREATE INDEX events_by_trial ON events (trial_id, id);
-INSERT INTO alembic_version (version_num) VALUES ('0002');
+CREATE TABLE summaries (
+    trial_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    finite INTEGER NOT NULL,
+    total FLOAT NOT NULL,
+    min FLOAT,
+    max FLOAT,
+    last TEXT,
+    step INTEGER,
+    time FLOAT NOT NULL,
+    PRIMARY KEY (trial_id, name),
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+);
+CREATE TABLE readings (
+    trial_id INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    "index" INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (trial_id, role, "index", attempt),
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+);
+INSERT INTO alembic_version (version_num) VALUES ('0003');
