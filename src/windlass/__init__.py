@@ -19,6 +19,7 @@ from windlass.version import __version__
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
+    from windlass.api import compare as compare
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
     from windlass.api import list_experiments as list_experiments
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
+    from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
+    from windlass.comparing.tables import Table as Table
+    from windlass.comparing.trials import Diff as Diff
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import InvalidArgument as InvalidArgument
     from windlass.model.errors import NotFound as NotFound
@@ -75,6 +79,10 @@ _WHERE = {
     "list_trials": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "compare": "windlass.api",
+    "Diff": "windlass.comparing.trials",
+    "ExperimentDiff": "windlass.comparing.experiments",
+    "Table": "windlass.comparing.tables",
     "Conflict": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
     "NotFound": "windlass.model.errors",

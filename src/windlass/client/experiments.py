@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from windlass.client.transport import Transport, path_of
 from windlass.client.trials import Trial, list_trials
 from windlass.model.records import ExperimentRecord
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from windlass.comparing.experiments import ExperimentDiff
 
 
 class Experiment:
@@ -76,6 +82,53 @@ class Experiment:
             self._transport,
             experiment_id=self.id, state=state, sort_by=sort_by, limit=limit,
         )  # fmt: skip
+
+    def diff(self, other: Experiment | str | int) -> ExperimentDiff:
+        """What differs between this experiment and another (or that of a name or id).
+
+        Configuration, labels, description, parameters tried, metrics; code and environment are
+        those of the newest trial of each.
+
+        ```python
+        print(wl.get_experiment("cifar10").diff("cifar10-deeper"))
+        ```
+        """
+        from windlass.client.comparison import diff_experiments
+        from windlass.client.session import Client
+
+        if not isinstance(other, Experiment):
+            other = Client.over(self._transport).get_experiment(other)
+        return diff_experiments(self, other)
+
+    def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
+        """Its trials in a table: parameters that differ, summary metrics, state, duration.
+
+        A data frame of pandas if that is installed, else of polars, else a `wl.Table`. Of a metric
+        the last value is told; `metrics=["loss.min"]` chooses another (`max`, `mean`, `count`).
+        `sort_by` is a column; with a `-` before it, the greatest come first.
+
+        ```python
+        print(wl.get_experiment("cifar10").table(sort_by="loss"))
+        ```
+        """
+        from windlass.client.comparison import experiment_table
+
+        return experiment_table(self, metrics, sort_by)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the code of its trials to a folder, which is made if need be.
+
+        If all trials ran the same, that is what is in it; else a sub-folder for each version, and
+        `TRIALS.txt`, which says who ran which.
+
+        ```python
+        wl.get_experiment("cifar10").download_code("code-of-cifar10")
+        ```
+        """
+        from windlass.client.comparison import ordinary_records
+        from windlass.client.downloading import download_experiment
+
+        return download_experiment(self._transport, self.name, ordinary_records(self), folder)
 
     def __repr__(self) -> str:
         return f"<Experiment {self.id} {self.name}: {self.trial_count} trials>"

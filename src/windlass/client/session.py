@@ -31,6 +31,13 @@ class Client:
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
         self.transport = Transport(server, token)
 
+    @classmethod
+    def over(cls, transport: Transport) -> Client:
+        """The client of a connection that is there already."""
+        client = cls.__new__(cls)
+        client.transport = transport
+        return client
+
     def get_trial(self, trial_id: int) -> Trial[Any]:
         """The trial with that id."""
         if isinstance(trial_id, bool) or not isinstance(trial_id, int):

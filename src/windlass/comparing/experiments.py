@@ -76,8 +76,11 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_same(self) -> bool:
         """Whether nothing differs but what they are called."""
-        told = (self.config, self.parameters, self.metrics, self.states)
-        return not any(told) and (self.newest is None or self.newest.is_same_setup)
+        told: tuple[Any, ...] = (self.config, self.parameters, self.metrics, self.states)
+        if self.newest is not None:  # whose arguments are among the parameters
+            new = self.newest
+            told += (new.code, new.git, new.environment, new.packages, new.settings)
+        return not any(told)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, as JSON has them."""

@@ -104,9 +104,14 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
     """What differs, from the records and what was fetched for them."""
     arguments = changes_of(flat(before.params), flat(after.params))
     old, new = before.spec, after.spec
-    rules = changes_of(settings.settings_of(old), settings.settings_of(new))
-    if not arguments:  # else the command line says the same again
-        rules = (*changes_of(settings.commands_of(old), settings.commands_of(new)), *rules)
+    # Where arguments differ, the command line would only say so again.
+    commands = [settings.commands_of(spec, arguments=not arguments) for spec in (old, new)]
+    rules = changes_of(
+        *(
+            each | settings.settings_of(spec)
+            for each, spec in zip(commands, (old, new), strict=True)
+        )
+    )
     code = _changed_code(before, after, materials.trees)
     diff = Diff(
         before=side_of(before),
