@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from windlass.client.transport import Transport, path_of
+from windlass.client.metadata import Described
+from windlass.client.transport import Transport
 from windlass.client.trials import Trial, list_trials
 from windlass.model.records import ExperimentRecord
 
 
-class Experiment:
+class Experiment(Described):
     """A named set of trials.
 
     ```python
@@ -60,21 +61,21 @@ class Experiment:
 
     def refresh(self) -> Experiment:
         """Ask the server how it stands now."""
-        path = path_of("experiments", self.id)
-        self._record = self._transport.ask("GET", path, ExperimentRecord)
+        self._now()
         return self
 
     def list_trials(
         self,
         *,
         state: str | list[str] | None = None,
+        labels: str | Sequence[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Trial[Any]]:
-        """Its trials, lazily, a page at a time."""
+        """Its trials, lazily, a page at a time; with `labels`, those that have all of them."""
         return list_trials(
             self._transport,
-            experiment_id=self.id, state=state, sort_by=sort_by, limit=limit,
+            experiment_id=self.id, state=state, labels=labels, sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
     def __repr__(self) -> str:
