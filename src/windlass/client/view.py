@@ -51,7 +51,7 @@ class View:
         self._is_drawn = False
         self._open_line: TextIO | None = None  # where a line was begun and not ended
         self._lanes: Lanes | None = None  # of a trial of several replicas
-        self._colours = {self._out: _may_colour(self._out), self._err: _may_colour(self._err)}
+        self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -90,7 +90,7 @@ class View:
             if self._open_line is not None and self._open_line is not target:
                 self._end_open_line()
             text = _tame(part.text) if _is_terminal(target) else part.text
-            _write(target, text + ("\n" if part.end else ""))
+            write_text(target, text + ("\n" if part.end else ""))
             self._open_line = None if part.end else target
 
     def tell_apart(self, names: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ class View:
         with self._lock:
             self._wipe()
             self._end_open_line()
-            _write(self._err, text + "\n")
+            write_text(self._err, text + "\n")
             self._err.flush()
 
     def note(self, text: str) -> None:
@@ -143,12 +143,12 @@ class View:
             if _is_terminal(target):
                 text = _tame(contained(text))
             prefix = lanes.prefix(line.name, coloured=self._colours[target])
-            _write(target, f"{prefix}{text}\n")
+            write_text(target, f"{prefix}{text}\n")
 
     def _end_open_line(self) -> None:
         # On separate destinations a line that is still open is nobody else's business.
         if self._open_line is not None and self._shares_screen:
-            _write(self._open_line, "\n")
+            write_text(self._open_line, "\n")
         if self._open_line is not None:
             self._open_line.flush()
             self._open_line = None
@@ -174,7 +174,7 @@ class View:
         room = _width() - 4 - len(clock)
         line = _fit(_encodable(self._err, line), room, self._ellipsis) + clock
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
-        _write(self._err, f"\r\x1b[K{mark}{line[1:]}")
+        write_text(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()
         self._is_drawn = True
 
@@ -185,13 +185,13 @@ class View:
         room = _width() - len(lanes.prefix(line.name)) - 1
         text = _encodable(self._err, _tame(uncoloured(line.text)))
         prefix = lanes.prefix(line.name, coloured=self._is_coloured)
-        _write(self._err, f"\r\x1b[K{prefix}{_fit(text, room, self._ellipsis)}")
+        write_text(self._err, f"\r\x1b[K{prefix}{_fit(text, room, self._ellipsis)}")
         self._err.flush()
         self._is_drawn = True
 
     def _wipe(self) -> None:
         if self._is_drawn:
-            _write(self._err, "\r\x1b[K")
+            write_text(self._err, "\r\x1b[K")
             self._err.flush()
             self._is_drawn = False
 
@@ -208,7 +208,7 @@ def _is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def _may_colour(stream: TextIO) -> bool:
+def may_colour(stream: TextIO) -> bool:
     is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return is_wanted and _is_terminal(stream)
 
@@ -236,7 +236,7 @@ def _shown(steering: str) -> str:
     return steering if len(steering) > 1 else steering.encode("unicode_escape").decode()
 
 
-def _write(stream: TextIO, text: str) -> None:
+def write_text(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
     except UnicodeEncodeError:
