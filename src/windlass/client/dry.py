@@ -134,8 +134,9 @@ class DryTrial(Trial[R]):
         """Print the preview."""
         from windlass.client.view import may_colour, write_text
 
-        write_text(sys.stdout, self._preview(coloured=may_colour(sys.stdout)) + "\n")
-        sys.stdout.flush()
+        if sys.stdout is not None:  # which may have been closed before Python started
+            write_text(sys.stdout, self._preview(coloured=may_colour(sys.stdout)) + "\n")
+            sys.stdout.flush()
 
     def refresh(self) -> DryTrial[R]:
         """Itself: no server knows of it."""

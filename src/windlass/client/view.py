@@ -209,6 +209,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def may_colour(stream: TextIO) -> bool:
+    """Whether colours are wanted there: a terminal that can, and nobody said no."""
     is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return is_wanted and _is_terminal(stream)
 
@@ -237,6 +238,7 @@ def _shown(steering: str) -> str:
 
 
 def write_text(stream: TextIO, text: str) -> None:
+    """Write a text, with escapes for what the stream's encoding does not have."""
     try:
         stream.write(text)
     except UnicodeEncodeError:
