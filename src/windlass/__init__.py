@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from windlass.comparing.tables import Table as Table
     from windlass.comparing.trials import Diff as Diff
     from windlass.model.errors import Conflict as Conflict
+    from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
+    from windlass.model.errors import LaunchFailed as LaunchFailed
     from windlass.model.errors import NotFound as NotFound
     from windlass.model.errors import RemoteError as RemoteError
     from windlass.model.errors import ResourceError as ResourceError
@@ -84,7 +86,9 @@ _WHERE = {
     "ExperimentDiff": "windlass.comparing.experiments",
     "Table": "windlass.comparing.tables",
     "Conflict": "windlass.model.errors",
+    "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
+    "LaunchFailed": "windlass.model.errors",
     "NotFound": "windlass.model.errors",
     "RemoteError": "windlass.model.errors",
     "ResourceError": "windlass.model.errors",
