@@ -60,6 +60,8 @@ def create_experiment(
     labels: Sequence[str] = (),
     description: str = "",
     config: Mapping[str, Any] | None = None,
+    *,
+    dry_run: bool = False,
 ) -> Experiment:
     """A new experiment, made at once. Another of the same name may exist: their ids differ.
 
@@ -74,8 +76,15 @@ def create_experiment(
         labels: texts to find it by.
         description: what it is about.
         config: what is to be remembered of how it was set up: anything that JSON can say.
+        dry_run: whether to show what would run instead, and start nothing, not even the server:
+            whatever is added is a trial that did not run.
     """
-    return default_client().create_experiment(name, project, labels, description, config)
+    client = default_client()
+    if dry_run:
+        from windlass.client.dry import DryClient
+
+        client = DryClient()
+    return client.create_experiment(name, project, labels, description, config)
 
 
 def package(executables: Sequence[Executable | Packaged]) -> list[Packaged]:
