@@ -267,6 +267,13 @@ class DryExperiment(Experiment):
     async def _wait_async(self) -> DryExperiment:
         return self
 
+    def search(self, *_args: Any, **_settings: Any) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise Unsupported(
+            "A search has no dry run: what it tries depends on what came of what it tried before.",
+            hint="Look at one of its trials: exp.add(job, args={...})",
+        )
+
     @property
     def _client(self) -> DryClient:
         return self._dry_client
