@@ -42,7 +42,7 @@ def add(experiment: Experiment, client: Client, what: Any, wish: Wish) -> Trial[
     """A new trial of an experiment, or the one that its identity made before."""
     if callable(what) and not isinstance(what, (Job, JobGroup, Function)):
         raise Unsupported(
-            f"wl.Experiment.add: {shown(what)} is a function; generators cannot be added yet.",
+            f"exp.add: {shown(what)} is a function; generators cannot be added yet.",
             hint="Add a job of it: exp.add(wl.Job(wl.PythonFunction(...)), args={...})",
         )
     return add_job(client, experiment.record, what, wish)

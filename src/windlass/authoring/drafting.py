@@ -16,6 +16,7 @@ from windlass.authoring.surroundings import (
     current_umask,
     is_within,
     open_file_limit,
+    own_environment,
 )
 from windlass.client.submission import Draft
 from windlass.model.job import Code, Executable, FunctionCall, JobSpec, ProcessCall, Python, Role
@@ -27,8 +28,6 @@ from windlass.packaging.pickling import pack_call
 if TYPE_CHECKING:
     from windlass.authoring.packaged import Packaged
     from windlass.client.session import Client
-
-_OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
 
 # What the roles of an outline run, until a draft is made of it.
 TO_COME = ProcessCall(argv=("",))
@@ -162,22 +161,12 @@ class Plan:
             spec=self._outline,
             params=_mask(describe_params(params), self._secrets.values()),
             private=Private(
-                environ=self._environ(),
+                environ=dict(own_environment()) if self._is_embedded else {},
                 secrets=self._secrets,
                 umask=current_umask() if self._is_embedded else None,
                 open_files=open_file_limit() if self._is_embedded else None,
             ),
         )
-
-    def _environ(self) -> dict[str, str]:
-        """This environment goes along only to a server on this machine, of this user."""
-        if not self._is_embedded:
-            return {}
-        return {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(_OURS) and _is_text(name + value)
-        }
 
 
 def plan_for(client: Client, options: Options, default_name: str, place: Surroundings) -> Plan:
@@ -205,14 +194,6 @@ def _resolve(
 
     asked = check_requirements(packages)
     return asked, resolve_lock(asked, sys.executable, cache_of(client))
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _mask(value: Any, secrets: Iterable[str]) -> Any:

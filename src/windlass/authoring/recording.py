@@ -77,7 +77,7 @@ class _Exact:
         if _is_plain(value):
             return value
         if depth == 0 or self._left < 0:
-            raise NotExact(f"{at or 'it'} is too deep or too large")
+            raise NotExact(f"{at.partition('.')[0] or 'it'} is too deep or too large")
         if isinstance(value, Mapping):
             return {
                 _key(name, at): self.json(each, f"{at}.{name}".lstrip("."), depth - 1)

@@ -205,9 +205,6 @@ class DryTrial(Trial[R]):
                 text = text.replace(secret, "***")
         return text
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise nothing_ran()
-
     def __repr__(self) -> str:
         return f"<DryTrial {self.name}: nothing ran>"
 

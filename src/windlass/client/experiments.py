@@ -197,5 +197,15 @@ class Experiment(Described):
 
         return Client.over(self._transport)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It can be sent along: it arrives as it was, asking the server there."""
+        return _revive, (self._record,)
+
     def __repr__(self) -> str:
         return f"<Experiment {self.id} {self.name}: {self.trial_count} trials>"
+
+
+def _revive(record: ExperimentRecord) -> Experiment:
+    from windlass.client.session import default_client
+
+    return Experiment(default_client().transport, record)
