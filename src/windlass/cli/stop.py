@@ -37,16 +37,22 @@ class _GraceType(FloatType):
 @click.command(short_help="Stop trials.")
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
 @click.option(
-    "--grace", type=_GraceType(), default="10s",
+    "--grace", type=_GraceType(),
     help="How long its processes have to end before they are killed (10s).",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
-def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
+@click.option("--ask", is_flag=True, help="Only have wl.should_stop() say yes in them.")
+def command(trial_ids: tuple[int, ...], grace: float | None, no_wait: bool, ask: bool) -> int:
     """Stop trials and wait until they have ended.
 
     Their processes get SIGTERM, and SIGKILL when the grace is over. A trial that has ended
     stays as it is; what it left running (clean_policy "None") is stopped.
+
+    With --ask they are left to end by themselves, which is not waited for.
     """
+    if ask and (no_wait or grace is not None):
+        raise click.UsageError("With --ask nothing is forced or waited for: leave out the rest.")
+    grace = 10.0 if grace is None else grace
     from windlass.cli.text import say, say_error
     from windlass.client.session import default_client
     from windlass.model.errors import NotFound
@@ -63,7 +69,12 @@ def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
             continue
         if trial.is_finished:
             _tell(trial, before=True)
-            _stop_leftovers(trial, grace)
+            if not ask:
+                _stop_leftovers(trial, grace)
+            continue
+        if ask:
+            trial.ask_to_stop("windlass stop --ask")
+            print(f"Trial {trial.id} ({trial.name}) is asked to end by itself.", flush=True)
             continue
         stopping.append(trial.stop(grace=grace, reason="windlass stop"))
     try:

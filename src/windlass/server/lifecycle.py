@@ -180,7 +180,9 @@ def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) ->
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
-    metrics = MetricStore(home.path, database, trials, hub.publish)
+    metrics = MetricStore(
+        home.path, database, trials, lambda trial_id, _experiment_id: hub.publish(trial_id)
+    )
     reader = MetricReader(metrics)
     runtime.watch_metrics(reader.look)
     recorder = Recorder(home, trials, blobs, private, metrics, hub.publish)

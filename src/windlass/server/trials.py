@@ -143,7 +143,7 @@ class TrialStore:
 
         `then` is called when it is stored. One that has ended stays as it ended.
         """
-        event = Event(time=time.time(), reason="AskedToStop", message=reason)
+        event = Event(time=time.time(), reason="AskedToStop", message=f"asked to stop: {reason}")
 
         def change(connection: Connection) -> bool:
             asked = {"id": trial_id, "reason": reason}

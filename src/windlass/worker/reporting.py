@@ -102,13 +102,13 @@ def _step(step: SupportsIndex) -> int:
 def _number(name: str, value: Any) -> float:
     """A value as Python's own float; a text is none, even one that looks like a number."""
     if isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(f"{_shown(name)}: {_shown(value)} is no number")
+        raise TypeError(f"{_called(name)}: {_shown(value)} is no number")
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{_shown(name)}: {_shown(value)} is too large for a float") from None
+        raise ValueError(f"{_called(name)}: {_shown(value)} is too large for a float") from None
     except (TypeError, ValueError, RuntimeError):  # PyTorch's, of a tensor of many
-        raise TypeError(f"{_shown(name)}: {_shown(value)} is no number") from None
+        raise TypeError(f"{_called(name)}: {_shown(value)} is no number") from None
 
 
 # The names that were reported, by group: checked once, and as they are written; "" is the group.
@@ -124,7 +124,7 @@ def _new_name(known: dict[str, str], name: str) -> str:
     quoted = _quoted("metric", name) + ":"
     if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
         raise ValueError(
-            f"{_shown(name)}: {MOST_NAMES} metrics are the most that a trial has. "
+            f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has. "
             "What differs from step to step is not part of a metric's name."
         )
     known[name] = quoted
@@ -140,6 +140,10 @@ def _quoted(what: str, name: object) -> str:
             f"{LONGEST_NAME} are the most"
         )
     return json.dumps(name)
+
+
+def _called(name: str) -> str:
+    return name if name.isprintable() and 0 < len(name) <= 100 else _shown(name)
 
 
 def _shown(value: object) -> str:
