@@ -80,7 +80,7 @@ def _encode(now: float, step: SupportsIndex, group: str, metrics: dict[str, Any]
         if quoted is None:
             quoted = _new_name(known, name)
         parts.append(quoted + text)
-    line = f"[{now:.6f},{number},{known['']},{{{','.join(parts)}}}]\n"
+    line = f"[{now:.6f},{number},{known[None]},{{{','.join(parts)}}}]\n"
     if len(line) > LONGEST_RECORD:
         raise ValueError(
             f"report: {len(metrics)} metrics in one call are {len(line)} bytes; "
@@ -111,16 +111,16 @@ def _number(name: str, value: Any) -> float:
         raise TypeError(f"{_called(name)}: {_shown(value)} is no number") from None
 
 
-# The names that were reported, by group: checked once, and as they are written; "" is the group.
-_names: dict[str, dict[str, str]] = {}
+# The names that were reported, by group: checked once, and as they are written; None is the group.
+_names: dict[str, dict[str | None, str]] = {}
 
 
-def _new_group(group: str) -> dict[str, str]:
-    known = {"": _quoted("group", group)}
+def _new_group(group: str) -> dict[str | None, str]:
+    known: dict[str | None, str] = {None: _quoted("group", group)}
     return _names.setdefault(group, known)
 
 
-def _new_name(known: dict[str, str], name: str) -> str:
+def _new_name(known: dict[str | None, str], name: str) -> str:
     quoted = _quoted("metric", name) + ":"
     if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
         raise ValueError(
@@ -147,7 +147,10 @@ def _called(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 -- it is somebody else's, or a number of too many digits
+        text = f"this {type(value).__name__}"
     return text if len(text) <= 100 else text[:99] + "…"
 
 
