@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.metadata import LabelledTrial, label_query
 from windlass.client.outcomes import Outcome, outcome_of
+from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, WaitTimeout, shown
 from windlass.model.quantities import format_duration, parse_duration
@@ -35,7 +36,7 @@ R = TypeVar("R")
 _PAGE = 100
 
 
-class Trial(Generic[R]):
+class Trial(Repeatable, LabelledTrial, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -249,7 +250,7 @@ class Trial(Generic[R]):
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Trial[R]:
         """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
-        body = StopTrial(grace=_seconds(grace) or 0.0, reason=reason)
+        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
         return self._steer("stop", body)
 
     def ask_to_stop(self, reason: str = "asked to stop") -> Trial[R]:
@@ -362,36 +363,11 @@ class Trial(Generic[R]):
             finished: R = self.outcome().get()
             return finished
         following = Following(self._transport, trial_id=self.id, logs=False)
-        import asyncio  # here alone: few scripts await, and it takes longer than all the rest
+        from windlass.client.awaiting import in_thread
 
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[StreamEnd | None] = loop.create_future()
-
-        def settle(outcome: StreamEnd | None, error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(outcome)
-
-        def run() -> None:
-            outcome: StreamEnd | None = None
-            failure: BaseException | None = None
-            try:
-                outcome = self._follow_to_end(following)
-            except BaseException as error:  # noqa: BLE001 -- raised in the waiting task
-                failure = error
-            try:
-                loop.call_soon_threadsafe(settle, outcome, failure)
-            except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
-
-        threading.Thread(target=run, name=f"windlass-wait-{self.id}", daemon=True).start()
-        try:
-            end = await done
-        finally:
-            following.cut()
+        end = await in_thread(
+            lambda: self._follow_to_end(following), following.cut, f"windlass-wait-{self.id}"
+        )
         value: R = self.outcome(end).get()
         return value
 
@@ -399,7 +375,7 @@ class Trial(Generic[R]):
         """Wait until it has ended; the end of its stream, if it was followed that far."""
         if self.is_finished:
             return None
-        seconds = _seconds(timeout)
+        seconds = seconds_of(timeout)
         following = Following(self._transport, trial_id=self.id, logs=False, timeout=seconds)
         try:
             return self._follow_to_end(following)
@@ -468,6 +444,8 @@ def list_trials(
     project: str | None = None,
     state: str | list[str] | None = None,
     name: str | None = None,
+    labels: str | Sequence[str] | None = None,
+    origin_id: int | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -479,6 +457,8 @@ def list_trials(
         "project": project,
         "state": ",".join(each.upper() for each in states) if states else None,
         "name": name,
+        "labels": label_query(labels),
+        "origin_id": origin_id,
         "sort": sort_by,
     }
     left = limit
@@ -516,7 +496,8 @@ def _is_name(role: Any) -> bool:
     return is_plain and role.replace("-", "").isalnum()
 
 
-def _seconds(timeout: float | str | None) -> float | None:
+def seconds_of(timeout: float | str | None) -> float | None:
+    """A time that a user wrote, in seconds; anything below nothing is nothing."""
     if timeout is None:
         return None
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:

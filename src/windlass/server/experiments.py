@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from windlass.model.learning import learned
 from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
+from windlass.server.metadata import changed_columns
 from windlass.server.paging import Conditions, Order, cut
 
 _T = TypeVar("_T")
@@ -38,29 +39,27 @@ class ExperimentStore:
 
         return await self._db.awrite(change)
 
-    async def change(self, experiment_id: int, request: ChangeExperiment) -> ExperimentRecord:
+    async def change(
+        self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
+    ) -> ExperimentRecord:
         """Give an experiment other metadata; what is not given stays."""
-        given = {
-            name: value
-            for name in request.__struct_fields__
-            if (value := getattr(request, name)) is not msgspec.UNSET
-        }
-        values = {
-            name: value if isinstance(value, str) else _encode(value)
-            for name, value in given.items()
-        }
 
         def change(connection: Connection) -> ExperimentRecord:
-            asked = {"id": experiment_id}
-            if values:
-                changes = ", ".join(f"{name} = :{name}" for name in values)
-                connection.run(
-                    f"UPDATE experiments SET {changes} WHERE id = :id", {**values, **asked}
-                )
-            row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
-            if row is None:
-                raise _missing_experiment(connection, str(experiment_id))
-            return _experiment_records(connection, [row])[0]
+            row = _row(connection, experiment_id)
+            # Read and written in one turn of the only writer: nobody's change is lost.
+            [record] = _experiment_records(connection, [row])
+            given = changed_columns(record, request, size_of, time.time())
+            if not given:
+                return record
+            values = {
+                name: value if isinstance(value, str) else _encode(value)
+                for name, value in given.items()
+            }
+            changes = ", ".join(f"{name} = :{name}" for name in values)
+            connection.run(
+                f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
+            )
+            return msgspec.structs.replace(record, **given)
 
         return await self._db.awrite(change)
 
@@ -81,13 +80,29 @@ class ExperimentStore:
 
         return await self._db.aread(query)
 
+    async def by_id(self, experiment_id: int) -> ExperimentRecord:
+        """The experiment with that id, whatever others are called."""
+
+        def query(connection: Connection) -> ExperimentRecord:
+            return _experiment_records(connection, [_row(connection, experiment_id)])[0]
+
+        return await self._db.aread(query)
+
     async def page(
-        self, *, project: str | None, name: str | None, sort: str, cursor: str | None, limit: int
+        self,
+        *,
+        project: str | None,
+        name: str | None,
+        labels: Sequence[str],
+        sort: str,
+        cursor: str | None,
+        limit: int,
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
         asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
         asked.equal("project", project)
         asked.equal("name", name)
+        asked.all_in("labels", labels)
         order.begin_after(cursor, asked)
         query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
 
@@ -106,15 +121,7 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
     That is made if there is none.
     """
     if request.experiment_id is not None:
-        found = connection.row(
-            "SELECT * FROM experiments WHERE id = :id", {"id": request.experiment_id}
-        )
-        if found is None:
-            raise NotFound(
-                f"There is no experiment {request.experiment_id}.",
-                hint="See what there is: windlass ls --experiments",
-            )
-        return found
+        return _row(connection, request.experiment_id)
     found = connection.row(
         "SELECT * FROM experiments WHERE project = :project AND name = :name"
         " ORDER BY id DESC LIMIT 1",
@@ -143,6 +150,15 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 
 
 _EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
+
+
+def _row(connection: Connection, experiment_id: int) -> Row:
+    """The row of that id; an id may be more than a database can hold."""
+    asked = {"id": experiment_id if 0 < experiment_id < 2**63 else -1}
+    row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
+    if row is None:
+        raise _missing_experiment(connection, str(experiment_id))
+    return row
 
 
 def _missing_experiment(connection: Connection, name: str) -> NotFound:

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -29,7 +30,7 @@ from windlass.server.connections import Connection
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
 from windlass.server.faults import to_fault
-from windlass.server.hub import QUEUE, Hub
+from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
 from windlass.server.private import PrivateFiles
@@ -170,7 +171,10 @@ def _listen() -> socket.socket:
 
 
 def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) -> Services:
-    trials = TrialStore(database)
+    trials = TrialStore(
+        database,
+        on_change=lambda trial: hub.publish(experiment_topic(trial.experiment_id), trial.id),
+    )
     blobs = BlobStore(home.blobs)
     blobs.sweep()
     private = PrivateFiles(home.private)
@@ -180,9 +184,7 @@ def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) ->
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
-    metrics = MetricStore(
-        home.path, database, trials, lambda trial_id, _experiment_id: hub.publish(trial_id)
-    )
+    metrics = MetricStore(home.path, database, trials, _publish_points(hub))
     reader = MetricReader(metrics)
     runtime.watch_metrics(reader.look)
     recorder = Recorder(home, trials, blobs, private, metrics, hub.publish)
@@ -204,6 +206,16 @@ def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) ->
         capacity=capacity,
         started=time.time(),
     )
+
+
+def _publish_points(hub: Hub) -> Callable[[int, int], None]:
+    """Wake who follows a trial, or the experiment it belongs to."""
+
+    def publish(trial_id: int, experiment_id: int) -> None:
+        hub.publish(trial_id)
+        hub.publish(experiment_topic(experiment_id), trial_id)
+
+    return publish
 
 
 def _catch_up(home: Home, services: Services) -> None:

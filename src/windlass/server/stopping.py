@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 
 from windlass.model.status import Phase, ReplicaId
@@ -56,6 +57,11 @@ def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
         write_json(str(folder / layout.SHOULD_STOP), {"reason": reason})
     except OSError as error:
         _log.warning("trial %d cannot be told to end by itself: %s", trial_id, error)
+
+
+async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
+    """Have several trials end, all of them at once: none starts in the room of another."""
+    await asyncio.gather(*(stop(services, trial_id, order) for trial_id in trial_ids))
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:

@@ -13,8 +13,9 @@ from windlass.model.job import Job, JobSpec
 from windlass.model.learning import learned
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event, JobStatus, Replica
-from windlass.model.wire import CreateTrial, TrialPage
+from windlass.model.wire import ChangeLabels, CreateTrial, TrialPage
 from windlass.server.database import Connection, Database
+from windlass.server.metadata import changed_labels
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import (
@@ -50,9 +51,17 @@ _TRIAL_SORTS = {
 class TrialStore:
     """Every trial there is."""
 
-    def __init__(self, database: Database, recent: Recent | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        recent: Recent | None = None,
+        *,
+        on_change: Callable[[TrialRecord], None] = lambda _record: None,
+    ) -> None:
+        """`on_change` is told of every trial that was made or changed, in the writer's thread."""
         self._db = database
         self._recent = recent or Recent()
+        self._on_change = on_change
 
     # -- made by the API --------------------------------------------------------------
 
@@ -85,6 +94,7 @@ class TrialStore:
             self._recent.put_written(stored)
             if is_new:
                 then()
+                self._on_change(stored.record)
 
         stored, _ = await self._db.awrite(change, lambda made: follow(*made))
         return stored.record
@@ -138,6 +148,23 @@ class TrialStore:
                 return stored.record.uid
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
+    async def change_labels(self, trial_id: int, change: ChangeLabels) -> None:
+        """Give a trial other labels, whether or not it has ended.
+
+        The status changes with them, as with a spec: what is computed from an older record
+        meanwhile does not bring the old ones back.
+        """
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            labels = changed_labels(stored.record.labels, change)
+            if labels == stored.record.labels:
+                return
+            old = stored.status
+            status = msgspec.structs.replace(old, generation=old.generation + 1)
+            if await self._db.awrite(*self._swap(stored, status, labels=labels)):
+                return
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
     async def ask_to_stop(self, trial_id: int, reason: str, then: Callable[[], None]) -> bool:
         """Note that a trial is to end by itself; whether that was news.
 
@@ -156,8 +183,9 @@ class TrialStore:
             if is_news:
                 self.note(trial_id, lambda record: replace(record, asked_to_stop=reason))
                 then()
+                self._on_change(record)
 
-        await self._stored(trial_id)
+        record = await self.record(trial_id)
         return await self._db.awrite(change, follow)
 
     def asked_to_stop(self) -> dict[int, str]:
@@ -221,6 +249,9 @@ class TrialStore:
         project: str | None,
         states: Sequence[TrialState],
         name: str | None,
+        labels: Sequence[str] = (),
+        origin_id: int | None = None,
+        parent_id: int | None = None,
         sort: str,
         cursor: str | None,
         limit: int,
@@ -233,6 +264,9 @@ class TrialStore:
         asked.equal("experiments.project", project)
         asked.one_of("trials.state", [state.value for state in states])
         asked.equal("trials.name", name)
+        asked.all_in("trials.labels", labels)
+        asked.equal("trials.origin_id", origin_id)
+        asked.equal("trials.parent_id", parent_id)
         order.begin_after(cursor, asked)
         query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 
@@ -242,6 +276,14 @@ class TrialStore:
             return TrialPage(items=tuple(each.record for each in stored), next=following)
 
         return await self._db.aread(run)
+
+    async def going_on(self, experiment_id: int) -> list[int]:
+        """The trials of an experiment of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE experiment_id = :id AND NOT settled ORDER BY id DESC"
+        rows = await self._db.aread(
+            lambda connection: connection.rows(query, {"id": experiment_id})
+        )
+        return [row["id"] for row in rows]
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""
@@ -300,11 +342,14 @@ class TrialStore:
         replicas: Sequence[Replica] = (),
         outcome: Outcome | None = None,
         spec: JobSpec | None = None,
+        labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
         """A change to a new status if the old one still stands, and what follows it."""
         record = advanced(stored.record, status, replicas, outcome)
         if spec is not None:
             record = msgspec.structs.replace(record, spec=spec)
+        if labels is not None:
+            record = msgspec.structs.replace(record, labels=labels)
         new = StoredTrial(record=record, status=status)
 
         def change(connection: Connection) -> bool:
@@ -313,6 +358,7 @@ class TrialStore:
         def then(is_done: bool) -> None:
             if is_done:
                 self._recent.put_changed(new)
+                self._on_change(record)
             else:
                 self._recent.drop(record.id)
 
