@@ -42,9 +42,17 @@ _TRIAL_SORTS = {
 class TrialStore:
     """Every trial there is."""
 
-    def __init__(self, database: Database, recent: Recent | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        recent: Recent | None = None,
+        *,
+        on_change: Callable[[TrialRecord], None] = lambda _record: None,
+    ) -> None:
+        """`on_change` is told of every trial that was made or changed, in the writer's thread."""
         self._db = database
         self._recent = recent or Recent()
+        self._on_change = on_change
 
     # -- made by the API --------------------------------------------------------------
 
@@ -77,6 +85,7 @@ class TrialStore:
             self._recent.put_written(stored)
             if is_new:
                 then()
+                self._on_change(stored.record)
 
         stored, _ = await self._db.awrite(change, lambda made: follow(*made))
         return stored.record
@@ -273,6 +282,7 @@ class TrialStore:
         def then(is_done: bool) -> None:
             if is_done:
                 self._recent.put_written(new)
+                self._on_change(record)
             else:
                 self._recent.drop(record.id)
 

@@ -1,4 +1,4 @@
-"""Experiments: listed and looked up."""
+"""Experiments: made, changed, listed, looked up, followed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from msgspec import Meta
 
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage
+from windlass.server.experiment_stream import follow_experiment
+from windlass.server.http import EVENTS, Answer
+from windlass.server.hub import experiment_topic
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.routing import Route
 from windlass.server.services import Services
@@ -41,7 +44,24 @@ async def change_experiment(
     services: Services, experiment_id: int, data: ChangeExperiment
 ) -> ExperimentRecord:
     """Give an experiment other labels, notes, links and so on."""
-    return await services.experiments.change(experiment_id, data)
+    record = await services.experiments.change(experiment_id, data)
+    services.hub.publish(experiment_topic(experiment_id))
+    return record
+
+
+async def stream_experiment(
+    services: Services, experiment_id: int, metric: MaybeText = None
+) -> Answer:
+    """How an experiment and each of its trials stand, and again with each change; it never ends.
+
+    With a metric also what they report of it, from the first value on.
+    """
+    await services.experiments.by_id(experiment_id)
+    return Answer(
+        follow_experiment(services, experiment_id, metric),
+        media_type=EVENTS,
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 async def get_experiment(services: Services, name: str) -> ExperimentRecord:
@@ -56,6 +76,12 @@ routes = [
         f"{API}/experiments/{{experiment_id:int}}",
         change_experiment,
         largest_body=_LARGEST,
+    ),
+    Route(
+        "GET",
+        f"{API}/experiments/{{experiment_id:int}}/stream",
+        stream_experiment,
+        media_type=EVENTS,
     ),
     Route("GET", f"{API}/experiments", list_experiments),
     Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes
