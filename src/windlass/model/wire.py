@@ -72,7 +72,10 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class ChangeExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other metadata; what is not given stays. Of maps and lists, all of it is replaced."""
+    """Have other metadata; what is not given stays. Of maps and lists, all of it is replaced.
+
+    Searches are added: one that exists keeps its settings, and can only be given more trials.
+    """
 
     labels: Labels | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET

@@ -52,6 +52,10 @@ class ExperimentStore:
 
         def change(connection: Connection) -> ExperimentRecord:
             row = _row(connection, experiment_id)
+            if request.searches is not msgspec.UNSET:
+                known: dict[str, dict[str, Any]] = {}
+                known = _decode(row["searches"], dict[str, dict[str, Any]], known)
+                values["searches"] = _encode(with_searches(known, request.searches))
             if values:
                 changes = ", ".join(f"{name} = :{name}" for name in values)
                 connection.run(
@@ -120,6 +124,22 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
     )
     new = CreateExperiment(key=request.key, project=request.project, name=request.experiment)
     return found or insert(connection, new, now)
+
+
+def with_searches(
+    known: dict[str, dict[str, Any]], given: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Searches and those that are begun or extended: the first to begin one says what it is.
+
+    >>> with_searches({"a": {"seed": 1, "trials": 5}}, {"a": {"seed": 2, "trials": 9}, "b": {}})
+    {'a': {'seed': 1, 'trials': 9}, 'b': {}}
+    """
+    merged = {**given, **known}
+    for name, settings in given.items():
+        before, now = known.get(name, {}).get("trials"), settings.get("trials")
+        if isinstance(before, int) and isinstance(now, int) and now > before:
+            merged[name] = {**merged[name], "trials": now}
+    return merged
 
 
 def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
