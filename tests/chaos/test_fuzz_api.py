@@ -127,6 +127,7 @@ def operations() -> list[str]:
         f"GET {API}/experiments", f"POST {API}/experiments",
         f"PATCH {API}/experiments/{{experiment_id}}",
         f"GET {API}/experiments/{{experiment_id}}/stream",
+        f"POST {API}/experiments/{{experiment_id}}/stop",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
         f"GET {API}/blobs/{{digest}}",
     ]  # fmt: skip

@@ -212,6 +212,14 @@ class TrialStore:
 
         return await self._db.aread(run)
 
+    async def going_on(self, experiment_id: int) -> list[int]:
+        """The trials of an experiment of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE experiment_id = :id AND NOT settled ORDER BY id DESC"
+        rows = await self._db.aread(
+            lambda connection: connection.rows(query, {"id": experiment_id})
+        )
+        return [row["id"] for row in rows]
+
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""
         query = (

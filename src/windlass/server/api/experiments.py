@@ -7,13 +7,14 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage
+from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
 from windlass.server.experiment_stream import follow_experiment
 from windlass.server.http import EVENTS, Answer
 from windlass.server.hub import experiment_topic
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.stopping import stop_all
 
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
@@ -47,6 +48,15 @@ async def change_experiment(
     record = await services.experiments.change(experiment_id, data)
     services.hub.publish(experiment_topic(experiment_id))
     return record
+
+
+async def stop_experiment(
+    services: Services, experiment_id: int, data: StopTrial
+) -> ExperimentRecord:
+    """Ask all trials of an experiment that go on to stop."""
+    await services.experiments.by_id(experiment_id)
+    await stop_all(services, await services.trials.going_on(experiment_id), data)
+    return await services.experiments.by_id(experiment_id)
 
 
 async def stream_experiment(
@@ -83,6 +93,7 @@ routes = [
         stream_experiment,
         media_type=EVENTS,
     ),
+    Route("POST", f"{API}/experiments/{{experiment_id:int}}/stop", stop_experiment),
     Route("GET", f"{API}/experiments", list_experiments),
     Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes
 ]
