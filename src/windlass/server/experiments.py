@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from windlass.model.learning import learned
 from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
+from windlass.server.metadata import changed_columns
 from windlass.server.paging import Conditions, Order, cut
 
 _T = TypeVar("_T")
@@ -38,31 +39,27 @@ class ExperimentStore:
 
         return await self._db.awrite(change)
 
-    async def change(self, experiment_id: int, request: ChangeExperiment) -> ExperimentRecord:
+    async def change(
+        self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
+    ) -> ExperimentRecord:
         """Give an experiment other metadata; what is not given stays."""
-        given = {
-            name: value
-            for name in request.__struct_fields__
-            if (value := getattr(request, name)) is not msgspec.UNSET
-        }
-        values = {
-            name: value if isinstance(value, str) else _encode(value)
-            for name, value in given.items()
-        }
 
         def change(connection: Connection) -> ExperimentRecord:
             row = _row(connection, experiment_id)
-            if request.searches is not msgspec.UNSET:
-                known: dict[str, dict[str, Any]] = {}
-                known = _decode(row["searches"], dict[str, dict[str, Any]], known)
-                values["searches"] = _encode(with_searches(known, request.searches))
-            if values:
-                changes = ", ".join(f"{name} = :{name}" for name in values)
-                connection.run(
-                    f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
-                )
-                row = _row(connection, experiment_id)
-            return _experiment_records(connection, [row])[0]
+            # Read and written in one turn of the only writer: nobody's change is lost.
+            [record] = _experiment_records(connection, [row])
+            given = changed_columns(record, request, size_of, time.time())
+            if not given:
+                return record
+            values = {
+                name: value if isinstance(value, str) else _encode(value)
+                for name, value in given.items()
+            }
+            changes = ", ".join(f"{name} = :{name}" for name in values)
+            connection.run(
+                f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
+            )
+            return msgspec.structs.replace(record, **given)
 
         return await self._db.awrite(change)
 
@@ -92,12 +89,20 @@ class ExperimentStore:
         return await self._db.aread(query)
 
     async def page(
-        self, *, project: str | None, name: str | None, sort: str, cursor: str | None, limit: int
+        self,
+        *,
+        project: str | None,
+        name: str | None,
+        labels: Sequence[str],
+        sort: str,
+        cursor: str | None,
+        limit: int,
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
         asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
         asked.equal("project", project)
         asked.equal("name", name)
+        asked.all_in("labels", labels)
         order.begin_after(cursor, asked)
         query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
 
@@ -124,22 +129,6 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
     )
     new = CreateExperiment(key=request.key, project=request.project, name=request.experiment)
     return found or insert(connection, new, now)
-
-
-def with_searches(
-    known: dict[str, dict[str, Any]], given: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Searches and those that are begun or extended: the first to begin one says what it is.
-
-    >>> with_searches({"a": {"seed": 1, "trials": 5}}, {"a": {"seed": 2, "trials": 9}, "b": {}})
-    {'a': {'seed': 1, 'trials': 9}, 'b': {}}
-    """
-    merged = {**given, **known}
-    for name, settings in given.items():
-        before, now = known.get(name, {}).get("trials"), settings.get("trials")
-        if isinstance(before, int) and isinstance(now, int) and now > before:
-            merged[name] = {**merged[name], "trials": now}
-    return merged
 
 
 def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
