@@ -76,7 +76,8 @@ class Board:
         elif tried.record.message:
             what += f": {tried.record.message.splitlines()[0]}"
         mark = " (best so far)" if course.best is tried else ""
-        return f"[{done}/{done + len(course.running) + course.to_begin}] trial {tried.record.id} {what}{mark}  {params}"
+        whole = done + len(course.running) + course.to_begin
+        return f"[{done}/{whole}] trial {tried.record.id} {what}{mark}  {params}"
 
 
 def _short(value: object) -> str:

@@ -178,6 +178,11 @@ class Course:
             self._begun(news, now)
             self._changed(news, now)
 
+    def begun(self, record: TrialRecord, now: float) -> None:
+        """A trial was added; how it stands is heard of later, after what it reported."""
+        if self._is_mine(record):
+            self._begun(record, now)
+
     def _is_mine(self, record: TrialRecord) -> bool:
         place = record.recipe.search
         if place is None or place.search != self.name:

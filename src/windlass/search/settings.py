@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -16,9 +16,6 @@ Mode = Literal["min", "max"]
 
 DEFAULT_TRIALS = 50
 _MOST_TRIALS = 100_000
-
-# What of a search may be another when it goes on: how far it goes, and what chance begins with.
-_FREE = ("trials", "seed")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,9 +102,15 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
     return size
 
 
-def check_same(name: str, recorded: Mapping[str, Any], asked: Settings) -> Settings:
-    """The settings to go on with; refused if they are those of another search."""
-    before, now = _flat(recorded), _flat(msgspec.to_builtins(asked))
+def check_same(
+    name: str, recorded: Mapping[str, Any], asked: Settings, *, is_seeded: bool
+) -> Settings:
+    """The settings to go on with; refused if they are those of another search.
+
+    Without a seed of its own, it goes on with the one there is.
+    """
+    free = ("trials",) if is_seeded else ("trials", "seed")
+    before, now = _flat(recorded, free), _flat(msgspec.to_builtins(asked), free)
     differing = [
         f"{key} was {_told(before.get(key))}, now {_told(now.get(key))}"
         for key in dict.fromkeys([*before, *now])
@@ -124,9 +127,9 @@ def check_same(name: str, recorded: Mapping[str, Any], asked: Settings) -> Setti
     return msgspec.structs.replace(known, space=asked.space, trials=asked.trials)
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
     """What must stay as it is, each parameter of the space by itself."""
-    plain = {key: each for key, each in settings.items() if key not in _FREE and key != "space"}
+    plain = {key: each for key, each in settings.items() if key not in (*free, "space")}
     spaces = {f"space[{name!r}]": each for name, each in settings.get("space", {}).items()}
     return {**spaces, **plain}
 
