@@ -6,6 +6,7 @@ import os
 from operator import index
 
 from windlass.worker import checkpoints
+from windlass.worker.whereabouts import attempt_dir, trial_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +85,27 @@ def latest_checkpoint() -> str | None:
     """
     folder = _folder()
     return None if folder is None else checkpoints.latest(folder)
+
+
+def should_stop() -> bool:
+    """Whether the program is to end by itself: save what it needs and return. A few microseconds.
+
+    True once the trial was asked to (`trial.ask_to_stop()`, a search that gives up on it), and
+    once this attempt is being stopped, for programs that outlive SIGTERM. False outside of a trial.
+
+    ```python
+    for step in range(1000):
+        if wl.should_stop():
+            break
+    ```
+    """
+    trial, attempt = trial_dir(), attempt_dir()
+    if trial is None or attempt is None:
+        return False
+    # The second is written before any signal is sent: no handler of ours is needed to tell.
+    return os.path.exists(os.path.join(trial, "should_stop")) or os.path.exists(
+        os.path.join(attempt, "stop.json")
+    )
 
 
 def _whole(step: SupportsIndex) -> int:
