@@ -31,6 +31,11 @@ class Board:
         self._body: list[Line] = []
         self._head: list[tuple[str, str]] = [(f"search {course.name!r}", "bold")]
         self._left = ""
+        self._told = 0  # how many ends were told of, line by line
+
+    def begin_after(self, ended: int) -> None:
+        """So many had ended before anybody looked."""
+        self._told = ended
 
     def update(self) -> None:
         """Take in how the search stands now."""
@@ -67,7 +72,7 @@ class Board:
     def line_of(self, tried: Tried) -> str:
         """How one trial ended, for where no table can be."""
         course = self._course
-        done = len(course.ended)
+        self._told += tried.standing is not Standing.INTERRUPTED
         params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())
         what = tried.standing.value
         if tried.standing in (Standing.COMPLETE, Standing.PRUNED):
@@ -76,8 +81,8 @@ class Board:
         elif tried.record.message:
             what += f": {tried.record.message.splitlines()[0]}"
         mark = " (best so far)" if course.best is tried else ""
-        whole = done + len(course.running) + course.to_begin
-        return f"[{done}/{whole}] trial {tried.record.id} {what}{mark}  {params}"
+        whole = len(course.ended) + len(course.running) + course.to_begin
+        return f"[{self._told}/{whole}] trial {tried.record.id} {what}{mark}  {params}"
 
 
 def _short(value: object) -> str:

@@ -278,6 +278,11 @@ def identity(name: str, number: int) -> str:
     return f"search/{name}/{number}"
 
 
+def is_pruned(record: TrialRecord) -> bool:
+    """Whether a trial was asked by its search to stop."""
+    return _pruned_at(record) is not None
+
+
 def _pruned_at(record: TrialRecord) -> int | None:
     """The step at which a trial was asked to stop by its search, if it was."""
     found = _PRUNED.match(record.asked_to_stop)

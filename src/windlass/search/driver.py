@@ -81,6 +81,7 @@ class Driver:
             else:
                 rounds += 1
         self._course.recall(records, points, time.monotonic())
+        self._board.begin_after(len(self._course.ended))
         self._board.update()
         if (done := len(self._course.ended)) and not live.is_live:
             running = len(self._course.running)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from windlass.client.trials import Trial
 
 _TOP = 10
-_FIXED = ("trial", "number", "state", "step", "seconds")
+_ENOUGH = 10  # trials that ran to their end, before it can be said what matters
+_FIXED = ("trial", "state", "step", "seconds")
 
 
 class SearchResult:
@@ -64,11 +65,7 @@ class SearchResult:
             print(row["trial"], row["state"], row["lr"])
         ```
         """
-        ranked = self._course.ranked()
-        rest = [each for each in self._course.tried if each.standing is not Standing.COMPLETE]
-        # Of those that were ended early, the one that went furthest was the best.
-        rest.sort(key=lambda each: (each.standing is not Standing.PRUNED, -(each.step or 0)))
-        return table_of(self._course, [*ranked, *rest])
+        return table_of(self._course, ordered(self._course))
 
     @property
     def importances(self) -> dict[str, float]:
@@ -102,16 +99,27 @@ def summary(course: Course) -> list[str]:
         return [*lines, "No trial ran to its end with a value."]
     lines.append(f"Best: trial {best.record.id}, {told(course, best)}")
     lines += [f"  {name} = {value!r}" for name, value in best.params.items()]
-    ranked = course.ranked()[:_TOP]
     if len(course.tried) > 1:
-        lines += ["", *str(table_of(course, ranked)).splitlines()]
-    importances = course.study.importances() if len(course.settings.space) > 1 else {}
-    if importances:
+        top = table_of(course, ordered(course)[:_TOP])
+        lines += ["", *str(top).splitlines()]
+    if len(course.settings.space) == 1 or len(course.tried) < _ENOUGH:
+        return lines
+    if len(course.ranked()) < _ENOUGH:
+        return [*lines, "", "Too few trials ran to their end to say which parameter matters."]
+    if importances := course.study.importances():
         rows = [
             {"parameter": name, "importance": f"{share:.0%}"} for name, share in importances.items()
         ]
         lines += ["", *str(Table(["parameter", "importance"], rows)).splitlines()]
     return lines
+
+
+def ordered(course: Course) -> list[Tried]:
+    """The best first, then those that were ended early, then the others."""
+    rest = [each for each in course.tried if each.standing is not Standing.COMPLETE]
+    # Of those that were ended early, the one that went furthest was the best.
+    rest.sort(key=lambda each: (each.standing is not Standing.PRUNED, -(each.step or 0)))
+    return [*course.ranked(), *rest]
 
 
 def table_of(course: Course, tried: list[Tried]) -> Table:
@@ -121,7 +129,6 @@ def table_of(course: Course, tried: list[Tried]) -> Table:
     rows = [
         {
             "trial": each.record.id,
-            "number": each.number,
             "state": each.standing.value,
             metric: each.value,
             "step": each.step,
@@ -130,7 +137,7 @@ def table_of(course: Course, tried: list[Tried]) -> Table:
         }
         for each in tried
     ]
-    columns = ["trial", "number", "state", metric, "step", "seconds", *params.values()]
+    columns = ["trial", "state", metric, "step", "seconds", *params.values()]
     empty = [name for name in ("step",) if all(row[name] is None for row in rows)]
     return Table([name for name in columns if name not in empty], rows)
 

@@ -9,16 +9,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 import msgspec
 
 from windlass.model.errors import NotFound
-from windlass.model.wire import Points
 from windlass.server.hub import experiment_topic
+from windlass.server.points import Known, new_points
 from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
 from windlass.server.streams import PING, event
 
 _PAGE = 500
 _PACE = 0.1  # between two rounds of news: what changes faster is told as it stands then
-
-Known = dict[tuple[int, str, int, int], int]  # how many points of an attempt were told
 
 
 async def follow_experiment(
@@ -97,17 +95,5 @@ async def _trial(
 def _points(services: Services, trial_id: int, metric: str | None, known: Known) -> Iterable[bytes]:
     if metric is None:
         return
-    for points in new_points(services, trial_id, metric, known):
-        key = (trial_id, points.role, points.index, points.attempt)
-        known[key] = points.start + len(points.values)
+    for points in new_points(services.home.path, trial_id, metric, known):
         yield event("points", msgspec.json.encode(points))
-
-
-def new_points(
-    services: Services,  # noqa: ARG001 -- it is what the points will be asked of
-    trial_id: int,  # noqa: ARG001
-    name: str,  # noqa: ARG001
-    known: Known,  # noqa: ARG001
-) -> Iterable[Points]:
-    """What a trial reported of a metric beyond what is known of it."""
-    return ()

@@ -196,6 +196,8 @@ class TrialStore:
     def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
         """Know of what was just stored of a trial; for the writer's thread, after the commit."""
         self._recent.change(trial_id, change)
+        if (stored := self._recent.get(trial_id)) is not None:
+            self._on_change(stored.record)
 
     # -- the controller's half --------------------------------------------------------
 
