@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.comparing.tables import Table
@@ -132,7 +133,7 @@ def table_of(course: Course, tried: list[Tried]) -> Table:
             "state": each.standing.value,
             metric: each.value,
             "step": each.step,
-            "seconds": seconds_of(each),
+            "seconds": _passed(each),
             **{params[name]: value for name, value in each.params.items()},
         }
         for each in tried
@@ -174,6 +175,14 @@ def seconds_of(tried: Tried) -> float | None:
     """How long a trial took, if it is over."""
     started, ended = tried.record.started, tried.record.ended
     return None if started is None or ended is None else max(ended - started, 0.0)
+
+
+def _passed(tried: Tried) -> float | None:
+    """How long a trial took, or takes already."""
+    started = tried.record.started
+    if started is None or tried.record.ended is not None:
+        return seconds_of(tried)
+    return float(int(max(time.time() - started, 0.0)))
 
 
 def _number(value: float | None) -> str:
