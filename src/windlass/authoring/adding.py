@@ -14,7 +14,7 @@ from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.laying import changed, with_arguments, with_env
 from windlass.authoring.outlines import prepare_job
 from windlass.model.errors import InvalidArgument, Unsupported, shown
-from windlass.model.records import Recipe
+from windlass.model.records import Recipe, SearchPlace
 
 if TYPE_CHECKING:
     from windlass.client.experiments import Experiment
@@ -36,6 +36,7 @@ class Wish:
     identity: str | None = None
     auxiliary: bool = False
     parent_id: int | None = None
+    search: SearchPlace | None = None
 
 
 def add(experiment: Experiment, client: Client, what: Any, wish: Wish) -> Trial[Any]:
@@ -50,7 +51,7 @@ def add(experiment: Experiment, client: Client, what: Any, wish: Wish) -> Trial[
 
 def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish) -> Trial[Any]:
     """A trial of a job, a group, or a function that is decorated with `wl.run`."""
-    job = _named(_job_of(what), wish, experiment)
+    job = _named(job_of(what), wish, experiment)
     problems = _wish_problems(wish)
     job, found = with_arguments(job, wish.args)
     problems += found
@@ -74,11 +75,12 @@ def _filing(experiment: ExperimentRecord, wish: Wish) -> Filing:
         labels=tuple(wish.labels),
         auxiliary=wish.auxiliary,
         parent_id=wish.parent_id,
-        recipe=Recipe(identity=wish.identity or ""),
+        recipe=Recipe(identity=wish.identity or "", search=wish.search),
     )
 
 
-def _job_of(what: Any) -> Job | JobGroup:
+def job_of(what: Any) -> Job | JobGroup:
+    """The job that something is or stands for."""
     if isinstance(what, (Job, JobGroup)):
         return what
     if isinstance(what, Function):
