@@ -88,8 +88,10 @@ def _changed(
     """The arguments of a call that is repeated, some of them with other values now."""
     import inspect
 
-    with open(path, "rb") as file:
-        changes = pickle.loads(file.read())  # noqa: S301  # the author's own, as the call is
+    changes: dict[str, Any] = {}
+    with open(path, "rb") as file:  # one after the other: a repetition of one that was changed
+        while file.peek(1):
+            changes.update(pickle.load(file))  # noqa: S301  # the author's own, as the call is
     signature = inspect.signature(function)
     given = signature.bind_partial(*args, **kwargs).arguments
     named = {
