@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
     from windlass.model.errors import Conflict as Conflict
+    from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
+    from windlass.model.errors import LaunchFailed as LaunchFailed
     from windlass.model.errors import NotFound as NotFound
     from windlass.model.errors import RemoteError as RemoteError
     from windlass.model.errors import ResourceError as ResourceError
@@ -76,7 +78,9 @@ _WHERE = {
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
     "Conflict": "windlass.model.errors",
+    "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
+    "LaunchFailed": "windlass.model.errors",
     "NotFound": "windlass.model.errors",
     "RemoteError": "windlass.model.errors",
     "ResourceError": "windlass.model.errors",

@@ -35,13 +35,21 @@ class _GraceType(FloatType):
 
 
 @click.command(short_help="Stop trials.")
-@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
+@click.option("-e", "--experiment", metavar="NAME", help="All trials of an experiment that go on.")
 @click.option(
     "--grace", type=_GraceType(), default="10s",
     help="How long its processes have to end before they are killed (10s).",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
-def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
+@click.pass_context
+def command(
+    ctx: click.Context,
+    trial_ids: tuple[int, ...],
+    experiment: str | None,
+    grace: float,
+    no_wait: bool,
+) -> int:
     """Stop trials and wait until they have ended.
 
     Their processes get SIGTERM, and SIGKILL when the grace is over. A trial that has ended
@@ -51,8 +59,10 @@ def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
     from windlass.client.session import default_client
     from windlass.model.errors import NotFound
 
+    if not trial_ids and experiment is None:
+        raise click.UsageError("Say which: the id of a trial, or --experiment NAME.", ctx)
     client = default_client()
-    stopping: list[Trial[Any]] = []
+    stopping = [] if experiment is None else _stop_experiment(experiment, grace)
     is_missing = False
     for trial_id in dict.fromkeys(trial_ids):
         try:
@@ -72,6 +82,21 @@ def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
         say("Left. They are being stopped all the same: windlass ls")
         return 130
     return 1 if is_missing else 0
+
+
+def _stop_experiment(name: str, grace: float) -> list[Trial[Any]]:
+    """Ask all trials of an experiment that go on to stop, at once."""
+    from windlass.cli.text import say
+    from windlass.client.session import default_client
+    from windlass.model.records import TrialState
+
+    experiment = default_client().get_experiment(int(name) if name.isdecimal() else name)
+    going = [state.value for state in TrialState if not state.is_final]
+    trials = list(experiment.list_trials(state=going))
+    experiment.stop(grace=grace, reason="windlass stop")
+    if not trials:
+        say(f"No trial of experiment {experiment.id} ({experiment.name}) goes on.")
+    return trials
 
 
 def _finish(stopping: list[Trial[Any]], *, waits: bool) -> None:

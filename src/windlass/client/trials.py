@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -228,7 +227,7 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Trial[R]:
         """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
-        body = StopTrial(grace=_seconds(grace) or 0.0, reason=reason)
+        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
         return self._steer("stop", body)
 
     def suspend(self) -> Trial[R]:
@@ -314,36 +313,11 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
             finished: R = self.outcome().get()
             return finished
         following = Following(self._transport, trial_id=self.id, logs=False)
-        import asyncio  # here alone: few scripts await, and it takes longer than all the rest
+        from windlass.client.awaiting import in_thread
 
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[StreamEnd | None] = loop.create_future()
-
-        def settle(outcome: StreamEnd | None, error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(outcome)
-
-        def run() -> None:
-            outcome: StreamEnd | None = None
-            failure: BaseException | None = None
-            try:
-                outcome = self._follow_to_end(following)
-            except BaseException as error:  # noqa: BLE001 -- raised in the waiting task
-                failure = error
-            try:
-                loop.call_soon_threadsafe(settle, outcome, failure)
-            except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
-
-        threading.Thread(target=run, name=f"windlass-wait-{self.id}", daemon=True).start()
-        try:
-            end = await done
-        finally:
-            following.cut()
+        end = await in_thread(
+            lambda: self._follow_to_end(following), following.cut, f"windlass-wait-{self.id}"
+        )
         value: R = self.outcome(end).get()
         return value
 
@@ -351,7 +325,7 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
         """Wait until it has ended; the end of its stream, if it was followed that far."""
         if self.is_finished:
             return None
-        seconds = _seconds(timeout)
+        seconds = seconds_of(timeout)
         following = Following(self._transport, trial_id=self.id, logs=False, timeout=seconds)
         try:
             return self._follow_to_end(following)
@@ -472,7 +446,8 @@ def _is_name(role: Any) -> bool:
     return is_plain and role.replace("-", "").isalnum()
 
 
-def _seconds(timeout: float | str | None) -> float | None:
+def seconds_of(timeout: float | str | None) -> float | None:
+    """A time that a user wrote, in seconds; anything below nothing is nothing."""
     if timeout is None:
         return None
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:

@@ -43,13 +43,9 @@ class ExperimentStore:
         self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
     ) -> ExperimentRecord:
         """Give an experiment other metadata; what is not given stays."""
-        asked = {"id": experiment_id if 0 < experiment_id < 2**63 else -1}
-        query = "SELECT * FROM experiments WHERE id = :id"
 
         def change(connection: Connection) -> ExperimentRecord:
-            row = connection.row(query, asked)
-            if row is None:
-                raise _missing_experiment(connection, str(experiment_id))
+            row = _row(connection, experiment_id)
             # Read and written in one turn of the only writer: nobody's change is lost.
             [record] = _experiment_records(connection, [row])
             given = changed_columns(record, request, size_of, time.time())
@@ -60,7 +56,9 @@ class ExperimentStore:
                 for name, value in given.items()
             }
             changes = ", ".join(f"{name} = :{name}" for name in values)
-            connection.run(f"UPDATE experiments SET {changes} WHERE id = :id", {**values, **asked})
+            connection.run(
+                f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
+            )
             return msgspec.structs.replace(record, **given)
 
         return await self._db.awrite(change)
@@ -79,6 +77,14 @@ class ExperimentStore:
             if row is None:
                 raise _missing_experiment(connection, name)
             return _experiment_records(connection, [row])[0]
+
+        return await self._db.aread(query)
+
+    async def by_id(self, experiment_id: int) -> ExperimentRecord:
+        """The experiment with that id, whatever others are called."""
+
+        def query(connection: Connection) -> ExperimentRecord:
+            return _experiment_records(connection, [_row(connection, experiment_id)])[0]
 
         return await self._db.aread(query)
 
@@ -115,15 +121,7 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
     That is made if there is none.
     """
     if request.experiment_id is not None:
-        found = connection.row(
-            "SELECT * FROM experiments WHERE id = :id", {"id": request.experiment_id}
-        )
-        if found is None:
-            raise NotFound(
-                f"There is no experiment {request.experiment_id}.",
-                hint="See what there is: windlass ls --experiments",
-            )
-        return found
+        return _row(connection, request.experiment_id)
     found = connection.row(
         "SELECT * FROM experiments WHERE project = :project AND name = :name"
         " ORDER BY id DESC LIMIT 1",
@@ -152,6 +150,15 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 
 
 _EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
+
+
+def _row(connection: Connection, experiment_id: int) -> Row:
+    """The row of that id; an id may be more than a database can hold."""
+    asked = {"id": experiment_id if 0 < experiment_id < 2**63 else -1}
+    row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
+    if row is None:
+        raise _missing_experiment(connection, str(experiment_id))
+    return row
 
 
 def _missing_experiment(connection: Connection, name: str) -> NotFound:

@@ -29,7 +29,7 @@ from windlass.server.connections import Connection
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
 from windlass.server.faults import to_fault
-from windlass.server.hub import QUEUE, Hub
+from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.logs import LogStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
@@ -165,7 +165,10 @@ def _listen() -> socket.socket:
 
 
 def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) -> Services:
-    trials = TrialStore(database)
+    trials = TrialStore(
+        database,
+        on_change=lambda trial: hub.publish(experiment_topic(trial.experiment_id), trial.id),
+    )
     blobs = BlobStore(home.blobs)
     blobs.sweep()
     private = PrivateFiles(home.private)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Iterable
 
 from windlass.model.status import Phase, ReplicaId
 from windlass.model.wire import StopTrial
@@ -31,6 +32,11 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
             f"nothing can be written to {services.home.path}.",
             hint=HOW_TO_MAKE_ROOM,
         ) from error
+
+
+async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
+    """Have several trials end, all of them at once: none starts in the room of another."""
+    await asyncio.gather(*(stop(services, trial_id, order) for trial_id in trial_ids))
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:

@@ -43,9 +43,17 @@ _TRIAL_SORTS = {
 class TrialStore:
     """Every trial there is."""
 
-    def __init__(self, database: Database, recent: Recent | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        recent: Recent | None = None,
+        *,
+        on_change: Callable[[TrialRecord], None] = lambda _record: None,
+    ) -> None:
+        """`on_change` is told of every trial that was made or changed, in the writer's thread."""
         self._db = database
         self._recent = recent or Recent()
+        self._on_change = on_change
 
     # -- made by the API --------------------------------------------------------------
 
@@ -78,6 +86,7 @@ class TrialStore:
             self._recent.put_written(stored)
             if is_new:
                 then()
+                self._on_change(stored.record)
 
         stored, _ = await self._db.awrite(change, lambda made: follow(*made))
         return stored.record
@@ -227,6 +236,14 @@ class TrialStore:
 
         return await self._db.aread(run)
 
+    async def going_on(self, experiment_id: int) -> list[int]:
+        """The trials of an experiment of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE experiment_id = :id AND NOT settled ORDER BY id DESC"
+        rows = await self._db.aread(
+            lambda connection: connection.rows(query, {"id": experiment_id})
+        )
+        return [row["id"] for row in rows]
+
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""
         query = (
@@ -300,6 +317,7 @@ class TrialStore:
         def then(is_done: bool) -> None:
             if is_done:
                 self._recent.put_written(new)
+                self._on_change(record)
             else:
                 self._recent.drop(record.id)
 

@@ -1,4 +1,4 @@
-"""Experiments: listed and looked up."""
+"""Experiments: made, changed, listed, looked up, followed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage
+from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
+from windlass.server.experiment_stream import follow_experiment
 from windlass.server.faults import MissingBlobs
+from windlass.server.http import EVENTS, Answer
+from windlass.server.hub import experiment_topic
 from windlass.server.labels import LabelText, read_labels
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.stopping import stop_all
 
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
@@ -56,7 +60,33 @@ async def change_experiment(
             raise MissingBlobs([digest])
         return blobs.size(digest)
 
-    return await services.experiments.change(experiment_id, data, size_of)
+    record = await services.experiments.change(experiment_id, data, size_of)
+    services.hub.publish(experiment_topic(experiment_id))
+    return record
+
+
+async def stop_experiment(
+    services: Services, experiment_id: int, data: StopTrial
+) -> ExperimentRecord:
+    """Ask all trials of an experiment that go on to stop."""
+    await services.experiments.by_id(experiment_id)
+    await stop_all(services, await services.trials.going_on(experiment_id), data)
+    return await services.experiments.by_id(experiment_id)
+
+
+async def stream_experiment(
+    services: Services, experiment_id: int, metric: MaybeText = None
+) -> Answer:
+    """How an experiment and each of its trials stand, and again with each change; it never ends.
+
+    With a metric also what they report of it, from the first value on.
+    """
+    await services.experiments.by_id(experiment_id)
+    return Answer(
+        follow_experiment(services, experiment_id, metric),
+        media_type=EVENTS,
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 async def get_experiment(services: Services, name: str) -> ExperimentRecord:
@@ -72,6 +102,13 @@ routes = [
         change_experiment,
         largest_body=_LARGEST,
     ),
+    Route(
+        "GET",
+        f"{API}/experiments/{{experiment_id:int}}/stream",
+        stream_experiment,
+        media_type=EVENTS,
+    ),
+    Route("POST", f"{API}/experiments/{{experiment_id:int}}/stop", stop_experiment),
     Route("GET", f"{API}/experiments", list_experiments),
     Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes
 ]
