@@ -38,6 +38,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _RESERVED = "WINDLASS_"
 _LONGEST_TEXT = 128 * 1024 - 512  # of Linux, for an argument or a variable with its name
 _MOST_REPLICAS = 10_000
+_MOST_LABELS = 100
 _MOST_RESTARTS = 1_000_000
 
 
@@ -159,6 +160,20 @@ def check_name(option: str, name: Any) -> list[Problem]:
     if len(name) > 200:
         return _one(option, f"a name has at most 200 characters, this one {len(name)}")
     return []
+
+
+def check_labels(labels: Any) -> list[Problem]:
+    if isinstance(labels, str):
+        return _one("labels", f"write a list: labels=[{shown(labels)}]")
+    if not isinstance(labels, (Sequence, set, frozenset)):
+        return _one("labels", f"{shown(labels)} is no list of texts")
+    if len(labels) > _MOST_LABELS:
+        return _one("labels", f"there are {len(labels)}; at most {_MOST_LABELS} are kept")
+    return [
+        (keys, text.replace("no name", "no label"))
+        for label in labels
+        for keys, text in check_name("labels", "" if label is None else label)
+    ]
 
 
 def check_text(option: str, text: Any) -> list[Problem]:

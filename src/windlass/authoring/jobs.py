@@ -12,7 +12,8 @@ from windlass.model.errors import InvalidArgument, WindlassError, shown
 
 if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
-    from windlass.authoring.executors import Local
+    from windlass.authoring.executors import Executor
+    from windlass.authoring.packaged import Packaged
     from windlass.client.session import Client
     from windlass.client.trials import Trial
 
@@ -155,10 +156,10 @@ class Job(Whole):
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
     """
 
-    executable: Executable
+    executable: Executable | Packaged
     args: Arguments | None = field(default=None, kw_only=True)
     env: Mapping[str, str] | None = field(default=None, kw_only=True)
-    executor: Local | None = field(default=None, kw_only=True)
+    executor: Executor | None = field(default=None, kw_only=True)
     replicas: int = field(default=1, kw_only=True)
     restart_policy: str | None = field(default=None, kw_only=True)
     service: bool | None = field(default=None, kw_only=True)

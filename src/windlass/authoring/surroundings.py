@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.model.errors import SnapshotError
 from windlass.model.job import Code, Python
-from windlass.packaging.roots import Root, find_root, is_installed
+from windlass.packaging.roots import Root, find_root, given_root, is_installed
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -46,12 +46,14 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 def look_around(
-    function: Callable[..., Any] | None = None, script: str | None = None
+    function: Callable[..., Any] | None = None, script: str | None = None, root: str | None = None
 ) -> Surroundings:
-    """What surrounds a call of a function, or of a script."""
+    """What surrounds a call of a function, or of a script, in the root that is given, if one is."""
     here = _here()
-    root = find_root(script=Path(script) if script else _source_of(function))
-    return _look_around(root, here, tuple(sys.path))
+    if root is not None:
+        return _look_around(given_root(Path(root), script), here, tuple(sys.path))
+    found = find_root(script=Path(script) if script else _source_of(function))
+    return _look_around(found, here, tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=8)

@@ -187,6 +187,12 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: bytes | None = None
 
 
+class BlobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of some blobs the server lacks."""
+
+    missing: tuple[Digest, ...] = ()
+
+
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the server still lacks of a tree; the tree is known once nothing is missing."""
 
