@@ -14,6 +14,7 @@ from windlass.server.blobs import BlobStore
 from windlass.server.experiments import ExperimentStore
 from windlass.server.hub import Hub
 from windlass.server.logs import LogStore
+from windlass.server.metrics import MetricReader
 from windlass.server.private import PrivateFiles
 from windlass.server.trials import TrialStore
 
@@ -27,6 +28,7 @@ class Services:
     experiments: ExperimentStore
     blobs: BlobStore
     logs: LogStore
+    metrics: MetricReader
     private: PrivateFiles
     hub: Hub
     runtime: LocalRuntime

@@ -52,6 +52,8 @@ def _check(services: Services, request: CreateTrial) -> None:
     unknown = set(request.private.secrets) ^ set(spec.secret_names)
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
+    if any("\0" in value for value in request.private.environ.values()):
+        problems.append("a variable of the environment holds a NUL character")
     if problems:
         raise InvalidArgument.of(problems)
     check_fits(spec, services.capacity, request.name or request.experiment)
