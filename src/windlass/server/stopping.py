@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterable
 
+from windlass.model.job import GeneratorCall
 from windlass.model.status import Phase, ReplicaId
 from windlass.model.wire import StopTrial
 from windlass.server.faults import HOW_TO_MAKE_ROOM, NoSpace, is_no_space
@@ -16,6 +17,12 @@ _TRY_AGAIN = 0.2
 
 async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
     """Have a trial end; nothing if it has."""
+    record = await services.trials.record(trial_id)
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        from windlass.server import generators
+
+        await generators.stop(services, record, order)
+        return
     try:
         await _record(services, trial_id, order)
     except sqlite3.OperationalError as error:

@@ -12,8 +12,9 @@ from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import API, CreateTrial, LogPage, ScaleTrial, StopTrial, TrialPage
+from windlass.model.wire import API, Built, CreateTrial, LogPage, ScaleTrial, StopTrial, TrialPage
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.logs import Chosen
 from windlass.server.merging import Page
@@ -215,6 +216,12 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
     return await describe(services, trial_id)
 
 
+async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
+    """The generator of a trial is done: it added all that there is to add, or raised."""
+    await built(services, trial_id, data)
+    return await describe(services, trial_id)
+
+
 async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """Stop a trial's replicas without failing it; nothing runs until it is resumed."""
     from windlass.server import steering
@@ -273,6 +280,7 @@ routes = [
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
+    Route("POST", f"{_TRIAL}/built", trial_built),
     Route("POST", f"{_TRIAL}/suspend", suspend_trial),
     Route("POST", f"{_TRIAL}/resume", resume_trial),
     Route("POST", f"{_TRIAL}/scale", scale_trial),
