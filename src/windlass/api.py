@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from windlass.client.experiments import Experiment
@@ -26,10 +26,13 @@ def list_trials(
     project: str | None = None,
     state: str | list[str] | None = None,
     name: str | None = None,
+    labels: str | Sequence[str] | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
     """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first.
+
+    With `labels`, those that have all of them.
 
     ```python
     for trial in wl.list_trials(state="FAILED", sort_by="-created"):
@@ -41,6 +44,7 @@ def list_trials(
         project=project,
         state=state,
         name=name,
+        labels=labels,
         sort_by=sort_by,
         limit=limit,
     )
@@ -60,10 +64,11 @@ def list_experiments(
     *,
     project: str | None = None,
     name: str | None = None,
+    labels: str | Sequence[str] | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Experiment]:
-    """Experiments that match, lazily, a page at a time.
+    """Experiments that match, lazily, a page at a time; with `labels`, those that have them all.
 
     ```python
     for experiment in wl.list_experiments():
@@ -71,5 +76,5 @@ def list_experiments(
     ```
     """
     return default_client().list_experiments(
-        project=project, name=name, sort_by=sort_by, limit=limit
+        project=project, name=name, labels=labels, sort_by=sort_by, limit=limit
     )

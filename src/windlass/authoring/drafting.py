@@ -76,7 +76,7 @@ class Plan:
 
     def draft(self, programs: Sequence[Call | ProcessCall], params: Mapping[str, Any]) -> Draft:
         """A draft of the job, given what each of its roles runs, in their order."""
-        draft = Draft(self._request(params), self._snapshot, {}, self._retake)
+        draft = Draft(self._request(params), self._snapshot, {}, self._retake, programs)
         roles = tuple(
             msgspec.structs.replace(role, executable=self._executable(draft, program))
             for role, program in zip(self._outline.roles, programs, strict=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
+from windlass.client.metadata import Described
 from windlass.client.transport import Transport, path_of
 from windlass.client.trials import Trial, list_trials, seconds_of
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import StopTrial
 
 
-class Experiment:
+class Experiment(Described):
     """A named set of trials.
 
     ```python
@@ -66,21 +67,21 @@ class Experiment:
 
     def refresh(self) -> Experiment:
         """Ask the server how it stands now."""
-        path = path_of("experiments", self.id)
-        self._record = self._transport.ask("GET", path, ExperimentRecord)
+        self._now()
         return self
 
     def list_trials(
         self,
         *,
         state: str | list[str] | None = None,
+        labels: str | Sequence[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Trial[Any]]:
-        """Its trials, lazily, a page at a time."""
+        """Its trials, lazily, a page at a time; with `labels`, those that have all of them."""
         return list_trials(
             self._transport,
-            experiment_id=self.id, state=state, sort_by=sort_by, limit=limit,
+            experiment_id=self.id, state=state, labels=labels, sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
     def wait(self, timeout: float | str | None = None) -> Experiment:

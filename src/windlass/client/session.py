@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.experiments import Experiment
+from windlass.client.metadata import label_query
 from windlass.client.transport import Transport, path_of
 from windlass.client.trials import Trial, list_trials
 from windlass.model.errors import InvalidArgument
@@ -47,13 +48,17 @@ class Client:
         project: str | None = None,
         state: str | list[str] | None = None,
         name: str | None = None,
+        labels: str | Sequence[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Trial[Any]]:
-        """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first."""
+        """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first.
+
+        With `labels`, those that have all of them.
+        """
         return list_trials(
             self.transport,
-            experiment=experiment, project=project, state=state, name=name,
+            experiment=experiment, project=project, state=state, name=name, labels=labels,
             sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
@@ -74,16 +79,18 @@ class Client:
         *,
         project: str | None = None,
         name: str | None = None,
+        labels: str | Sequence[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Experiment]:
-        """Experiments that match, lazily, a page at a time."""
+        """Experiments that match, lazily, a page at a time; with `labels`, that have them all."""
         left, cursor = limit, None
         while left is None or left > 0:
             size = _PAGE if left is None else min(left, _PAGE)
-            query = {"project": project, "name": name, "sort": sort_by, "cursor": cursor}
+            query = {"project": project, "name": name, "labels": label_query(labels)}
+            place = {"sort": sort_by, "cursor": cursor, "limit": size}
             page = self.transport.ask(
-                "GET", "/experiments", ExperimentPage, query={**query, "limit": size}
+                "GET", "/experiments", ExperimentPage, query={**query, **place}
             )
             for record in page.items:
                 yield Experiment(self.transport, record)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.metadata import LabelledTrial, label_query
 from windlass.client.outcomes import Outcome, outcome_of
+from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, WaitTimeout, shown
 from windlass.model.quantities import format_duration, parse_duration
@@ -32,7 +34,7 @@ R = TypeVar("R")
 _PAGE = 100
 
 
-class Trial(Generic[R]):
+class Trial(Repeatable, LabelledTrial, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -392,6 +394,8 @@ def list_trials(
     project: str | None = None,
     state: str | list[str] | None = None,
     name: str | None = None,
+    labels: str | Sequence[str] | None = None,
+    origin_id: int | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -403,6 +407,8 @@ def list_trials(
         "project": project,
         "state": ",".join(each.upper() for each in states) if states else None,
         "name": name,
+        "labels": label_query(labels),
+        "origin_id": origin_id,
         "sort": sort_by,
     }
     left = limit

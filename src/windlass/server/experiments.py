@@ -14,6 +14,7 @@ from windlass.model.learning import learned
 from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
+from windlass.server.metadata import changed_columns
 from windlass.server.paging import Conditions, Order, cut
 
 _T = TypeVar("_T")
@@ -41,27 +42,27 @@ class ExperimentStore:
 
         return await self._db.awrite(change)
 
-    async def change(self, experiment_id: int, request: ChangeExperiment) -> ExperimentRecord:
+    async def change(
+        self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
+    ) -> ExperimentRecord:
         """Give an experiment other metadata; what is not given stays."""
-        given = {
-            name: value
-            for name in request.__struct_fields__
-            if (value := getattr(request, name)) is not msgspec.UNSET
-        }
-        values = {
-            name: value if isinstance(value, str) else _encode(value)
-            for name, value in given.items()
-        }
 
         def change(connection: Connection) -> ExperimentRecord:
             row = _row(connection, experiment_id)
-            if values:
-                changes = ", ".join(f"{name} = :{name}" for name in values)
-                connection.run(
-                    f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
-                )
-                row = _row(connection, experiment_id)
-            return self._records(connection, [row])[0]
+            # Read and written in one turn of the only writer: nobody's change is lost.
+            [record] = self._records(connection, [row])
+            given = changed_columns(record, request, size_of, time.time())
+            if not given:
+                return record
+            values = {
+                name: value if isinstance(value, str) else _encode(value)
+                for name, value in given.items()
+            }
+            changes = ", ".join(f"{name} = :{name}" for name in values)
+            connection.run(
+                f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
+            )
+            return msgspec.structs.replace(record, **given)
 
         return await self._db.awrite(change)
 
@@ -91,12 +92,20 @@ class ExperimentStore:
         return await self._db.aread(query)
 
     async def page(
-        self, *, project: str | None, name: str | None, sort: str, cursor: str | None, limit: int
+        self,
+        *,
+        project: str | None,
+        name: str | None,
+        labels: Sequence[str],
+        sort: str,
+        cursor: str | None,
+        limit: int,
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
         asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
         asked.equal("project", project)
         asked.equal("name", name)
+        asked.all_in("labels", labels)
         order.begin_after(cursor, asked)
         query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
 

@@ -68,6 +68,8 @@ WHERE id = :id AND status = :old
 
 _PUT_SPEC = "UPDATE trials SET spec = :spec WHERE id = :id"
 
+_PUT_LABELS = "UPDATE trials SET labels = :labels WHERE id = :id"
+
 _ATTEMPT_FIELDS = Attempt.__struct_fields__
 _PUT_ATTEMPT = """
 INSERT INTO attempts (
@@ -154,6 +156,8 @@ def store(
         return False
     if new.record.spec is not old.record.spec:
         connection.run(_PUT_SPEC, {"id": trial_id, "spec": _encode(new.record.spec)})
+    if new.record.labels != old.record.labels:
+        connection.run(_PUT_LABELS, {"id": trial_id, "labels": _encode(new.record.labels)})
     changed = [each for each in new.record.attempts if each not in old.record.attempts]
     if changed:
         connection.run_many(_PUT_ATTEMPT, [_attempt_row(trial_id, each) for each in changed])

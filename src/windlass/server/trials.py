@@ -12,8 +12,9 @@ from windlass.model.job import GeneratorCall, Job, JobSpec
 from windlass.model.learning import learned
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
-from windlass.model.wire import CreateTrial, TrialPage
+from windlass.model.wire import ChangeLabels, CreateTrial, TrialPage
 from windlass.server.database import Connection, Database
+from windlass.server.metadata import changed_labels
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import (
@@ -140,6 +141,23 @@ class TrialStore:
             status = msgspec.structs.replace(old, generation=old.generation + 1)
             if await self._db.awrite(*self._swap(stored, status, happened, spec=spec)):
                 return stored.record.uid
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
+    async def change_labels(self, trial_id: int, change: ChangeLabels) -> None:
+        """Give a trial other labels, whether or not it has ended.
+
+        The status changes with them, as with a spec: what is computed from an older record
+        meanwhile does not bring the old ones back.
+        """
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            labels = changed_labels(stored.record.labels, change)
+            if labels == stored.record.labels:
+                return
+            old = stored.status
+            status = msgspec.structs.replace(old, generation=old.generation + 1)
+            if await self._db.awrite(*self._swap(stored, status, labels=labels)):
+                return
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     # -- the controller's half --------------------------------------------------------
@@ -277,6 +295,9 @@ class TrialStore:
         project: str | None,
         states: Sequence[TrialState],
         name: str | None,
+        labels: Sequence[str] = (),
+        origin_id: int | None = None,
+        parent_id: int | None = None,
         sort: str,
         cursor: str | None,
         limit: int,
@@ -289,6 +310,9 @@ class TrialStore:
         asked.equal("experiments.project", project)
         asked.one_of("trials.state", [state.value for state in states])
         asked.equal("trials.name", name)
+        asked.all_in("trials.labels", labels)
+        asked.equal("trials.origin_id", origin_id)
+        asked.equal("trials.parent_id", parent_id)
         order.begin_after(cursor, asked)
         query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 
@@ -356,11 +380,14 @@ class TrialStore:
         replicas: Sequence[Replica] = (),
         outcome: Outcome | None = None,
         spec: JobSpec | None = None,
+        labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
         """A change to a new status if the old one still stands, and what follows it."""
         record = advanced(stored.record, status, replicas, outcome)
         if spec is not None:
             record = msgspec.structs.replace(record, spec=spec)
+        if labels is not None:
+            record = msgspec.structs.replace(record, labels=labels)
         new = StoredTrial(record=record, status=status)
 
         def change(connection: Connection) -> bool:

@@ -9,8 +9,10 @@ from msgspec import Meta
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
 from windlass.server.experiment_stream import follow_experiment
+from windlass.server.faults import MissingBlobs
 from windlass.server.http import EVENTS, Answer
 from windlass.server.hub import experiment_topic
+from windlass.server.labels import LabelText, read_labels
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.routing import Route
 from windlass.server.services import Services
@@ -27,13 +29,19 @@ async def list_experiments(
     services: Services,
     project: MaybeText = None,
     name: MaybeText = None,
+    labels: LabelText = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""
     return await services.experiments.page(
-        project=project, name=name, sort=sort, cursor=cursor, limit=limit
+        project=project,
+        name=name,
+        labels=read_labels(labels),
+        sort=sort,
+        cursor=cursor,
+        limit=limit,
     )
 
 
@@ -46,7 +54,14 @@ async def change_experiment(
     services: Services, experiment_id: int, data: ChangeExperiment
 ) -> ExperimentRecord:
     """Give an experiment other labels, notes, links and so on."""
-    record = await services.experiments.change(experiment_id, data)
+    blobs = services.blobs
+
+    def size_of(digest: str) -> int:
+        if not blobs.has(digest):
+            raise MissingBlobs([digest])
+        return blobs.size(digest)
+
+    record = await services.experiments.change(experiment_id, data, size_of)
     services.hub.publish(experiment_topic(experiment_id))
     return record
 

@@ -12,10 +12,20 @@ from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import API, Built, CreateTrial, LogPage, ScaleTrial, StopTrial, TrialPage
+from windlass.model.wire import (
+    API,
+    Built,
+    ChangeLabels,
+    CreateTrial,
+    LogPage,
+    ScaleTrial,
+    StopTrial,
+    TrialPage,
+)
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
+from windlass.server.labels import LabelText, read_labels
 from windlass.server.logs import Chosen
 from windlass.server.merging import Page
 from windlass.server.paging import PAGE_LIMIT
@@ -30,7 +40,7 @@ _LONG_POLL = 10.0
 _LARGEST_TRIAL = 64 << 20
 
 TrialId = int  # one that no trial could have is not found, like any other
-ExperimentId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
+SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
@@ -55,10 +65,13 @@ async def list_trials(
     services: Services,
     uid: MaybeText = None,
     experiment: MaybeText = None,
-    experiment_id: ExperimentId = None,
+    experiment_id: SomeId = None,
     project: MaybeText = None,
     state: Annotated[str, Meta(max_length=200)] | None = None,
     name: MaybeText = None,
+    labels: LabelText = None,
+    origin_id: SomeId = None,
+    parent_id: SomeId = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Limit = 100,
@@ -71,6 +84,9 @@ async def list_trials(
         project=project,
         states=_states(state),
         name=name,
+        labels=read_labels(labels),
+        origin_id=origin_id,
+        parent_id=parent_id,
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -222,6 +238,13 @@ async def trial_built(services: Services, trial_id: TrialId, data: Built) -> Tri
     return await describe(services, trial_id)
 
 
+async def change_trial(services: Services, trial_id: TrialId, data: ChangeLabels) -> TrialRecord:
+    """Give a trial other labels."""
+    await services.trials.change_labels(trial_id, data)
+    services.hub.publish(trial_id)
+    return await describe(services, trial_id)
+
+
 async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """Stop a trial's replicas without failing it; nothing runs until it is resumed."""
     from windlass.server import steering
@@ -274,6 +297,7 @@ routes = [
     Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
+    Route("PATCH", _TRIAL, change_trial),
     Route("GET", f"{_TRIAL}/stream", stream_trial, media_type=EVENTS),
     Route("GET", f"{_TRIAL}/logs", read_logs),
     Route("GET", f"{_TRIAL}/events", list_events),

@@ -1,0 +1,201 @@
+"""Dry runs: everything of a run but the running. Nothing is sent, and no server is started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeVar
+
+from windlass.client.discovery import Endpoint, running_endpoint
+from windlass.client.outcomes import Outcome
+from windlass.client.session import Client
+from windlass.client.submission import Draft
+from windlass.client.transport import Transport
+from windlass.client.trials import Trial
+from windlass.model.errors import InvalidArgument, ServerError, Unsupported
+from windlass.model.quantities import format_size
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.resources import Capacity
+from windlass.model.wire import CreateTrial, ServerInfo, StreamEnd
+
+R = TypeVar("R")
+
+_SHORTEST_SECRET = 4  # what is shorter is found in any text, and not masked anywhere either
+
+
+class DryTransport(Transport):
+    """Packages are made for the server that would be used; nothing is asked of it."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server that would be used; where none runs, the embedded one that would start."""
+        if self._home is None:
+            return super().endpoint
+        return running_endpoint(self._home) or Endpoint("", "", self._home)
+
+    def reconnect(self) -> None:
+        """There is no connection."""
+
+    def _send(self, *_args: object) -> NoReturn:
+        raise nothing_ran()
+
+
+class DryClient(Client):
+    """A client that shows what it is given to submit."""
+
+    def __init__(self, server: str | None = None, token: str | None = None) -> None:
+        self.transport = DryTransport(server, token)
+
+    def submit(self, draft: Draft) -> DryTrial[Any]:
+        """Show what would run; what the server would refuse is refused."""
+        trial = self.look(draft)
+        trial.show()
+        return trial
+
+    def look(self, draft: Draft) -> DryTrial[Any]:
+        """What would run, without a word."""
+        return DryTrial(self.transport, draft, self._check(draft.request))
+
+    def _check(self, request: CreateTrial) -> str:
+        """Refuse what the server would; whether there is room, in words."""
+        from windlass.engine.fitting import check_fits
+        from windlass.frameworks import problems_of
+        from windlass.runtimes.validation import problems_of as problems_here
+
+        spec = request.spec
+        endpoint = self.transport.endpoint
+        problems = problems_of(spec)
+        if endpoint.is_embedded:
+            problems += problems_here(spec)
+        if problems:
+            raise InvalidArgument.of(problems)
+        capacity = self._capacity(endpoint)
+        if capacity is None:
+            return f"not checked: {endpoint.url} does not answer"
+        check_fits(spec, capacity, request.name or request.experiment)
+        where = "this machine" if endpoint.is_embedded else endpoint.url
+        return f"fits {where} ({_described(capacity)})"
+
+    def _capacity(self, endpoint: Endpoint) -> Capacity | None:
+        """What the server has to give, or this machine while none runs."""
+        if endpoint.url:
+            try:  # as a named server, which is never started
+                asked = Transport(endpoint.url, endpoint.token, timeout=5.0)
+                return asked.ask("GET", "/server", ServerInfo).capacity
+            except ServerError:
+                if not endpoint.is_embedded:
+                    return None
+        from windlass.runtimes.machine import read_capacity
+
+        return read_capacity()
+
+
+class DryTrial(Trial[R]):
+    """A trial that was not started: what it would run can be looked at, and nothing came of it.
+
+    ```python
+    trial = wl.Job(wl.Command(["echo", "hello"])).submit(dry_run=True)
+    assert "echo hello" in trial.preview
+    trial.wait()  # there is nothing to wait for
+    ```
+
+    What only something that ran has, a log or a value, raises `wl.Unsupported`.
+    """
+
+    def __init__(self, transport: Transport, draft: Draft, room: str = "") -> None:
+        super().__init__(transport, _record_of(draft.request))
+        self._draft = draft
+        self._room = room
+
+    @property
+    def state(self) -> str:
+        """DRY: it is none of those that a trial can be in."""
+        return "DRY"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing to wait for: so it is."""
+        return True
+
+    @property
+    def preview(self) -> str:
+        """What would run, as it was shown."""
+        return self._preview(coloured=False)
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """What each role would run, as one would type it; a function as it would be called."""
+        from windlass.client.preview import commands_of
+
+        secrets = self._draft.request.private.secrets.values()
+        return {role: _masked(text, secrets) for role, text in commands_of(self._draft).items()}
+
+    def show(self) -> None:
+        """Print the preview."""
+        from windlass.client.view import may_colour, write
+
+        if sys.stdout is not None:  # which may have been closed before Python started
+            write(sys.stdout, self._preview(coloured=may_colour(sys.stdout)) + "\n")
+            sys.stdout.flush()
+
+    def refresh(self) -> DryTrial[R]:
+        """Itself: no server knows of it."""
+        return self
+
+    def outcome(self, _end: StreamEnd | None = None) -> Outcome:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
+    def _preview(self, *, coloured: bool) -> str:
+        from windlass.client.preview import preview_of
+
+        text = preview_of(self._draft, self._room, coloured=coloured)
+        return _masked(text, self._draft.request.private.secrets.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise nothing_ran()
+
+    def __repr__(self) -> str:
+        return f"<DryTrial {self.name}: nothing ran>"
+
+
+def nothing_ran() -> Unsupported:
+    """The error for what needs something that ran."""
+    return Unsupported(
+        "Nothing ran: this was a dry run.", hint="Leave dry_run=True out, and it runs."
+    )
+
+
+def _record_of(request: CreateTrial) -> TrialRecord:
+    return TrialRecord(
+        id=0,
+        uid=request.key,
+        name=request.name or request.experiment,
+        experiment=request.experiment,
+        experiment_id=request.experiment_id or 0,
+        project=request.project,
+        state=TrialState.QUEUED,
+        message="nothing ran: this was a dry run",
+        params=request.params,
+        spec=request.spec,
+        provenance=request.provenance,
+        labels=request.labels,
+        auxiliary=request.auxiliary,
+        parent_id=request.parent_id,
+        recipe=request.recipe,
+    )
+
+
+def _described(capacity: Capacity) -> str:
+    told = [f"{capacity.cpus:g} CPU" + ("" if capacity.cpus == 1 else "s")]
+    told.append(format_size(capacity.memory))
+    kinds = [device.kind for device in capacity.devices]
+    told += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(told)
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text
