@@ -11,8 +11,8 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 
+from windlass.server.http import PING, event
 from windlass.server.hub import Hub, Topic
-from windlass.server.streams import PING, event
 
 GRACE = 5.0  # for a program whose stream broke to come back
 FIRST_GRACE = 15.0  # for all of them, after the server's start
