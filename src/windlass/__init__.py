@@ -19,19 +19,26 @@ from windlass.version import __version__
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
+    from windlass.api import create_experiment as create_experiment
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_trials as list_trials
+    from windlass.api import package as package
     from windlass.authoring.executables import Command as Command
+    from windlass.authoring.executables import Container as Container
     from windlass.authoring.executables import PythonFunction as PythonFunction
     from windlass.authoring.executables import PythonModule as PythonModule
     from windlass.authoring.executables import PythonScript as PythonScript
+    from windlass.authoring.executables import Raw as Raw
+    from windlass.authoring.executors import Kubernetes as Kubernetes
     from windlass.authoring.executors import Local as Local
+    from windlass.authoring.executors import Ray as Ray
     from windlass.authoring.function import Function as Function
     from windlass.authoring.function import run as run
     from windlass.authoring.jobs import Job as Job
     from windlass.authoring.jobs import JobGroup as JobGroup
+    from windlass.authoring.packaged import Packaged as Packaged
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.session import Client as Client
@@ -68,13 +75,20 @@ _WHERE = {
     "PythonModule": "windlass.authoring.executables",
     "PythonFunction": "windlass.authoring.executables",
     "Command": "windlass.authoring.executables",
+    "Container": "windlass.authoring.executables",
+    "Raw": "windlass.authoring.executables",
+    "Packaged": "windlass.authoring.packaged",
+    "package": "windlass.api",
     "Local": "windlass.authoring.executors",
+    "Kubernetes": "windlass.authoring.executors",
+    "Ray": "windlass.authoring.executors",
     "Client": "windlass.client.session",
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
     "LogLine": "windlass.client.logs",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",
+    "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
     "Conflict": "windlass.model.errors",

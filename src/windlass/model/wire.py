@@ -43,7 +43,9 @@ FileName = Annotated[
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a trial may know and no record may: kept in an owner-only file, erased at its end."""
 
-    environ: dict[str, LongText] = {}  # the author's own environment, on the same machine only
+    # The author's own environment, on the same machine only. That no value holds a NUL is seen to
+    # when a trial is taken in: a pattern takes longer for hundreds of them than all the rest.
+    environ: dict[str, Annotated[str, msgspec.Meta(max_length=1_000_000)]] = {}
     secrets: dict[EnvName, LongText] = {}
     # Of the author's process: what its files may be, how many it may have open.
     umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
@@ -185,6 +187,12 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trial: TrialRecord
     result: bytes | None = None
     error: bytes | None = None
+
+
+class BlobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of some blobs the server lacks."""
+
+    missing: tuple[Digest, ...] = ()
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,6 +73,8 @@ def _check(services: Services, request: CreateTrial) -> None:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
     if any(isinstance(role.executable, GeneratorCall) for role in spec.roles):
         problems.append("a generator is no role of a job: it is a trial by itself.")
+    if any("\0" in value for value in request.private.environ.values()):
+        problems.append("a variable of the environment holds a NUL character")
     if problems:
         raise InvalidArgument.of(problems)
     check_fits(spec, services.capacity, request.name or request.experiment)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
+
+from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument, NotFound
-from windlass.model.wire import API, SnapshotAnswer
+from windlass.model.wire import API, BlobsAnswer, SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
 from windlass.server.blobs import BlobStore, IncomingBlob
 from windlass.server.http import OCTETS, Answer, Request, file_answer
 from windlass.server.routing import Route
 from windlass.server.services import Services
+
+_HEX = "[0-9a-f]{64}"
+Digests = Annotated[str, Meta(pattern=rf"^{_HEX}(,{_HEX}){{0,99}}\Z")]  # joined by commas
 
 _HEADER = 40
 _AT_ONCE = 1 << 20
@@ -42,6 +48,11 @@ def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
     except ValueError as error:
         raise InvalidArgument(f"That is no snapshot: {error}.") from error
     return blobs.missing(entry.ref for entry in entries if entry.mode != "l")
+
+
+async def missing_blobs(services: Services, digests: Digests) -> BlobsAnswer:
+    """Which of some blobs are not here; a tree is, once all its files are."""
+    return BlobsAnswer(missing=tuple(services.blobs.missing(digests.split(","))))
 
 
 async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
@@ -128,6 +139,7 @@ async def get_blob(services: Services, digest: str) -> Answer:
 
 routes = [
     Route("POST", f"{API}/snapshots", check_snapshot, largest_body=_LARGEST_MANIFEST),
+    Route("GET", f"{API}/blobs", missing_blobs),
     Route("POST", f"{API}/blobs", upload_blobs, largest_body=None),
     Route("GET", f"{API}/blobs/{{digest}}", get_blob, media_type=OCTETS),
 ]
