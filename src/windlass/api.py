@@ -60,6 +60,8 @@ def create_experiment(
     labels: Sequence[str] = (),
     description: str = "",
     config: Mapping[str, Any] | None = None,
+    *,
+    wait: bool = False,
 ) -> Experiment:
     """A new experiment, made at once. Another of the same name may exist: their ids differ.
 
@@ -74,8 +76,10 @@ def create_experiment(
         labels: texts to find it by.
         description: what it is about.
         config: what is to be remembered of how it was set up: anything that JSON can say.
+        wait: whether the end of a `with` block waits for its trials, too, with a live table, and
+            raises `wl.ExperimentFailed` if some did not succeed.
     """
-    return default_client().create_experiment(name, project, labels, description, config)
+    return default_client().create_experiment(name, project, labels, description, config, wait=wait)
 
 
 def package(executables: Sequence[Executable | Packaged]) -> list[Packaged]:

@@ -51,6 +51,12 @@ def building_of(transport: Transport, experiment: ExperimentRecord) -> Building:
         return known[experiment.id]
 
 
+def known_building(transport: Transport, experiment_id: int) -> Building | None:
+    """The same, if anything of it was built."""
+    with _lock:
+        return _buildings.get(transport, {}).get(experiment_id)
+
+
 class Building:
     """The hold on an experiment, and the generators that run meanwhile."""
 
