@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from windlass.authoring.packaged import Packaged as Packaged
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
+    from windlass.client.metrics import Point as Point
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
     from windlass.model.errors import Conflict as Conflict
@@ -64,7 +65,11 @@ if TYPE_CHECKING:
     from windlass.worker.context import latest_checkpoint as latest_checkpoint
     from windlass.worker.context import rank as rank
     from windlass.worker.context import save_checkpoint as save_checkpoint
+    from windlass.worker.context import should_stop as should_stop
     from windlass.worker.context import world_size as world_size
+    from windlass.worker.current import CurrentTrial as CurrentTrial
+    from windlass.worker.current import current_trial as current_trial
+    from windlass.worker.reporting import report as report
 
 _WHERE = {
     "run": "windlass.authoring.function",
@@ -86,6 +91,7 @@ _WHERE = {
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
     "LogLine": "windlass.client.logs",
+    "Point": "windlass.client.metrics",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",
     "create_experiment": "windlass.api",
@@ -113,6 +119,10 @@ _WHERE = {
     "world_size": "windlass.worker.context",
     "save_checkpoint": "windlass.worker.context",
     "latest_checkpoint": "windlass.worker.context",
+    "should_stop": "windlass.worker.context",
+    "current_trial": "windlass.worker.current",
+    "CurrentTrial": "windlass.worker.current",
+    "report": "windlass.worker.reporting",
 }
 
 __all__ = ["__version__", *_WHERE]

@@ -62,6 +62,7 @@ def create_experiment(
     config: Mapping[str, Any] | None = None,
     *,
     wait: bool = False,
+    dry_run: bool = False,
 ) -> Experiment:
     """A new experiment, made at once. Another of the same name may exist: their ids differ.
 
@@ -78,8 +79,15 @@ def create_experiment(
         config: what is to be remembered of how it was set up: anything that JSON can say.
         wait: whether the end of a `with` block waits for its trials, too, with a live table, and
             raises `wl.ExperimentFailed` if some did not succeed.
+        dry_run: whether to show what would run instead, and start nothing, not even the server:
+            whatever is added is a trial that did not run.
     """
-    return default_client().create_experiment(name, project, labels, description, config, wait=wait)
+    client = default_client()
+    if dry_run:
+        from windlass.client.dry import DryClient
+
+        client = DryClient()
+    return client.create_experiment(name, project, labels, description, config, wait=wait)
 
 
 def package(executables: Sequence[Executable | Packaged]) -> list[Packaged]:

@@ -77,9 +77,7 @@ def _checked(generator: Callable[..., Any], wish: Wish) -> dict[str, Any]:
     if wish.env:
         problems.append("env: a generator runs in this process; give env= to trial.add in it")
     if wish.auxiliary:
-        problems.append(
-            "auxiliary: a generator is none; add a job that is: exp.add(wl.Job(...))"
-        )
+        problems.append("auxiliary: a generator is none; add a job that is: exp.add(wl.Job(...))")
     if problems:
         raise InvalidArgument.of(problems, where=f"exp.add({name})")
     if inspect.isclass(generator):

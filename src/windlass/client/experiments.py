@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
     from windlass.client.blocks import Block
+    from windlass.client.session import Client
 
 
 class Experiment(Described):
@@ -95,9 +96,7 @@ class Experiment(Described):
 
         They are returned in their order. What is edited afterwards is not in them.
         """
-        from windlass.client.session import Client
-
-        return Client.over(self._transport).package(executables)
+        return self._client.package(executables)
 
     def add(
         self,
@@ -135,11 +134,10 @@ class Experiment(Described):
             auxiliary: whether it ends with the experiment and is no part of its success.
         """
         from windlass.authoring.adding import Wish, add
-        from windlass.client.session import Client
 
         try:
             wish = Wish(args, env, name, labels, identity, auxiliary)
-            return add(self, Client.over(self._transport), what, wish)
+            return add(self, self._client, what, wish)
         except WindlassError as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
@@ -250,6 +248,13 @@ class Experiment(Described):
         body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
         self._record = self._transport.ask("POST", path, ExperimentRecord, body=body)
         return self
+
+    @property
+    def _client(self) -> Client:
+        """What its trials are submitted with."""
+        from windlass.client.session import Client
+
+        return Client.over(self._transport)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """It can be sent along: it arrives as it was, asking the server there."""

@@ -19,13 +19,15 @@ from windlass.model.records import (
     Cause,
     ErrorInfo,
     Provenance,
+    Summary,
     TrialRecord,
 )
 from windlass.model.resources import Resources
 from windlass.model.status import Condition, Event
-from windlass.model.wire import LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
+    from windlass.client.metrics import Point
     from windlass.client.replicas import Replica
     from windlass.model.job import Code
 
@@ -113,6 +115,27 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
     def exit_code(self) -> int | None:
         """The exit code of the attempt that decided; 128 + N for signal N."""
         return self._record.exit_code
+
+    @property
+    def summary_metrics(self) -> Mapping[str, Summary]:
+        """What it reported, each metric by its name: `count`, `min`, `max`, `mean`, `last`, `step`.
+
+        All values of all replicas and attempts count. NaN counts and is neither least nor greatest;
+        the mean is that of the finite ones; `last` is what was reported last, at `step`.
+
+        ```python
+        loss = trial.refresh().summary_metrics["loss"]
+        print(loss.last, "at step", loss.step, "least", loss.min)
+        ```
+        """
+        from windlass.client.metrics import Summaries
+
+        return Summaries(self._record)
+
+    @property
+    def asked_to_stop(self) -> str:
+        """Why it was asked to end by itself; empty if it was not."""
+        return self._record.asked_to_stop
 
     @property
     def error(self) -> ErrorInfo | None:
@@ -229,6 +252,33 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
         """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
         body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
         return self._steer("stop", body)
+
+    def ask_to_stop(self, reason: str = "asked to stop") -> Trial[R]:
+        """Ask its program to end by itself: `wl.should_stop()` says yes in it from now on.
+
+        Nothing is forced: a program that never asks goes on. One that is queued or started again
+        finds it, too; one that has ended stays as it is.
+
+        ```python
+        trial.ask_to_stop("the loss does not fall").wait()
+        ```
+        """
+        return self._steer("ask-to-stop", AskToStop(reason=reason))
+
+    def metrics(self, name: str | None = None) -> Iterator[Point]:
+        """Every point it reported so far, of one metric or of all.
+
+        They come by replica and attempt, and each metric's in the order it was reported in. After
+        a restart a step may come again, of another `attempt`.
+
+        ```python
+        for point in trial.metrics("loss"):
+            print(point.step, point.value, point.role, point.index, point.attempt)
+        ```
+        """
+        from windlass.client.metrics import points_of
+
+        return points_of(self._transport, self.id, name)
 
     def suspend(self) -> Trial[R]:
         """Stop its processes without failing it; nothing of it runs until `resume()`.

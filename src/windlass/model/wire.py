@@ -133,6 +133,13 @@ class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: JSON has no such numbers
 
 
+class PointsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Some of the points of a trial; `start` is told of one metric alone."""
+
+    items: tuple[Points, ...]
+    next: str | None = None
+
+
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ask a trial to stop; `grace` seconds pass between asking its processes and killing them."""
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -34,9 +35,11 @@ from windlass.server.faults import to_fault
 from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.logs import LogStore
+from windlass.server.metrics import MetricReader, MetricStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
 from windlass.server.services import Services
+from windlass.server.stopping import tell_to_stop
 from windlass.server.trials import TrialStore
 from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
@@ -128,6 +131,8 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     server = _Server(config, hub)
     services.controller.start()
     _announce(home, services)
+    # After it was said where nudges go: what is reported from now on is told.
+    await asyncio.to_thread(_catch_up, home, services)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
     watching = [
@@ -143,6 +148,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
         home.server_file.unlink(missing_ok=True)
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
+        services.metrics.close()
         database.close()
         _log.info("stopped; running trials go on")
 
@@ -193,7 +199,10 @@ def _assemble(
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
-    recorder = Recorder(home, trials, blobs, private, hub.publish)
+    metrics = MetricStore(home.path, database, trials, _publish_points(hub))
+    reader = MetricReader(metrics)
+    runtime.watch_metrics(reader.look)
+    recorder = Recorder(home, trials, blobs, private, metrics, hub.publish)
     controller = Controller(
         recorder, runtime, admission=admission, on_queue_moved=lambda: hub.publish(QUEUE)
     )
@@ -203,6 +212,7 @@ def _assemble(
         experiments=ExperimentStore(database, holds.is_held),
         blobs=blobs,
         logs=LogStore(home.path),
+        metrics=reader,
         private=private,
         hub=hub,
         holds=holds,
@@ -212,6 +222,23 @@ def _assemble(
         capacity=capacity,
         started=time.time(),
     )
+
+
+def _publish_points(hub: Hub) -> Callable[[int, int], None]:
+    """Wake who follows a trial, or the experiment it belongs to."""
+
+    def publish(trial_id: int, experiment_id: int) -> None:
+        hub.publish(trial_id)
+        hub.publish(experiment_topic(experiment_id), trial_id)
+
+    return publish
+
+
+def _catch_up(home: Home, services: Services) -> None:
+    """Do what a killed server may have left undone: read metrics, ask trials to stop."""
+    services.metrics.catch_up(home.path, services.trials.unfinished_jobs())
+    for trial_id, reason in services.trials.asked_to_stop().items():
+        tell_to_stop(home.path, trial_id, reason)
 
 
 def _announce(home: Home, services: Services) -> None:

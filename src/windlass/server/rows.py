@@ -17,6 +17,7 @@ from windlass.model.records import (
     Provenance,
     Recipe,
     ResultInfo,
+    Summary,
     TrialRecord,
     TrialState,
     state_of,
@@ -27,6 +28,7 @@ from windlass.server.database import Connection, Row
 from windlass.server.experiments import experiment_of
 from windlass.server.paging import Conditions
 from windlass.server.recent import StoredTrial
+from windlass.server.summaries import summaries_of
 
 _encode = msgspec.json.encode
 
@@ -161,9 +163,14 @@ def store(
     changed = [each for each in new.record.attempts if each not in old.record.attempts]
     if changed:
         connection.run_many(_PUT_ATTEMPT, [_attempt_row(trial_id, each) for each in changed])
+    add_events(connection, trial_id, happened)
+    return True
+
+
+def add_events(connection: Connection, trial_id: int, happened: Sequence[Event]) -> None:
+    """Note what happened to a trial."""
     if happened:
         connection.run_many(_ADD_EVENT, [_event_row(trial_id, each) for each in happened])
-    return True
 
 
 def advanced(
@@ -274,10 +281,13 @@ def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTri
     ):
         fields = {name: each[name] for name in _ATTEMPT_FIELDS}
         by_trial[each["trial_id"]].append(Attempt(**fields))
-    return [_stored_trial(row, tuple(by_trial[row["id"]])) for row in rows]
+    metrics = summaries_of(connection, list(by_trial))
+    return [
+        _stored_trial(row, tuple(by_trial[row["id"]]), metrics.get(row["id"], {})) for row in rows
+    ]
 
 
-def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
+def _stored_trial(row: Row, made: tuple[Attempt, ...], metrics: dict[str, Summary]) -> StoredTrial:
     status = _decode(row["status"], JobStatus)
     record = TrialRecord(
         id=row["id"],
@@ -308,6 +318,7 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
         parent_id=row["parent_id"],
         recipe=_decode(row["recipe"], Recipe) if row["recipe"] else Recipe(),
         asked_to_stop=row["asked_to_stop"],
+        metrics=metrics,
     )
     return StoredTrial(record=record, status=status)
 

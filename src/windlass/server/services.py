@@ -15,6 +15,7 @@ from windlass.server.experiments import ExperimentStore
 from windlass.server.holding import Holds
 from windlass.server.hub import Hub
 from windlass.server.logs import LogStore
+from windlass.server.metrics import MetricReader
 from windlass.server.private import PrivateFiles
 from windlass.server.trials import TrialStore
 
@@ -28,6 +29,7 @@ class Services:
     experiments: ExperimentStore
     blobs: BlobStore
     logs: LogStore
+    metrics: MetricReader
     private: PrivateFiles
     hub: Hub
     holds: Holds

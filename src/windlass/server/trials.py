@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.model.errors import Conflict, NotFound
 from windlass.model.job import GeneratorCall, Job, JobSpec
@@ -21,6 +23,7 @@ from windlass.server.rows import (
     COLUMNS,
     FROM,
     Outcome,
+    add_events,
     advanced,
     decode_spec,
     find,
@@ -30,6 +33,11 @@ from windlass.server.rows import (
 )
 
 _SWAP_TRIES = 10
+_ASK_TO_STOP = f"""
+UPDATE trials SET asked_to_stop = :reason
+WHERE id = :id AND asked_to_stop != :reason AND state NOT IN
+    ({", ".join(repr(state.value) for state in TrialState if state.is_final)})
+"""
 
 _TRIAL_SORTS = {
     "id": "trials.id",
@@ -159,6 +167,39 @@ class TrialStore:
             if await self._db.awrite(*self._swap(stored, status, labels=labels)):
                 return
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
+    async def ask_to_stop(self, trial_id: int, reason: str, then: Callable[[], None]) -> bool:
+        """Note that a trial is to end by itself; whether that was news.
+
+        `then` is called when it is stored. One that has ended stays as it ended.
+        """
+        event = Event(time=time.time(), reason="AskedToStop", message=f"asked to stop: {reason}")
+
+        def change(connection: Connection) -> bool:
+            asked = {"id": trial_id, "reason": reason}
+            if not connection.run(_ASK_TO_STOP, asked):
+                return False
+            add_events(connection, trial_id, [event])
+            return True
+
+        def follow(is_news: bool) -> None:
+            if is_news:
+                self.note(trial_id, lambda record: replace(record, asked_to_stop=reason))
+                then()
+                self._on_change(record)
+
+        record = await self.record(trial_id)
+        return await self._db.awrite(change, follow)
+
+    def asked_to_stop(self) -> dict[int, str]:
+        """The trials that go on and were asked to end by themselves, and why."""
+        query = "SELECT id, asked_to_stop FROM trials WHERE NOT settled AND asked_to_stop != ''"
+        rows = self._db.read(lambda connection: connection.rows(query))
+        return {row["id"]: row["asked_to_stop"] for row in rows}
+
+    def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
+        """Know of what was just stored of a trial; for the writer's thread, after the commit."""
+        self._recent.change(trial_id, change)
 
     # -- the controller's half --------------------------------------------------------
 
@@ -395,7 +436,7 @@ class TrialStore:
 
         def then(is_done: bool) -> None:
             if is_done:
-                self._recent.put_written(new)
+                self._recent.put_changed(new)
                 self._on_change(record)
             else:
                 self._recent.drop(record.id)
