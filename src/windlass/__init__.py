@@ -62,6 +62,11 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.search.result import SearchResult as SearchResult
+    from windlass.search.spaces import choice as choice
+    from windlass.search.spaces import loguniform as loguniform
+    from windlass.search.spaces import randint as randint
+    from windlass.search.spaces import uniform as uniform
     from windlass.worker.context import latest_checkpoint as latest_checkpoint
     from windlass.worker.context import rank as rank
     from windlass.worker.context import save_checkpoint as save_checkpoint
@@ -115,6 +120,11 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "uniform": "windlass.search.spaces",
+    "loguniform": "windlass.search.spaces",
+    "randint": "windlass.search.spaces",
+    "choice": "windlass.search.spaces",
+    "SearchResult": "windlass.search.result",
     "rank": "windlass.worker.context",
     "world_size": "windlass.worker.context",
     "save_checkpoint": "windlass.worker.context",

@@ -16,7 +16,7 @@ from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.laying import changed, with_arguments, with_env
 from windlass.authoring.outlines import prepare_job
 from windlass.model.errors import InvalidArgument, shown
-from windlass.model.records import Recipe
+from windlass.model.records import Recipe, SearchPlace
 
 if TYPE_CHECKING:
     from windlass.client.experiments import Experiment
@@ -39,6 +39,7 @@ class Wish:
     auxiliary: bool = False
     parent_id: int | None = None
     inherited: Mapping[str, Any] = field(default_factory=dict)  # the parameters of its parent
+    search: SearchPlace | None = None
 
 
 def add(experiment: Experiment, client: Client, what: Any, wish: Wish) -> Trial[Any]:
@@ -52,7 +53,7 @@ def add(experiment: Experiment, client: Client, what: Any, wish: Wish) -> Trial[
 
 def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish) -> Trial[Any]:
     """A trial of a job, a group, or a function that is decorated with `wl.run`."""
-    job = _named(_job_of(what), wish, experiment)
+    job = _named(job_of(what), wish, experiment)
     problems = check_wish(wish)
     job, found = with_arguments(job, wish.args)
     problems += found
@@ -80,11 +81,12 @@ def _filing(experiment: ExperimentRecord, wish: Wish) -> Filing:
         labels=tuple(wish.labels),
         auxiliary=wish.auxiliary,
         parent_id=wish.parent_id,
-        recipe=Recipe(identity=wish.identity or ""),
+        recipe=Recipe(identity=wish.identity or "", search=wish.search),
     )
 
 
-def _job_of(what: Any) -> Job | JobGroup:
+def job_of(what: Any) -> Job | JobGroup:
+    """The job that something is or stands for."""
     if isinstance(what, (Job, JobGroup)):
         return what
     if isinstance(what, Function):

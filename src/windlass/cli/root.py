@@ -9,6 +9,7 @@ from windlass.version import __version__
 
 COMMANDS = {
     "run": "Run a script or a command as a recorded trial.",
+    "rerun": "Run a trial once more, as it was or with some things changed.",
     "ls": "List trials, newest first.",
     "show": "Show everything recorded of a trial.",
     "logs": "Print what a trial wrote.",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from windlass.authoring.packaged import Packaged
     from windlass.client.blocks import Block
     from windlass.client.session import Client
+    from windlass.search.result import SearchResult
 
 
 class Experiment(Described):
@@ -141,6 +142,90 @@ class Experiment(Described):
         except WindlassError as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
+
+    def search(
+        self,
+        job: Job | JobGroup | Function[..., Any],
+        *,
+        space: Mapping[str, Any],
+        metric: str,
+        mode: str = "min",
+        method: str = "tpe",
+        trials: int | None = None,
+        concurrent: int = 8,
+        name: str = "search",
+        seed: int | None = None,
+        timeout: float | str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        min_steps: int = 1,
+        reduction: int = 4,
+    ) -> SearchResult:
+        """Search for the arguments that make a metric best: trials are run until all are done.
+
+        ```python
+        @wl.run(cpus=0.5)
+        def train(lr, layers):
+            for step in range(3):
+                wl.report(step, loss=abs(lr - 0.01) * layers / (step + 1))
+
+
+        exp = wl.create_experiment("tuning")
+        space = {"lr": wl.loguniform(1e-5, 1e-1), "layers": wl.choice(2, 4, 8)}
+        found = exp.search(train, space=space, metric="loss", trials=4, concurrent=2)
+        print(found.best_params, found.best_value)
+        ```
+
+        What a trial comes to is the last value of the metric it reported; of a function that
+        reported none, the number it returned, or has under that name in what it returned. A
+        trial that fails is left out, and the others go on.
+
+        Called again with the same settings, it goes on where it was, in whatever process and
+        after whatever happened to the last one; with more `trials` it is extended.
+
+        Args:
+            job: a `wl.Job`, a `wl.JobGroup` or a function decorated with `wl.run`.
+            space: what each argument may be: `wl.uniform`, `wl.loguniform`, `wl.randint` or
+                `wl.choice`, by name; of a group by role and name: `"learner.lr"`.
+            metric: what is looked for, as it is reported: `wl.report(step, val_loss=...)`.
+            mode: `"min"` if less is better, or `"max"`.
+            method: `"tpe"` learns from what was tried; `"random"` does not; `"grid"` tries every
+                combination; `"asha"` tries at random, and ends early what does not keep up.
+            trials: how many there are to be in all (50; of a grid, all combinations).
+            concurrent: how many run at the same time.
+            name: what the search is called: an experiment can have several.
+            seed: what chance begins with, for the same suggestions again.
+            timeout: how long new trials are begun: `"2h"`. Those that run then are let end.
+            args: arguments that are the same in every trial.
+            min_steps: of `"asha"`: the step at which trials are first compared.
+            reduction: of `"asha"`: of how many trials one goes on, each time.
+        """
+        from windlass.client.session import Client
+        from windlass.search.beginning import search
+
+        try:
+            return search(
+                Client.over(self._transport), self._record, job,
+                space=space, metric=metric, mode=mode, method=method, trials=trials,
+                concurrent=concurrent, name=name, seed=seed, timeout=timeout, args=args,
+                min_steps=min_steps, reduction=reduction,
+            )  # fmt: skip
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def best(self, metric: str | None = None, mode: str | None = None) -> Trial[Any]:
+        """The trial that came to the best value of a metric; after a search, of what it looked for.
+
+        Only trials that succeeded count, and were not ended early by a search.
+
+        ```python
+        exp = wl.get_experiment("tuning")
+        print(exp.best("loss", "min").params)
+        ```
+        """
+        from windlass.search.choosing import best
+
+        return best(self, metric, mode)
 
     def list_trials(
         self,

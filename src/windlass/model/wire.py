@@ -104,6 +104,7 @@ class ChangeExperiment(ChangeLabels, frozen=True, kw_only=True, omit_defaults=Tr
     remove_links: tuple[Name, ...] = ()
     put_artifacts: dict[FileName, Digest] = {}  # of blobs that are there
     remove_artifacts: tuple[FileName, ...] = ()
+    # One that exists keeps the settings it has, and can only be given more trials.
     put_searches: dict[Name, dict[str, Any]] = {}
 
 
