@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from windlass.cli.parameters import STATE, json_option
 
 if TYPE_CHECKING:
-    from windlass.cli.tables import Cell, Row
+    from windlass.cli.tables import Cell, Column, Row
     from windlass.client.session import Client
     from windlass.model.records import ExperimentRecord, TrialRecord
 
@@ -25,6 +25,14 @@ or decorate a function with @wl.run and call it."""
 @click.option("-e", "--experiment", metavar="NAME", help="Only those of an experiment.")
 @click.option(
     "-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state; repeatable."
+)
+@click.option(
+    "-l",
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="TEXT",
+    help="Only those with a label; repeatable.",
 )
 @click.option(
     "-n",
@@ -42,6 +50,7 @@ def command(
     ctx: click.Context,
     experiment: str | None,
     states: tuple[str, ...],
+    labels: tuple[str, ...],
     limit: int,
     everything: bool,
     experiments: bool,
@@ -51,74 +60,101 @@ def command(
     from windlass.client.session import default_client
 
     if experiments and (experiment or states):
-        raise click.UsageError("--experiments lists all experiments: no filter goes with it.", ctx)
+        raise click.UsageError("With --experiments the only filter is --label.", ctx)
     wanted = None if everything else limit
     if experiments:
-        _list_experiments(default_client(), wanted, as_json=as_json)
+        _list_experiments(default_client(), labels, wanted, as_json=as_json)
     else:
-        _list_trials(default_client(), experiment, list(states), wanted, as_json=as_json)
+        asked = Asked(experiment, list(states), labels)
+        _list_trials(default_client(), asked, wanted, as_json=as_json)
 
 
-def _list_trials(
-    client: Client, experiment: str | None, states: list[str], limit: int | None, *, as_json: bool
-) -> None:
+class Asked(NamedTuple):
+    """Which trials are wanted."""
+
+    experiment: str | None
+    states: list[str]
+    labels: tuple[str, ...]
+
+
+def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bool) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import say
 
     # One more than is shown tells whether there are more.
     found = client.list_trials(
-        experiment=experiment, state=states or None, sort_by="-id", limit=limit and limit + 1
+        experiment=asked.experiment,
+        state=asked.states or None,
+        labels=asked.labels,
+        sort_by="-id",
+        limit=limit and limit + 1,
     )
     if as_json:
         print_json_array(trial.record for trial in itertools.islice(found, limit))
         return
     records = [trial.record for trial in found]
     if not records:
-        is_filtered = bool(experiment or states)
+        is_filtered = any(asked)
         say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
         return
     now = time.time()
-    print_table(
-        [
-            Column("ID", is_number=True),
-            Column("NAME", shrinks=True),
-            Column("STATE"),
-            Column("PARAMETERS", shrinks=True),
-            Column("TOOK", is_number=True),
-            Column("CREATED", is_number=True),
-            Column("OUTCOME", shrinks=True),
-        ],
-        [_trial_row(record, now) for record in records[:limit]],
-    )
+    columns = [
+        Column("ID", is_number=True),
+        Column("NAME", shrinks=True),
+        Column("STATE"),
+        Column("PARAMETERS", shrinks=True),
+        Column("TOOK", is_number=True),
+        Column("CREATED", is_number=True),
+        Column("OUTCOME", shrinks=True),
+    ]
+    shown = records[:limit]
+    print_table(*_with_labels(columns, [_trial_row(record, now) for record in shown], shown))
     _mention_rest(len(records), limit, "trial", "windlass ls --all")
 
 
-def _list_experiments(client: Client, limit: int | None, *, as_json: bool) -> None:
+def _list_experiments(
+    client: Client, labels: tuple[str, ...], limit: int | None, *, as_json: bool
+) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import say
 
-    found = client.list_experiments(sort_by="-id", limit=limit and limit + 1)
+    found = client.list_experiments(labels=labels, sort_by="-id", limit=limit and limit + 1)
     if as_json:
         print_json_array(experiment.record for experiment in itertools.islice(found, limit))
         return
     records = [experiment.record for experiment in found]
     if not records:
-        say(_NOTHING)
+        say("No experiment matches." if labels else _NOTHING)
         return
     now = time.time()
-    print_table(
-        [
-            Column("ID", is_number=True),
-            Column("EXPERIMENT", shrinks=True),
-            Column("TRIALS", is_number=True),
-            Column("STATES", shrinks=True),
-            Column("CREATED", is_number=True),
-        ],
-        [_experiment_row(record, now) for record in records[:limit]],
-    )
+    columns = [
+        Column("ID", is_number=True),
+        Column("EXPERIMENT", shrinks=True),
+        Column("TRIALS", is_number=True),
+        Column("STATES", shrinks=True),
+        Column("CREATED", is_number=True),
+    ]
+    shown = records[:limit]
+    print_table(*_with_labels(columns, [_experiment_row(record, now) for record in shown], shown))
     _mention_rest(len(records), limit, "experiment", "windlass ls --experiments --all")
+
+
+def _with_labels(
+    columns: list[Column],
+    rows: Sequence[Row],
+    records: Sequence[TrialRecord] | Sequence[ExperimentRecord],
+) -> tuple[list[Column], Sequence[Row]]:
+    """The same table with the labels, if there are any."""
+    from windlass.cli.tables import Column
+    from windlass.cli.text import clean
+
+    if not any(record.labels for record in records):
+        return columns, rows
+    listed = [clean(", ".join(record.labels)) for record in records]
+    wider = [[*row, labels] for row, labels in zip(rows, listed, strict=True)]
+    return [*columns, Column("LABELS", shrinks=True)], wider
 
 
 def _trial_row(record: TrialRecord, now: float) -> Row:
