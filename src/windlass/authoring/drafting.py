@@ -16,6 +16,7 @@ from windlass.authoring.surroundings import (
     current_umask,
     is_within,
     open_file_limit,
+    own_environment,
 )
 from windlass.client.submission import Draft
 from windlass.model.job import Code, Executable, FunctionCall, JobSpec, ProcessCall, Python, Role
@@ -27,8 +28,6 @@ from windlass.packaging.pickling import pack_call
 if TYPE_CHECKING:
     from windlass.authoring.packaged import Packaged
     from windlass.client.session import Client
-
-_OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
 
 # What the roles of an outline run, until a draft is made of it.
 TO_COME = ProcessCall(argv=("",))
@@ -173,11 +172,7 @@ def private_of(secrets: Mapping[str, str], *, embedded: bool) -> Private:
     if not embedded:
         return Private(secrets=dict(secrets))
     return Private(
-        environ={
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(_OURS) and _is_text(name + value)
-        },
+        environ=dict(own_environment()),
         secrets=dict(secrets),
         umask=current_umask(),
         open_files=open_file_limit(),
@@ -209,14 +204,6 @@ def _resolve(
 
     asked = check_requirements(packages)
     return asked, resolve_lock(asked, sys.executable, cache_of(client))
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def mask(value: Any, secrets: Iterable[str]) -> Any:

@@ -125,10 +125,11 @@ class Job(Whole):
 
     Args:
         executable: what every replica runs: a `wl.PythonScript`, `wl.PythonModule`,
-            `wl.PythonFunction` or `wl.Command`.
+            `wl.PythonFunction` or `wl.Command`, or one that is packaged (`wl.package`).
         args: a mapping of flags (`{"lr": 0.1, "amp": True, "cache": False}` is
-            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots), or
-            a list of words as they stand. Of a function: its keyword or positional arguments.
+            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots, a
+            `wl.Raw` is words as a shell reads them), or a list of words as they stand. Of a
+            function: its keyword or positional arguments.
         env: variables for its environment.
         executor: where it runs, and what is set aside for each replica: `wl.Local(cpus=2)`.
         replicas: how many run at the same time (1).
@@ -181,8 +182,9 @@ class JobGroup(Whole):
     ```
 
     A role's job says what it runs, in how many replicas, with what, and when those start again;
-    everything else is said once, of the group. All roles share one snapshot of the code and one
-    interpreter. What is wrong with the group and its roles is told when it is made, at once.
+    everything else is said once, of the group. All roles share one interpreter, and one snapshot
+    of the code but for those that are packaged, which run their own. What is wrong with the
+    group and its roles is told when it is made, at once.
 
     Args:
         roles: the roles by name, for names that are no Python names; else write them as

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from windlass.authoring.arguments import nothing_said
+from windlass.authoring.checks import callers_level
 from windlass.authoring.drafting import TO_COME, Call, Filing, Plan
 from windlass.authoring.executables import PythonFunction
 from windlass.authoring.executors import Executor, Local
@@ -220,4 +221,4 @@ def _warn_of_nothing_said(roles: Mapping[str, Job]) -> None:
         if isinstance(unpacked(role.executable), PythonFunction):
             continue  # None is a value like any other there
         for name in nothing_said(role.args or ()):
-            warnings.warn(f"args: {name} is None and was left out", stacklevel=4)
+            warnings.warn(f"args: {name} is None and was left out", stacklevel=callers_level())

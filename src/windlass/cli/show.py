@@ -26,6 +26,7 @@ Lines = Iterator[tuple[str, str]]
 def command(trial_id: int, as_json: bool) -> None:
     """Show everything recorded of a trial: state, times, code, environment, what happened."""
     from windlass.cli.lineage import print_lineage
+    from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
     from windlass.client.session import default_client
 
@@ -42,6 +43,7 @@ def command(trial_id: int, as_json: bool) -> None:
     _print_section("", _overview(trial.record))
     _print_section("Roles", _roles(trial.record))
     _print_section("Parameters", _params(trial.record))
+    print_metrics(trial.record)
     print_lineage(trial)
     _print_section("Code", _code(trial.record))
     _print_section("Where", _where(trial.record, packages))
@@ -112,6 +114,7 @@ def _overview(record: TrialRecord) -> Lines:
         yield "replicas", f"{role.replicas} ({role.name})" if role.replicas != 1 else ""
         yield "resources", str(role.resources) + (" each" if role.replicas > 1 else "")
     yield "restarts", _restarts(record)
+    yield "asked to stop", record.asked_to_stop
     yield "backend", spec.backend
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)

@@ -14,23 +14,28 @@ from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
     API,
+    AskToStop,
+    Built,
     ChangeLabels,
     CreateTrial,
     LogPage,
+    PointsPage,
     ScaleTrial,
     StopTrial,
     TrialPage,
 )
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.labels import LabelText, read_labels
 from windlass.server.logs import Chosen
 from windlass.server.merging import Page
 from windlass.server.paging import PAGE_LIMIT
+from windlass.server.points import page_of_points
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
-from windlass.server.stopping import stop
+from windlass.server.stopping import ask_to_stop, stop
 from windlass.server.streams import follow, time_to_end
 from windlass.server.submission import submit
 
@@ -230,6 +235,26 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
     return await describe(services, trial_id)
 
 
+async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
+    """The generator of a trial is done: it added all that there is to add, or raised."""
+    await built(services, trial_id, data)
+    return await describe(services, trial_id)
+
+
+async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToStop) -> TrialRecord:
+    """Have a trial end by itself: `wl.should_stop()` says yes in it. One that has ended stays."""
+    await ask_to_stop(services, trial_id, data)
+    return await describe(services, trial_id)
+
+
+async def read_metrics(
+    services: Services, trial_id: TrialId, name: MaybeText = None, cursor: MaybeText = None
+) -> PointsPage:
+    """What a trial reported, of one metric or of all, a piece at a time."""
+    await services.trials.record(trial_id)
+    return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
+
+
 async def change_trial(services: Services, trial_id: TrialId, data: ChangeLabels) -> TrialRecord:
     """Give a trial other labels."""
     await services.trials.change_labels(trial_id, data)
@@ -296,6 +321,9 @@ routes = [
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
+    Route("POST", f"{_TRIAL}/built", trial_built),
+    Route("GET", f"{_TRIAL}/metrics", read_metrics),
+    Route("POST", f"{_TRIAL}/ask-to-stop", ask_to_stop_trial),
     Route("POST", f"{_TRIAL}/suspend", suspend_trial),
     Route("POST", f"{_TRIAL}/resume", resume_trial),
     Route("POST", f"{_TRIAL}/scale", scale_trial),
