@@ -18,7 +18,7 @@ import windlass as wl
 from harness import Project, kill_server
 from windlass.client.repeating import Repeatable
 from windlass.client.session import default_client
-from windlass.model.job import GeneratorCall, JobSpec, ProcessCall, Role
+from windlass.model.job import JobSpec, ProcessCall, Role
 from windlass.model.records import Recipe, SearchPlace, TrialRecord
 from windlass.model.wire import CreateTrial
 
@@ -276,18 +276,22 @@ def test_what_asked_for_a_trial_does_not_ask_for_its_repetition(home: Path) -> N
     trial.stop()
 
 
-def test_what_a_generator_added_is_not_repeated_as_a_whole(home: Path) -> None:
-    spec = JobSpec(roles=(Role(executable=GeneratorCall(qualname="sweep")),))
-    record = double.submit(1).record
-    parent = wl.Trial(
-        default_client().transport,
-        TrialRecord(
-            id=record.id, uid=record.uid, name="sweep", experiment=record.experiment,
-            experiment_id=record.experiment_id, project="default", state=record.state, spec=spec,
-        ),
-    )  # fmt: skip
+def test_what_a_generator_added_is_repeated_piece_by_piece(home: Path) -> None:
+    def sweep(trial: wl.Trial[Any], lr: float) -> None:
+        for seed in (1, 2):
+            trial.add(wl.Job(wl.Command(["echo"]), executor=HALF), args={"seed": seed})
+
+    with wl.create_experiment("generated") as experiment:
+        parent = experiment.add(sweep, {"lr": 0.1})
+    parent.wait()
     with pytest.raises(wl.Unsupported, match="is what its generator added"):
         parent.rerun()
+    child = next(each for each in experiment.list_trials() if each.params.get("seed") == 2)
+    again = child.rerun()
+    assert (again.params, again.record.parent_id) == ({"lr": 0.1, "seed": 2}, None)
+    other = child.rerun({"seed": 3})
+    assert other.params == {"lr": 0.1, "seed": 3}
+    assert lines(other) == ["--seed=3"]
 
 
 SECRET = "correct-horse"
