@@ -6,15 +6,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from windlass.authoring.checks import Problem, check_labels, check_name, check_type
 from windlass.authoring.recording import NotExact, exact_json
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.wire import CreateExperiment
 
 _LONGEST = 100_000
-_LARGEST_CONFIG = 1 << 20
 
 
 def new_experiment(
@@ -56,8 +53,4 @@ def config_of(config: Any) -> tuple[dict[str, Any], list[Problem]]:
     except NotExact as error:
         flaw = f"config: {error}, which cannot be recorded\nWrite numbers, texts, lists, mappings."
         return {}, [(("config",), flaw)]
-    size = len(msgspec.json.encode(plain))
-    if size > _LARGEST_CONFIG:
-        flaw = f"config: {size} bytes of JSON are too many; there can be {_LARGEST_CONFIG}"
-        return {}, [(("config",), f"{flaw}\nKeep it as a file: add_artifact(name, path)")]
     return plain, []
