@@ -9,6 +9,7 @@ import functools
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -53,6 +54,14 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[near[0]] if near else None
+
+
+def callers_level() -> int:
+    """How far up the caller of all our functions is: where a warning points to."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("windlass."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def key_of(name: Any) -> str:

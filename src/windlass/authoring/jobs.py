@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
     from windlass.authoring.executors import Executor
     from windlass.authoring.packaged import Packaged
+    from windlass.client.session import Client
     from windlass.client.trials import Trial
 
 
@@ -36,14 +37,21 @@ class Whole:
     secrets: Sequence[str] | Mapping[str, str] | None = field(default=None, repr=False)
     volumes: Mapping[str, str | os.PathLike[str]] | None = None
 
-    def submit(self) -> Trial[Any]:
-        """Start it as a trial and return that at once; what makes no sense is all told first."""
+    def submit(self, *, dry_run: bool = False) -> Trial[Any]:
+        """Start it as a trial and return that at once; what makes no sense is all told first.
+
+        With `dry_run` nothing is started, not even the server: what would run is shown, its
+        commands, environment, resources and code, and what would be refused is refused.
+
+        ```python
+        wl.Job(wl.Command(["echo", "hello"]), replicas=2).submit(dry_run=True)
+        ```
+        """
         from windlass.authoring.outlines import prepare_job
-        from windlass.client.session import default_client
 
         try:
             ready = prepare_job(self)
-            client = default_client()
+            client = _client(dry_run=dry_run)
             return client.submit(ready.draft(client))
         except WindlassError as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
@@ -117,10 +125,11 @@ class Job(Whole):
 
     Args:
         executable: what every replica runs: a `wl.PythonScript`, `wl.PythonModule`,
-            `wl.PythonFunction` or `wl.Command`.
+            `wl.PythonFunction` or `wl.Command`, or one that is packaged (`wl.package`).
         args: a mapping of flags (`{"lr": 0.1, "amp": True, "cache": False}` is
-            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots), or
-            a list of words as they stand. Of a function: its keyword or positional arguments.
+            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots, a
+            `wl.Raw` is words as a shell reads them), or a list of words as they stand. Of a
+            function: its keyword or positional arguments.
         env: variables for its environment.
         executor: where it runs, and what is set aside for each replica: `wl.Local(cpus=2)`.
         replicas: how many run at the same time (1).
@@ -173,8 +182,9 @@ class JobGroup(Whole):
     ```
 
     A role's job says what it runs, in how many replicas, with what, and when those start again;
-    everything else is said once, of the group. All roles share one snapshot of the code and one
-    interpreter. What is wrong with the group and its roles is told when it is made, at once.
+    everything else is said once, of the group. All roles share one interpreter, and one snapshot
+    of the code but for those that are packaged, which run their own. What is wrong with the
+    group and its roles is told when it is made, at once.
 
     Args:
         roles: the roles by name, for names that are no Python names; else write them as
@@ -221,6 +231,16 @@ class JobGroup(Whole):
             failure = error.with_traceback(None)  # our frames tell users nothing
         if failure is not None:
             raise failure
+
+
+def _client(*, dry_run: bool) -> Client:
+    if dry_run:
+        from windlass.client.dry import DryClient
+
+        return DryClient()
+    from windlass.client.session import default_client
+
+    return default_client()
 
 
 def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Packaged:
     argv: tuple[str, ...]  # as seen from where it will run; empty for a function
     place: Surroundings
     provenance: Provenance
+    flaw: str = ""  # of a module that only packages= may bring
 
     @property
     def code(self) -> Code:

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.authoring.executables import Container, Executable
+from windlass.authoring.executables import Container, Executable, PythonFunction
 from windlass.authoring.packaged import Packaged, server_of
 from windlass.authoring.programs import (
     executable_flaw,
     executable_name,
     path_flaw,
     place_of,
+    plain_function,
     words_of,
 )
 from windlass.authoring.sources import Source
 from windlass.authoring.surroundings import Surroundings
 from windlass.client.submission import upload
 from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.packaging.pickling import pack_call
 
 if TYPE_CHECKING:
     from windlass.client.session import Client
@@ -33,6 +35,10 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
     _check(executables)
     endpoint = client.transport.endpoint
     places = [None if isinstance(each, Packaged) else place_of([each]) for each in executables]
+    for executable, place in zip(executables, places, strict=True):
+        if isinstance(executable, PythonFunction) and place is not None:
+            # What cannot travel is told now, not at the first job of it.
+            pack_call(plain_function(executable.function), (), {}, place.root.path)
     sources: dict[Surroundings, tuple[Source, str]] = {}
     found = []
     for executable, place in zip(executables, places, strict=True):
@@ -56,6 +62,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
                 argv=words_of(executable, place),
                 place=place,
                 provenance=msgspec.structs.replace(source.provenance, packages=listed),
+                flaw=executable_flaw(executable),
             )
         )
     return found
@@ -79,7 +86,7 @@ def _check(executables: Any) -> None:
     flaws = [
         f"{number}: {flaw}" if len(executables) > 1 else flaw
         for number, each in enumerate(executables)
-        if (flaw := executable_flaw(each) or _place_flaw(each))
+        if (flaw := executable_flaw(each, has_packages=True) or _place_flaw(each))
     ]
     if flaws:
         raise InvalidArgument.of(flaws, where="wl.package")

@@ -37,9 +37,9 @@ def executable_flaw(executable: Any, *, has_packages: bool = False) -> str:
     """What is wrong with an executable, if anything; the first line says what."""
     match executable:
         case Packaged():
-            return ""  # it was looked at when it was packaged
+            return executable.flaw if not has_packages else ""  # the rest was looked at before
         case PythonScript(path, root):
-            return script_flaw(path) or root_flaw(root)
+            return script_flaw(path) or root_flaw(root, path)
         case PythonModule(name):
             # What packages bring is not known before they are installed.
             return module_flaw(name) if not has_packages else ""
@@ -159,11 +159,15 @@ def script_flaw(path: Any) -> str:
     return f"the script {shown(os.fspath(path))} {what}\n{nearest_file(path)}".rstrip()
 
 
-def root_flaw(root: Any) -> str:
-    """Why a folder cannot be the root of a project, if it cannot."""
-    if root is None or (isinstance(root, (str, os.PathLike)) and os.path.isdir(root)):
+def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
+    """Why a folder cannot be the root of a script's project, if it cannot."""
+    if root is None:
         return ""
-    return f"root: {shown(root)} is no folder"
+    if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
+        return f"root: {shown(root)} is no folder"
+    if not is_within(os.path.realpath(path), os.path.realpath(root)):
+        return f"root: {shown(os.fspath(path))} is not in {shown(os.fspath(root))}"
+    return ""
 
 
 def path_in_trial(path: str | os.PathLike[str], place: Surroundings) -> str:
@@ -319,8 +323,17 @@ def own_arguments(executable: Executable) -> Sequence[str]:
     """The arguments that stand in a command itself."""
     if not isinstance(executable, Command):
         return ()
-    subject = python_subject(executable.words)
-    return executable.words[subject[0] + 1 if subject else 1 :]
+    return arguments_among(executable.words)
+
+
+def arguments_among(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command that are arguments of its program, or of the script that Python runs.
+
+    >>> arguments_among(["python", "-u", "train.py", "--lr", "1"])
+    ['--lr', '1']
+    """
+    subject = python_subject(words)
+    return words[subject[0] + 1 if subject else 1 :]
 
 
 # -- containers -----------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.metadata import Described
@@ -13,10 +13,17 @@ from windlass.model.records import ExperimentRecord
 from windlass.model.wire import StopTrial
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+    from types import TracebackType
+
     from windlass.authoring.executables import Executable
     from windlass.authoring.function import Function
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
+    from windlass.client.blocks import Block
+    from windlass.client.session import Client
+    from windlass.comparing.experiments import ExperimentDiff
     from windlass.search.result import SearchResult
 
 
@@ -29,9 +36,13 @@ class Experiment(Described):
     ```
     """
 
-    def __init__(self, transport: Transport, record: ExperimentRecord) -> None:
+    def __init__(
+        self, transport: Transport, record: ExperimentRecord, *, waits: bool = False
+    ) -> None:
         self._transport = transport
         self._record = record
+        self._waits = waits  # for its trials, at the end of a block
+        self._blocks: list[Block] = []
 
     @property
     def id(self) -> int:
@@ -89,13 +100,11 @@ class Experiment(Described):
 
         They are returned in their order. What is edited afterwards is not in them.
         """
-        from windlass.client.session import Client
-
-        return Client.over(self._transport).package(executables)
+        return self._client.package(executables)
 
     def add(
         self,
-        what: Job | JobGroup | Function[..., Any],
+        what: Job | JobGroup | Function[..., Any] | Callable[..., Any],
         args: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         env: Mapping[str, Any] | None = None,
@@ -115,7 +124,9 @@ class Experiment(Described):
         ```
 
         Args:
-            what: a `wl.Job`, a `wl.JobGroup`, or a function decorated with `wl.run`.
+            what: a `wl.Job`, a `wl.JobGroup`, a function decorated with `wl.run`; or a generator,
+                `def build(trial, **args)`, sync or async, which runs in this process and builds
+                its trial of the jobs that it gives to `trial.add`.
             args: laid over the job's own: a mapping changes them by name, nested ones too; a
                 list takes the place of a list; what is of the other kind comes behind. For a
                 group by role: `{"learner": {"lr": 0.1}}`.
@@ -127,11 +138,10 @@ class Experiment(Described):
             auxiliary: whether it ends with the experiment and is no part of its success.
         """
         from windlass.authoring.adding import Wish, add
-        from windlass.client.session import Client
 
         try:
             wish = Wish(args, env, name, labels, identity, auxiliary)
-            return add(self, Client.over(self._transport), what, wish)
+            return add(self, self._client, what, wish)
         except WindlassError as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
@@ -234,6 +244,53 @@ class Experiment(Described):
             experiment_id=self.id, state=state, labels=labels, sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
+    def diff(self, other: Experiment | str | int) -> ExperimentDiff:
+        """What differs between this experiment and another (or that of a name or id).
+
+        Configuration, labels, description, parameters tried, metrics; code and environment are
+        those of the newest trial of each.
+
+        ```python
+        print(wl.get_experiment("cifar10").diff("cifar10-deeper"))
+        ```
+        """
+        from windlass.client.comparison import diff_experiments
+        from windlass.client.session import Client
+
+        if not isinstance(other, Experiment):
+            other = Client.over(self._transport).get_experiment(other)
+        return diff_experiments(self, other)
+
+    def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
+        """Its trials in a table: parameters that differ, summary metrics, state, duration.
+
+        A data frame of pandas if that is installed, else of polars, else a `wl.Table`. Of a metric
+        the last value is told; `metrics=["loss.min"]` chooses another (`max`, `mean`, `count`).
+        `sort_by` is a column; with a `-` before it, the greatest come first.
+
+        ```python
+        print(wl.get_experiment("cifar10").table(sort_by="loss"))
+        ```
+        """
+        from windlass.client.comparison import experiment_table
+
+        return experiment_table(self, metrics, sort_by)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the code of its trials to a folder, which is made if need be.
+
+        If all trials ran the same, that is what is in it; else a sub-folder for each version, and
+        `TRIALS.txt`, which says who ran which.
+
+        ```python
+        wl.get_experiment("cifar10").download_code("code-of-cifar10")
+        ```
+        """
+        from windlass.client.comparison import ordinary_records
+        from windlass.client.downloading import download_experiment
+
+        return download_experiment(self._transport, self.name, ordinary_records(self), folder)
+
     def wait(self, timeout: float | str | None = None) -> Experiment:
         """Wait until all its trials have ended, one way or another; a table shows how they stand.
 
@@ -265,6 +322,56 @@ class Experiment(Described):
         self._record = (await in_thread(waiting.run, waiting.cut, name)).experiment
         return self
 
+    def __enter__(self) -> Experiment:
+        """Build it in a block: whatever fails to launch is raised at its end.
+
+        ```python
+        with wl.create_experiment("sweep", wait=True) as exp:
+            for lr in (0.1, 0.01):
+                exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
+        ```
+
+        The end of the block waits for generators, and with `wait=True` for the trials, too.
+        `wl.LaunchFailed` tells which generators raised, `wl.ExperimentFailed` which trials that
+        were waited for did not succeed. Ctrl-C waits for nothing; what was added goes on.
+        """
+        self._block().enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._blocks.pop().leave(raised)
+
+    async def __aenter__(self) -> Experiment:
+        """The same in asynchronous code: async generators run on the loop of the block.
+
+        ```python
+        async with wl.create_experiment("sweep") as exp:
+            trials = [exp.add(job, args={"lr": lr}) for lr in (0.1, 0.01)]
+            print(await asyncio.gather(*trials))
+        ```
+        """
+        await self._block().enter_async()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._blocks.pop().leave_async(raised)
+
+    def _block(self) -> Block:
+        from windlass.client.blocks import Block
+
+        self._blocks.append(Block(self, self._transport, waits=self._waits))
+        return self._blocks[-1]
+
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Experiment:
         """Ask all its trials that go on to stop, auxiliary ones too.
 
@@ -277,5 +384,22 @@ class Experiment(Described):
         self._record = self._transport.ask("POST", path, ExperimentRecord, body=body)
         return self
 
+    @property
+    def _client(self) -> Client:
+        """What its trials are submitted with."""
+        from windlass.client.session import Client
+
+        return Client.over(self._transport)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It can be sent along: it arrives as it was, asking the server there."""
+        return _revive, (self._record,)
+
     def __repr__(self) -> str:
         return f"<Experiment {self.id} {self.name}: {self.trial_count} trials>"
+
+
+def _revive(record: ExperimentRecord) -> Experiment:
+    from windlass.client.session import default_client
+
+    return Experiment(default_client().transport, record)

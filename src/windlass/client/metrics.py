@@ -16,6 +16,7 @@ class Point(msgspec.Struct, frozen=True):
     """One value that was reported, when, at which step, by whom.
 
     ```python
+    trial = train.submit(0.1).wait()
     for point in trial.metrics("loss"):
         print(point.step, point.value)
     ```

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
 from windlass.model.errors import NotFound
+from windlass.model.records import TrialRecord
+from windlass.server.http import PING, event
 from windlass.server.hub import experiment_topic
 from windlass.server.points import Known, new_points
 from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
-from windlass.server.streams import PING, event
 
 _PAGE = 500
 _PACE = 0.1  # between two rounds of news: what changes faster is told as it stands then
@@ -74,7 +75,7 @@ async def _all_trials(
             limit=_PAGE,
         )
         for record in enrich_page(services, page).items:
-            for told in _points(services, record.id, metric, known):
+            async for told in _points(services, record, metric, known):
                 yield told
             yield event("trial", msgspec.json.encode(record))
         cursor = page.next
@@ -87,13 +88,17 @@ async def _trial(
 ) -> AsyncIterator[bytes]:
     record = await describe(services, trial_id)
     # Whoever hears that a trial has ended has heard of all that it reported.
-    for told in _points(services, trial_id, metric, known):
+    async for told in _points(services, record, metric, known):
         yield told
     yield event("trial", msgspec.json.encode(record))
 
 
-def _points(services: Services, trial_id: int, metric: str | None, known: Known) -> Iterable[bytes]:
-    if metric is None:
+async def _points(
+    services: Services, record: TrialRecord, metric: str | None, known: Known
+) -> AsyncIterator[bytes]:
+    """What a trial reported of a metric and was not told, a piece at a time."""
+    if metric not in record.metrics:
         return
-    for points in new_points(services.home.path, trial_id, metric, known):
+    pieces = new_points(services.home.path, record.id, metric, known)
+    while (points := await asyncio.to_thread(next, pieces, None)) is not None:
         yield event("points", msgspec.json.encode(points))

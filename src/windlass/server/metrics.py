@@ -27,6 +27,7 @@ from windlass.server import summaries
 from windlass.server.database import Connection, Database
 from windlass.server.points import columns_of, read_records
 from windlass.server.rows import add_events
+from windlass.server.summaries import Added
 from windlass.server.trials import TrialStore
 from windlass.worker.reporting import MOST_NAMES
 
@@ -41,8 +42,13 @@ class MetricStore:
     """Reads what attempts report, and keeps the summaries of it."""
 
     def __init__(
-        self, home: Path, database: Database, trials: TrialStore, publish: Callable[[int], None]
+        self,
+        home: Path,
+        database: Database,
+        trials: TrialStore,
+        publish: Callable[[int, int], None],
     ) -> None:
+        """`publish` is told a trial and its experiment when there are new points."""
         self._home = home
         self._db = database
         self._trials = trials
@@ -80,21 +86,23 @@ class MetricStore:
         piece = summaries.Piece(source.uid, trial_id, replica, start, end, tallies)
         told: Future[bool] = Future()
 
-        def change(connection: Connection) -> tuple[bool, dict[str, Summary]]:
+        def change(connection: Connection) -> tuple[bool, Added | None]:
             added = summaries.add(connection, piece)
             if added is None:  # somebody else counted it, or it is of no trial that there is
                 now = summaries.position_of(connection, trial_id, replica)
-                return now != start, {}
+                return now != start, None
             if added.left_out:
                 _tell_of_limit(connection, trial_id, added.left_out)
-            return has_more, added.summaries
+            return has_more, added
 
-        def then(done: tuple[bool, dict[str, Summary]]) -> None:
-            if done[1]:
-                self._trials.note(trial_id, lambda record: _with_metrics(record, done[1]))
-                self._publish(trial_id)
+        def then(done: tuple[bool, Added | None]) -> None:
+            _, added = done
+            if added is not None and added.summaries:
+                changed = added.summaries
+                self._trials.note(trial_id, lambda record: _with_metrics(record, changed))
+                self._publish(trial_id, added.experiment_id)
 
-        def tell(done: Future[tuple[bool, dict[str, Summary]]]) -> None:
+        def tell(done: Future[tuple[bool, Added | None]]) -> None:
             error = done.exception()
             if error is None:
                 told.set_result(done.result()[0])

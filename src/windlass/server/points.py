@@ -165,10 +165,13 @@ def _read(path: Path, position: int) -> bytes:
 
 
 def _decode(line: bytes) -> Record | None:
-    try:
-        return _decoder.decode(line)
-    except (msgspec.MsgspecError, ValueError):
-        return None
+    """One record; behind a torn one, which ended where the next began."""
+    for start in {0, max(line.rfind(b"["), 0)}:
+        try:
+            return _decoder.decode(line[start:])
+        except (msgspec.MsgspecError, ValueError):
+            continue
+    return None
 
 
 def _points(trial_id: int, replica: ReplicaId, name: str, start: int, column: Column) -> Points:

@@ -100,6 +100,7 @@ class Piece(msgspec.Struct, frozen=True):
 class Added(msgspec.Struct, frozen=True):
     """What a piece changed."""
 
+    experiment_id: int
     summaries: dict[str, Summary]
     left_out: str = ""  # a metric that there was no room for
 
@@ -131,6 +132,7 @@ def add(connection: Connection, piece: Piece) -> Added | None:
         _MOVE, {**where, "uid": piece.uid, "start": piece.start, "end": piece.end}
     ):
         return None
+    experiment_id = connection.value("SELECT experiment_id FROM trials WHERE id = :trial_id", where)
     rows = connection.rows("SELECT * FROM summaries WHERE trial_id = :trial_id", where)
     known = {row["name"]: _tally(row) for row in rows}
     changed: dict[str, Tally] = {}
@@ -143,7 +145,7 @@ def add(connection: Connection, piece: Piece) -> Added | None:
         else:
             left_out = left_out or name
     connection.run_many(_PUT, [_row(piece.trial_id, *each) for each in changed.items()])
-    return Added({name: tally.summary for name, tally in changed.items()}, left_out)
+    return Added(experiment_id, {name: tally.summary for name, tally in changed.items()}, left_out)
 
 
 def position_of(connection: Connection, trial_id: int, replica: ReplicaId) -> int:

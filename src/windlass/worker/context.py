@@ -6,6 +6,7 @@ import os
 from operator import index
 
 from windlass.worker import checkpoints
+from windlass.worker.family import MARKER
 from windlass.worker.whereabouts import attempt_dir, trial_dir
 
 TYPE_CHECKING = False
@@ -99,13 +100,19 @@ def should_stop() -> bool:
             break
     ```
     """
-    trial, attempt = trial_dir(), attempt_dir()
-    if trial is None or attempt is None:
-        return False
-    # The second is written before any signal is sent: no handler of ours is needed to tell.
-    return os.path.exists(os.path.join(trial, "should_stop")) or os.path.exists(
-        os.path.join(attempt, "stop.json")
-    )
+    marker = os.environ.get(MARKER, "")
+    signs = _stop_signs.get(marker)
+    if signs is None:
+        trial, attempt = trial_dir(), attempt_dir()
+        if trial is None or attempt is None:
+            return False
+        # The second is written before any signal is sent: no handler of ours is needed to tell.
+        signs = (os.path.join(trial, "should_stop"), os.path.join(attempt, "stop.json"))
+        _stop_signs[marker] = signs
+    return os.access(signs[0], os.F_OK) or os.access(signs[1], os.F_OK)
+
+
+_stop_signs: dict[str, tuple[str, str]] = {}  # what to look for, of the replica that this is
 
 
 def _whole(step: SupportsIndex) -> int:

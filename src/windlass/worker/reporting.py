@@ -80,7 +80,7 @@ def _encode(now: float, step: SupportsIndex, group: str, metrics: dict[str, Any]
         if quoted is None:
             quoted = _new_name(known, name)
         parts.append(quoted + text)
-    line = f"[{now:.6f},{number},{known['']},{{{','.join(parts)}}}]\n"
+    line = f"[{now:.6f},{number},{known[None]},{{{','.join(parts)}}}]\n"
     if len(line) > LONGEST_RECORD:
         raise ValueError(
             f"report: {len(metrics)} metrics in one call are {len(line)} bytes; "
@@ -102,29 +102,29 @@ def _step(step: SupportsIndex) -> int:
 def _number(name: str, value: Any) -> float:
     """A value as Python's own float; a text is none, even one that looks like a number."""
     if isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(f"{_shown(name)}: {_shown(value)} is no number")
+        raise TypeError(f"{_called(name)}: {_shown(value)} is no number")
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{_shown(name)}: {_shown(value)} is too large for a float") from None
+        raise ValueError(f"{_called(name)}: {_shown(value)} is too large for a float") from None
     except (TypeError, ValueError, RuntimeError):  # PyTorch's, of a tensor of many
-        raise TypeError(f"{_shown(name)}: {_shown(value)} is no number") from None
+        raise TypeError(f"{_called(name)}: {_shown(value)} is no number") from None
 
 
-# The names that were reported, by group: checked once, and as they are written; "" is the group.
-_names: dict[str, dict[str, str]] = {}
+# The names that were reported, by group: checked once, and as they are written; None is the group.
+_names: dict[str, dict[str | None, str]] = {}
 
 
-def _new_group(group: str) -> dict[str, str]:
-    known = {"": _quoted("group", group)}
+def _new_group(group: str) -> dict[str | None, str]:
+    known: dict[str | None, str] = {None: _quoted("group", group)}
     return _names.setdefault(group, known)
 
 
-def _new_name(known: dict[str, str], name: str) -> str:
+def _new_name(known: dict[str | None, str], name: str) -> str:
     quoted = _quoted("metric", name) + ":"
     if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
         raise ValueError(
-            f"{_shown(name)}: {MOST_NAMES} metrics are the most that a trial has. "
+            f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has. "
             "What differs from step to step is not part of a metric's name."
         )
     known[name] = quoted
@@ -142,8 +142,15 @@ def _quoted(what: str, name: object) -> str:
     return json.dumps(name)
 
 
+def _called(name: str) -> str:
+    return name if name.isprintable() and 0 < len(name) <= 100 else _shown(name)
+
+
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 -- it is somebody else's, or a number of too many digits
+        text = f"this {type(value).__name__}"
     return text if len(text) <= 100 else text[:99] + "…"
 
 
