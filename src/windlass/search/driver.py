@@ -12,6 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.building import building_of
 from windlass.client.experiment_stream import ExperimentFollowing, ExperimentNews
 from windlass.client.live import Live
 from windlass.client.transport import path_of
@@ -48,11 +49,14 @@ class Driver:
             self._transport, experiment.id, metric=settings.metric
         )
         self._experiment_id = experiment.id
+        self._building = building_of(self._transport, experiment)
         self._adding: tuple[int, dict[str, Any]] | None = None  # a trial that may exist or not
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()
 
     def run(self) -> SearchResult:
         """Run it to its end; what came of it."""
+        # Between two trials the experiment goes on, and so does what ends with it.
+        self._building.hold()
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
         try:
@@ -66,6 +70,7 @@ class Driver:
                 live.say(*([(line, "")] for line in summary(self._course)))
         finally:
             self._following.cut()
+            self._building.release()
         return SearchResult(self._course, self._transport)
 
     # -- the loop -----------------------------------------------------------------------
