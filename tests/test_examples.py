@@ -72,3 +72,37 @@ def test_the_learner_learns_from_what_its_actors_play(examples: Project) -> None
     assert list(told) == [1, 10, 20, 30, 40]
     assert told[1] < 60 and max(told.values()) > 120
     assert told[40] > 2 * told[1]
+
+
+def test_the_learner_goes_on_when_an_actor_or_it_itself_is_killed(examples: Project) -> None:
+    """It is asked to end only when all of it has happened: nothing depends on how fast it is."""
+    examples.write(
+        "launch.py",
+        "import actors\nprint(actors.group(actors=2, updates=1_000_000).submit().id)",
+    )
+    trial = wl.get_trial(int(run(examples, "launch.py")[0]))
+
+    def told() -> list[str]:
+        return [str(line) for line in trial.logs(role="learner")]
+
+    eventually(lambda: 10 in returns(told()), "it has learned a little")
+    kill(trial, "actor-1")
+    eventually(lambda: "actor 1, attempt 2 is here" in told(), "the actor is back")
+    before = max(returns(told()))
+    kill(trial, "learner-0")
+    eventually(lambda: max(returns(told())) > before + 20, "it goes on from its checkpoint")
+    again = "actor 0, attempt 1 is here"
+    eventually(lambda: told().count(again) == 2, "it has met the other actor once more")
+
+    trial.ask_to_stop().wait()
+    assert trial.state == "SUCCEEDED", trial.message
+    assert trial.restarts == 2
+    summary = trial.summary_metrics["mean_return"]
+    assert summary.min is not None and summary.max is not None
+    assert summary.min < 60 and summary.max > 120
+
+
+def kill(trial: wl.Trial[object], replica: str) -> None:
+    """Kill the process of a replica's first attempt, and nothing else of it."""
+    state = Path(trial.refresh().directory) / replica / "1" / "state.json"
+    os.kill(json.loads(state.read_text())["process"]["pid"], signal.SIGKILL)
