@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
-import os
 import re
 import shutil
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import windlass as wl
-from harness import Project, eventually, stop_trials
+from harness import Project, stop_trials
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

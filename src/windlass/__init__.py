@@ -19,6 +19,7 @@ from windlass.version import __version__
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
+    from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from windlass.client.metrics import Point as Point
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
+    from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
+    from windlass.comparing.tables import Table as Table
+    from windlass.comparing.trials import Diff as Diff
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
@@ -62,6 +66,11 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.search.result import SearchResult as SearchResult
+    from windlass.search.spaces import choice as choice
+    from windlass.search.spaces import loguniform as loguniform
+    from windlass.search.spaces import randint as randint
+    from windlass.search.spaces import uniform as uniform
     from windlass.worker.context import latest_checkpoint as latest_checkpoint
     from windlass.worker.context import rank as rank
     from windlass.worker.context import save_checkpoint as save_checkpoint
@@ -97,6 +106,10 @@ _WHERE = {
     "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "compare": "windlass.api",
+    "Diff": "windlass.comparing.trials",
+    "ExperimentDiff": "windlass.comparing.experiments",
+    "Table": "windlass.comparing.tables",
     "Conflict": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
@@ -115,6 +128,11 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "uniform": "windlass.search.spaces",
+    "loguniform": "windlass.search.spaces",
+    "randint": "windlass.search.spaces",
+    "choice": "windlass.search.spaces",
+    "SearchResult": "windlass.search.result",
     "rank": "windlass.worker.context",
     "world_size": "windlass.worker.context",
     "save_checkpoint": "windlass.worker.context",

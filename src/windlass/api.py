@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.experiments import Experiment
@@ -61,6 +61,7 @@ def create_experiment(
     description: str = "",
     config: Mapping[str, Any] | None = None,
     *,
+    wait: bool = False,
     dry_run: bool = False,
 ) -> Experiment:
     """A new experiment, made at once. Another of the same name may exist: their ids differ.
@@ -76,6 +77,8 @@ def create_experiment(
         labels: texts to find it by.
         description: what it is about.
         config: what is to be remembered of how it was set up: anything that JSON can say.
+        wait: whether the end of a `with` block waits for its trials, too, with a live table, and
+            raises `wl.ExperimentFailed` if some did not succeed.
         dry_run: whether to show what would run instead, and start nothing, not even the server:
             whatever is added is a trial that did not run.
     """
@@ -84,7 +87,7 @@ def create_experiment(
         from windlass.client.dry import DryClient
 
         client = DryClient()
-    return client.create_experiment(name, project, labels, description, config)
+    return client.create_experiment(name, project, labels, description, config, wait=wait)
 
 
 def package(executables: Sequence[Executable | Packaged]) -> list[Packaged]:
@@ -129,3 +132,23 @@ def list_experiments(
     return default_client().list_experiments(
         project=project, name=name, labels=labels, sort_by=sort_by, limit=limit
     )
+
+
+def compare(
+    trials: Iterable[Trial[Any] | int],
+    metrics: Sequence[str] | str | None = None,
+    sort_by: str | None = None,
+) -> Any:
+    """Some trials (or ids) in a table: parameters that differ, summary metrics, state, duration.
+
+    A data frame of pandas if that is installed, else of polars, else a `wl.Table`; `metrics` and
+    `sort_by` as for `Experiment.table`.
+
+    ```python
+    print(wl.compare([1, 2, 3], sort_by="lr"))
+    ```
+    """
+    from windlass.client import comparison
+
+    transport = default_client().transport
+    return comparison.compare(transport, trials, metrics=metrics, sort_by=sort_by)

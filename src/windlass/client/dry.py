@@ -77,6 +77,8 @@ class DryClient(Client):
         labels: Sequence[str] = (),
         description: str = "",
         config: Mapping[str, Any] | None = None,
+        *,
+        wait: bool = False,  # noqa: ARG002 -- there is nothing to wait for
     ) -> DryExperiment:
         """An experiment that is not made: what is added to it is shown."""
         from windlass.authoring.founding import new_experiment
@@ -263,6 +265,19 @@ class DryExperiment(Experiment):
 
     async def _wait_async(self) -> DryExperiment:
         return self
+
+    def __enter__(self) -> DryExperiment:
+        """Itself: there is nothing to hold."""
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Nothing: there is nothing to wait for."""
+
+    async def __aenter__(self) -> DryExperiment:
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        pass
 
     def search(self, *_args: Any, **_settings: Any) -> NoReturn:
         """Nothing: it raises `wl.Unsupported`."""

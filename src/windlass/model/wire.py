@@ -104,6 +104,7 @@ class ChangeExperiment(ChangeLabels, frozen=True, kw_only=True, omit_defaults=Tr
     remove_links: tuple[Name, ...] = ()
     put_artifacts: dict[FileName, Digest] = {}  # of blobs that are there
     remove_artifacts: tuple[FileName, ...] = ()
+    # One that exists keeps the settings it has, and can only be given more trials.
     put_searches: dict[Name, dict[str, Any]] = {}
 
 
@@ -207,6 +208,16 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     tree: Digest
     missing: tuple[Digest, ...] = ()
+
+
+# Blobs that are asked for at once: as many as a tree may have files.
+MOST_FETCHED = 20_000
+
+
+class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for blobs, to be answered with one pack; those that are not there are left out."""
+
+    digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
