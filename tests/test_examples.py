@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import os
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness import Project, stop_trials
+import windlass as wl
+from harness import Project, eventually, stop_trials
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
