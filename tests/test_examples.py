@@ -52,6 +52,33 @@ def test_the_framework_of_ten_lines_prints_what_it_says(examples: Project) -> No
     assert len(code) - 2 == 10  # without its head and its docstring
 
 
+def test_the_sweep_ends_in_the_table_that_it_shows(examples: Project) -> None:
+    def points(lines: list[str]) -> dict[str, float]:
+        rows = [line.partition("SUCCEEDED")[2].split()[1:] for line in lines]
+        return {f"{float(row[0])} {row[1]}": float(row[2]) for row in rows if row}
+
+    shown, found = points(shown_in("sweep.py")), points(run(examples, "sweep.py"))
+    assert len(shown) == 6
+    assert found == pytest.approx(shown, abs=0.02)  # another build of NumPy adds up otherwise
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_the_generator_goes_on_with_what_is_promising(examples: Project) -> None:
+    assert run(examples, "generator.py") == shown_in("generator.py")
+
+
+@pytest.mark.parametrize(("name", "trials"), [("sweep.py", 6), ("generator.py", 4)])
+def test_an_example_can_be_looked_at_without_running_anything(
+    name: str, trials: int, examples: Project, tmp_path: Path
+) -> None:
+    env = {"WINDLASS_HOME": str(tmp_path / "untouched")}
+    done = examples.python(name, "--dry-run", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "nothing was started" in done.stdout
+    assert len(re.findall(r"command +\w+\.\w+\(lr=", done.stdout)) == trials
+    assert os.listdir(tmp_path / "untouched") == ["cache"]
+
+
 # -- a learner with actors ------------------------------------------------------------
 
 
