@@ -6,14 +6,14 @@ The actors balance a pole on a cart with the policy they last heard of and send 
 the learner; the learner improves the policy by REINFORCE and answers each episode with it. They
 find it by its address, which every replica has in WINDLASS_HOSTS. Plain Python, no framework.
 
-    learner-0 | actor 2, attempt 1 is here
     learner-0 | actor 0, attempt 1 is here
     learner-0 | actor 1, attempt 1 is here
-    learner-0 | update   1  return  20.7
-    learner-0 | update  10  return  91.6
-    learner-0 | update  20  return 171.5
-    learner-0 | update  30  return 180.7
-    learner-0 | update  40  return 194.0
+    learner-0 | update   1  return  23.1
+    learner-0 | actor 2, attempt 1 is here
+    learner-0 | update  10  return 110.0
+    learner-0 | update  20  return 156.2
+    learner-0 | update  30  return 152.6
+    learner-0 | update  40  return 166.5
     SUCCEEDED
 
 Actors are services: when the learner is done they are stopped. One that dies is started again,
