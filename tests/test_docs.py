@@ -51,6 +51,7 @@ NOT_RUN = {
     ("coming-from.md", "from absl import app"),
     ("coming-from.md", "import submitit"),
     ("coming-from.md", "import hydra"),
+    ("coming-from.md", "from ray import tune"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
