@@ -19,6 +19,7 @@ from windlass.version import __version__
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
+    from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from windlass.client.metrics import Point as Point
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
+    from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
+    from windlass.comparing.tables import Table as Table
+    from windlass.comparing.trials import Diff as Diff
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
@@ -102,6 +106,10 @@ _WHERE = {
     "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "compare": "windlass.api",
+    "Diff": "windlass.comparing.trials",
+    "ExperimentDiff": "windlass.comparing.experiments",
+    "Table": "windlass.comparing.tables",
     "Conflict": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.experiments import Experiment
@@ -132,3 +132,23 @@ def list_experiments(
     return default_client().list_experiments(
         project=project, name=name, labels=labels, sort_by=sort_by, limit=limit
     )
+
+
+def compare(
+    trials: Iterable[Trial[Any] | int],
+    metrics: Sequence[str] | str | None = None,
+    sort_by: str | None = None,
+) -> Any:
+    """Some trials (or ids) in a table: parameters that differ, summary metrics, state, duration.
+
+    A data frame of pandas if that is installed, else of polars, else a `wl.Table`; `metrics` and
+    `sort_by` as for `Experiment.table`.
+
+    ```python
+    print(wl.compare([1, 2, 3], sort_by="lr"))
+    ```
+    """
+    from windlass.client import comparison
+
+    transport = default_client().transport
+    return comparison.compare(transport, trials, metrics=metrics, sort_by=sort_by)

@@ -13,6 +13,8 @@ from windlass.model.records import ExperimentRecord
 from windlass.model.wire import StopTrial
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
     from types import TracebackType
 
     from windlass.authoring.executables import Executable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.authoring.packaged import Packaged
     from windlass.client.blocks import Block
     from windlass.client.session import Client
+    from windlass.comparing.experiments import ExperimentDiff
     from windlass.search.result import SearchResult
 
 
@@ -240,6 +243,53 @@ class Experiment(Described):
             self._transport,
             experiment_id=self.id, state=state, labels=labels, sort_by=sort_by, limit=limit,
         )  # fmt: skip
+
+    def diff(self, other: Experiment | str | int) -> ExperimentDiff:
+        """What differs between this experiment and another (or that of a name or id).
+
+        Configuration, labels, description, parameters tried, metrics; code and environment are
+        those of the newest trial of each.
+
+        ```python
+        print(wl.get_experiment("cifar10").diff("cifar10-deeper"))
+        ```
+        """
+        from windlass.client.comparison import diff_experiments
+        from windlass.client.session import Client
+
+        if not isinstance(other, Experiment):
+            other = Client.over(self._transport).get_experiment(other)
+        return diff_experiments(self, other)
+
+    def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
+        """Its trials in a table: parameters that differ, summary metrics, state, duration.
+
+        A data frame of pandas if that is installed, else of polars, else a `wl.Table`. Of a metric
+        the last value is told; `metrics=["loss.min"]` chooses another (`max`, `mean`, `count`).
+        `sort_by` is a column; with a `-` before it, the greatest come first.
+
+        ```python
+        print(wl.get_experiment("cifar10").table(sort_by="loss"))
+        ```
+        """
+        from windlass.client.comparison import experiment_table
+
+        return experiment_table(self, metrics, sort_by)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the code of its trials to a folder, which is made if need be.
+
+        If all trials ran the same, that is what is in it; else a sub-folder for each version, and
+        `TRIALS.txt`, which says who ran which.
+
+        ```python
+        wl.get_experiment("cifar10").download_code("code-of-cifar10")
+        ```
+        """
+        from windlass.client.comparison import ordinary_records
+        from windlass.client.downloading import download_experiment
+
+        return download_experiment(self._transport, self.name, ordinary_records(self), folder)
 
     def wait(self, timeout: float | str | None = None) -> Experiment:
         """Wait until all its trials have ended, one way or another; a table shows how they stand.

@@ -27,8 +27,12 @@ from windlass.model.status import Condition, Event
 from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
     from windlass.client.metrics import Point
     from windlass.client.replicas import Replica
+    from windlass.comparing.trials import Diff
     from windlass.model.job import Code
 
 R = TypeVar("R")
@@ -410,6 +414,33 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
             if cursor is None:
                 break
         yield from joiner.rest()
+
+    def diff(self, other: Trial[Any] | int) -> Diff:
+        """What differs between this trial and another: code, arguments, environment, outcome.
+
+        ```python
+        diff = wl.get_trial(3).diff(7)
+        print(diff)  # what is the same is left out
+        print([file.path for file in diff.code], diff.arguments)
+        ```
+        """
+        from windlass.client.comparison import diff_with
+
+        return diff_with(self, other)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the very code it ran to a folder, which is made if need be.
+
+        Roles with code of their own get a sub-folder each. A folder that holds anything else is
+        refused; one that holds the same already is left as it is.
+
+        ```python
+        wl.get_trial(3).download_code("code-of-3")
+        ```
+        """
+        from windlass.client.downloading import download_trial
+
+        return download_trial(self._transport, self._record, folder)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()

@@ -210,6 +210,16 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Digest, ...] = ()
 
 
+# Blobs that are asked for at once: as many as a tree may have files.
+MOST_FETCHED = 20_000
+
+
+class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for blobs, to be answered with one pack; those that are not there are left out."""
+
+    digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
+
+
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The server, as `windlass server status` shows it."""
 
