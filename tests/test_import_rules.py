@@ -27,7 +27,7 @@ ALLOWED = {
         "packaging.manifest",
     },
     "comparing": {"model"},
-    "search": {"model", "client", "authoring", "version", "home"},
+    "search": {"model", "client", "authoring", "comparing", "version", "home"},
     "cli": {
         "model", "frameworks", "client", "authoring", "comparing", "search", "packaging", "worker",
         "version", "home",

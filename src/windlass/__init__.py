@@ -19,24 +19,35 @@ from windlass.version import __version__
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
+    from windlass.api import compare as compare
+    from windlass.api import create_experiment as create_experiment
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_trials as list_trials
+    from windlass.api import package as package
     from windlass.authoring.executables import Command as Command
+    from windlass.authoring.executables import Container as Container
     from windlass.authoring.executables import PythonFunction as PythonFunction
     from windlass.authoring.executables import PythonModule as PythonModule
     from windlass.authoring.executables import PythonScript as PythonScript
+    from windlass.authoring.executables import Raw as Raw
+    from windlass.authoring.executors import Kubernetes as Kubernetes
     from windlass.authoring.executors import Local as Local
+    from windlass.authoring.executors import Ray as Ray
     from windlass.authoring.function import Function as Function
     from windlass.authoring.function import run as run
     from windlass.authoring.jobs import Job as Job
     from windlass.authoring.jobs import JobGroup as JobGroup
+    from windlass.authoring.packaged import Packaged as Packaged
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
+    from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
+    from windlass.comparing.tables import Table as Table
+    from windlass.comparing.trials import Diff as Diff
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
@@ -55,6 +66,11 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.search.result import SearchResult as SearchResult
+    from windlass.search.spaces import choice as choice
+    from windlass.search.spaces import loguniform as loguniform
+    from windlass.search.spaces import randint as randint
+    from windlass.search.spaces import uniform as uniform
     from windlass.worker.context import latest_checkpoint as latest_checkpoint
     from windlass.worker.context import rank as rank
     from windlass.worker.context import save_checkpoint as save_checkpoint
@@ -73,7 +89,13 @@ _WHERE = {
     "PythonModule": "windlass.authoring.executables",
     "PythonFunction": "windlass.authoring.executables",
     "Command": "windlass.authoring.executables",
+    "Container": "windlass.authoring.executables",
+    "Raw": "windlass.authoring.executables",
+    "Packaged": "windlass.authoring.packaged",
+    "package": "windlass.api",
     "Local": "windlass.authoring.executors",
+    "Kubernetes": "windlass.authoring.executors",
+    "Ray": "windlass.authoring.executors",
     "Client": "windlass.client.session",
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
@@ -81,8 +103,13 @@ _WHERE = {
     "Point": "windlass.client.metrics",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",
+    "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "compare": "windlass.api",
+    "Diff": "windlass.comparing.trials",
+    "ExperimentDiff": "windlass.comparing.experiments",
+    "Table": "windlass.comparing.tables",
     "Conflict": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
@@ -101,6 +128,11 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "uniform": "windlass.search.spaces",
+    "loguniform": "windlass.search.spaces",
+    "randint": "windlass.search.spaces",
+    "choice": "windlass.search.spaces",
+    "SearchResult": "windlass.search.result",
     "rank": "windlass.worker.context",
     "world_size": "windlass.worker.context",
     "save_checkpoint": "windlass.worker.context",

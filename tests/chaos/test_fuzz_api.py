@@ -128,6 +128,9 @@ def operations() -> list[str]:
         f"PATCH {API}/experiments/{{experiment_id}}",
         f"GET {API}/experiments/{{experiment_id}}/stream",
         f"POST {API}/experiments/{{experiment_id}}/stop",
+        f"GET {API}/experiments/{{experiment_id}}/hold",
+        f"DELETE {API}/experiments/{{experiment_id}}/hold",
+        f"POST {API}/trials/{{trial_id}}/built", f"PATCH {API}/trials/{{trial_id}}",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
         f"GET {API}/blobs/{{digest}}",
     ]  # fmt: skip

@@ -17,6 +17,7 @@ import pytest
 
 import windlass as wl
 from harness import Project
+from windlass.model.job import ProcessCall
 
 WITNESS = """
     import json, os, pathlib, sys
@@ -226,6 +227,70 @@ def test_a_large_tree_is_shown_with_what_is_large_in_it(here: Project, fresh_hom
     trial = wl.Job(wl.PythonScript("witness.py")).submit(dry_run=True)
     assert line_of(trial, "largest").startswith("weights.bin (12.0 MB), ")
     assert "3 files, 12.0 MB" in line_of(trial, "code")
+
+
+# -- experiments ----------------------------------------------------------------------
+
+SWEEP = """
+    import sys
+    import windlass as wl
+
+    exp = wl.create_experiment("sweep", labels=["paper"], dry_run="--real" not in sys.argv)
+    [train] = exp.package([wl.PythonScript("witness.py")])
+    for lr in (0.1, 0.01, 0.01):
+        env = {"WITNESS": f"seen-{lr}"} if lr == 0.1 else None
+        exp.add(wl.Job(train, env=env), args={"lr": lr}, identity=f"lr={lr}")
+    exp.set_notes("looks good").add_link("paper", "https://example.org").wait()
+    print(exp.trial_count, [trial.params for trial in exp.list_trials()])
+"""
+
+
+def test_an_experiment_is_shown_trial_by_trial_and_not_made(
+    here: Project, fresh_home: Path
+) -> None:
+    here.write("sweep.py", SWEEP)
+    done = here.python("sweep.py")
+    assert done.returncode == 0, done.stderr
+    first, _, second = done.stdout.partition("Dry run of witness: like the one before it, but for")
+    assert "python witness.py --lr=0.1\n" in first and "WITNESS=seen-0.1\n" in first
+    assert "experiment   sweep\n" in first and "3 files" in first
+    # Of the second what differs, and nothing of the third: its identity has been.
+    assert [" ".join(line.split()) for line in second.splitlines()[1:]] == [
+        "command python witness.py --lr=0.01",
+        "environment none",
+        "2 [{'lr': 0.1}, {'lr': 0.01}]",
+    ]
+    assert os.listdir(fresh_home) == ["cache"]
+
+
+def test_a_script_of_an_experiment_runs_what_it_shows(here: Project, fresh_home: Path) -> None:
+    here.write("sweep.py", SWEEP)
+    shown = here.python("sweep.py", env={"WITNESS": os.devnull}).stdout
+    done = here.python("sweep.py", "--real", env={"WITNESS": os.devnull})
+    assert done.returncode == 0, done.stderr
+    trials = list(wl.get_experiment("sweep").list_trials())
+    assert [trial.state for trial in trials] == ["SUCCEEDED", "SUCCEEDED"]
+    for trial in trials:
+        executable = trial.record.spec.roles[0].executable
+        assert isinstance(executable, ProcessCall)
+        assert " ".join(executable.argv) in shown
+        assert str(trial.code.tree)[:12] in shown
+
+
+def test_what_an_experiment_refuses_is_refused_when_it_is_dry(
+    here: Project, fresh_home: Path
+) -> None:
+    with pytest.raises(wl.InvalidArgument, match="name"):
+        wl.create_experiment("", dry_run=True)
+    exp = wl.create_experiment("sweep", dry_run=True)
+    with pytest.raises(wl.InvalidArgument, match="no script"):
+        exp.package([wl.PythonScript("missing.py")])
+    with pytest.raises(wl.ResourceError, match="needs 10000 CPUs"):
+        exp.add(wl.Job(wl.Command(["true"]), executor=TOO_MUCH))
+    with pytest.raises(wl.Unsupported, match="Nothing ran"):
+        exp.stop()
+    assert list(exp.list_trials()) == []
+    assert not (fresh_home / "server.json").exists()
 
 
 # -- what would be refused is refused -------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numbers
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from windlass.authoring.checks import Problem, flaw_of, key_of
+from windlass.authoring.executables import Raw
 from windlass.model.errors import shown
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
@@ -40,10 +42,13 @@ def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
     ['--model.depth=3', '--shift=-1']
 
     Name and value are one word: given as two, `argparse` would take a value that begins with a
-    dash for the next flag.
+    dash for the next flag. A `wl.Raw` is the words it spells, without the flag's name.
+
+    >>> command_line({"lr": 0.1, "more": Raw("-v 'two words'")})
+    ['--lr=0.1', '-v', 'two words']
     """
     if not isinstance(arguments, Mapping):
-        return [_text(value) for value in arguments]
+        return [word for value in arguments for word in _words(value)]
     return [word for name, value in _flat(arguments) for word in _flag(name, value)]
 
 
@@ -58,17 +63,64 @@ def nothing_said(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
     return [name for name, value in _flat(arguments) if value is None]
 
 
-def check_arguments(arguments: Any) -> list[Problem]:
-    """What no command line can be made of."""
+def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
+    """What no command line can be made of, behind the words that the command itself has."""
     if arguments is None:
         return []
     if _is_deep(arguments):
         flaw = f"mappings in mappings, more than {_DEEPEST} deep, make no names of flags"
         return [(("args",), f"args: {flaw}")]
-    problems = _flaws_of(arguments)
+    problems = _flaws_of(arguments) or clashes(arguments, own)
     if not problems and (count := len(command_line(arguments))) > _MOST_WORDS:
         return [(("args",), f"args: {count} words; a command line has at most {_MOST_WORDS}")]
     return problems
+
+
+def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
+    """Entries that come to the same flag, and flags that the command has already.
+
+    >>> clashes({"model": {"depth": 3}, "model.depth": 4})
+    [(('args', 'model.depth'), 'args: model.depth is given twice')]
+    >>> clashes({"batch_size": 8, "lr": 1}, ["--batch-size", "4"])
+    [(('args', 'batch_size'), 'args: batch_size: the command has the flag --batch-size already')]
+    """
+    if not isinstance(arguments, Mapping):
+        return []
+    problems: list[Problem] = []
+    there = {_flag_key(word): word for word in own_flags(own)}
+    given: dict[str, str] = {}
+    for name, value in _flat(arguments):
+        if value is None or isinstance(value, Raw):
+            continue  # no flag comes of it
+        key = _flag_key(name)
+        flaw = ""
+        if key in there:
+            flaw = f"{name}: the command has the flag {there[key]} already"
+        elif key in given:
+            same = given[key] == name
+            flaw = f"{name} is given twice" if same else f"{name} and {given[key]} are one flag"
+        if flaw:
+            problems.append((("args", name), f"args: {flaw}"))
+        given.setdefault(key, name)
+    return problems
+
+
+def own_flags(words: Sequence[str]) -> list[str]:
+    """The flags among the words of a command that are of the program which gets the arguments.
+
+    Those before a script are of what runs it.
+
+    >>> own_flags(["--nproc-per-node", "2", "train.py", "--lr=0.1", "-v"])
+    ['--lr', '-v']
+    """
+    scripts = [number for number, word in enumerate(words) if word.endswith(".py")]
+    after = words[scripts[-1] + 1 :] if scripts else words
+    return [word.partition("=")[0] for word in after if _is_option(word) and word != "--"]
+
+
+def _flag_key(name: str) -> str:
+    """What two spellings of one flag have in common."""
+    return name.lstrip("-").replace("-", "_").removeprefix("no_")
 
 
 def _flaws_of(arguments: Any) -> list[Problem]:
@@ -113,6 +165,8 @@ def _is_deep(value: Any, left: int = _DEEPEST) -> bool:
 def _value_flaw(value: Any) -> str:
     if isinstance(value, str):
         return flaw_of(value)
+    if isinstance(value, Raw):
+        return _raw_flaw(value)
     if isinstance(value, os.PathLike):
         return flaw_of(os.fsdecode(value))
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
@@ -134,10 +188,29 @@ def _flag(name: str, value: Any) -> list[str]:
         return []
     if isinstance(value, bool):
         return [f"--{name}" if value else f"--no-{name}"]
-    return [f"--{name}={_text(each)}" for each in (value if _is_list(value) else [value])]
+    return [
+        word
+        for each in (value if _is_list(value) else [value])
+        for word in (_words(each) if isinstance(each, Raw) else [f"--{name}={text_of(each)}"])
+    ]
 
 
-def _text(value: Any) -> str:
+def _words(value: Any) -> list[str]:
+    return shlex.split(value.text) if isinstance(value, Raw) else [text_of(value)]
+
+
+def _raw_flaw(raw: Raw) -> str:
+    if not isinstance(raw.text, str):
+        return "is no text"
+    try:
+        shlex.split(raw.text)
+    except ValueError as error:
+        return f"a shell could not read: {str(error)[:1].lower()}{str(error)[1:]}"
+    return flaw_of(raw.text)
+
+
+def text_of(value: Any) -> str:
+    """A value as one word of a command line."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     return str(value.value if isinstance(value, Enum) else value)

@@ -9,6 +9,7 @@ import functools
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -38,6 +39,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _RESERVED = "WINDLASS_"
 _LONGEST_TEXT = 128 * 1024 - 512  # of Linux, for an argument or a variable with its name
 _MOST_REPLICAS = 10_000
+_MOST_LABELS = 100
 _MOST_RESTARTS = 1_000_000
 
 
@@ -52,6 +54,14 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[near[0]] if near else None
+
+
+def callers_level() -> int:
+    """How far up the caller of all our functions is: where a warning points to."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("windlass."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def key_of(name: Any) -> str:
@@ -159,6 +169,20 @@ def check_name(option: str, name: Any) -> list[Problem]:
     if len(name) > 200:
         return _one(option, f"a name has at most 200 characters, this one {len(name)}")
     return []
+
+
+def check_labels(labels: Any) -> list[Problem]:
+    if isinstance(labels, str):
+        return _one("labels", f"write a list: labels=[{shown(labels)}]")
+    if not isinstance(labels, (Sequence, set, frozenset)):
+        return _one("labels", f"{shown(labels)} is no list of texts")
+    if len(labels) > _MOST_LABELS:
+        return _one("labels", f"there are {len(labels)}; at most {_MOST_LABELS} are kept")
+    return [
+        (keys, text.replace("no name", "no label"))
+        for label in labels
+        for keys, text in check_name("labels", "" if label is None else label)
+    ]
 
 
 def check_text(option: str, text: Any) -> list[Problem]:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.authoring.options import SHORTEST_SECRET, Options, keep_secrets
-from windlass.authoring.surroundings import Surroundings, current_umask, open_file_limit
+from windlass.authoring.sources import Source, cache_of
+from windlass.authoring.surroundings import (
+    Surroundings,
+    current_umask,
+    is_within,
+    open_file_limit,
+    own_environment,
+)
 from windlass.client.submission import Draft
-from windlass.home import Home
-from windlass.model.job import Executable, FunctionCall, JobSpec, ProcessCall
+from windlass.model.job import Code, Executable, FunctionCall, JobSpec, ProcessCall, Python, Role
+from windlass.model.records import Recipe
 from windlass.model.wire import CreateTrial, Private
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
-from windlass.packaging.provenance import collect, installed_packages
-from windlass.packaging.repository import GitStatus
-from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
+    from windlass.authoring.packaged import Packaged
     from windlass.client.session import Client
-
-_OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
 
 # What the roles of an outline run, until a draft is made of it.
 TO_COME = ProcessCall(argv=("",))
@@ -38,110 +41,142 @@ class Call(msgspec.Struct, frozen=True):
     kwargs: Mapping[str, Any]
 
 
+class Filing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where among the trials a new one belongs, and how it came to be asked for."""
+
+    experiment: str
+    experiment_id: int | None = None  # none: the newest experiment of that name
+    key: str = ""  # the same again is the same trial; empty: a new one
+    labels: tuple[str, ...] = ()
+    auxiliary: bool = False
+    parent_id: int | None = None
+    recipe: Recipe = Recipe()
+
+
 class Plan:
     """Everything about a job but what its roles run: made once, drafted from many times.
 
-    The outline is the job without code, interpreter and executables. The code is snapshotted
-    when the plan is made; what is edited later is not in it. All roles share it.
+    The outline is the job without code, interpreter and executables. The code of the place is
+    snapshotted when the plan is made; what is edited later is not in it. All roles share it but
+    those that are packaged, by name. With all of them packaged there is no place.
     """
 
     def __init__(
         self,
         client: Client,
         outline: JobSpec,
-        place: Surroundings,
+        place: Surroundings | None,
         *,
         name: str,
-        experiment: str,
+        filing: Filing,
         secrets: Mapping[str, str],
         packages: Sequence[str] | str | None,
+        packaged: Mapping[str, Packaged] = {},
     ) -> None:
+        endpoint = client.transport.endpoint
+        for each in packaged.values():
+            each.check_server(endpoint)
         recorded = [value for role in outline.roles for value in role.env.values()]
         keep_secrets(secrets, recorded, "in env=, which is")
-        keep_secrets(secrets, (name, experiment), "in name= or experiment=, which are")
+        told = (name, filing.experiment, filing.recipe.identity, *filing.labels)
+        keep_secrets(secrets, told, "in name=, experiment=, labels= or identity=, which are")
         self._outline = outline
-        self._place = place
+        self._packaged = packaged
         self._name = name
-        self._experiment = experiment
+        self._filing = filing
         self._secrets = dict(secrets)
-        self._is_embedded = client.transport.endpoint.is_embedded
-        self._cache = (client.transport.endpoint.home or Home.find()).cache
-        self._lock = self._resolve(packages)
-        status = GitStatus(str(place.root.path))  # git answers while the tree is read
-        self._snapshot = take_snapshot(place.root, self._cache, status=status)
-        self._packages = installed_packages(self._cache)
-        self._provenance = collect(
-            status.state(), files=self._snapshot.files, size=self._snapshot.size
-        )
+        self._is_embedded = endpoint.is_embedded
+        self._lock = _resolve(packages, client)
+        self._source = None if place is None else Source(client, place)
 
     def draft(self, programs: Sequence[Call | ProcessCall], params: Mapping[str, Any]) -> Draft:
         """A draft of the job, given what each of its roles runs, in their order."""
-        draft = Draft(self._request(params), self._snapshot, {}, self._retake, programs)
+        source = self._source
+        draft = Draft(self._request(params), programs=programs)
+        if source is not None:
+            draft.snapshot, draft.retake = source.snapshot, source.retake
+        first = source or next(iter(self._packaged.values()))
         roles = tuple(
-            msgspec.structs.replace(role, executable=self._executable(draft, program))
+            self._role(draft, role, program, first.code)
             for role, program in zip(self._outline.roles, programs, strict=True)
         )
-        packages, lock_text = self._lock
-        lock = draft.attach(lock_text.encode()) if lock_text is not None else None
         spec = msgspec.structs.replace(
-            self._outline,
-            roles=roles,
-            code=self._place.code(self._snapshot.tree),
-            python=self._place.python(packages, lock, embedded=self._is_embedded),
+            self._outline, roles=roles, code=first.code, python=self._python(draft)
         )
-        listed = draft.attach(self._packages)
-        argv = _mask(self._provenance.argv, self._secrets.values())
-        provenance = msgspec.structs.replace(self._provenance, packages=listed, argv=argv)
+        listed = draft.attach(source.packages) if source else first.provenance.packages
+        argv = mask(first.provenance.argv, self._secrets.values())
+        provenance = msgspec.structs.replace(first.provenance, packages=listed, argv=argv)
         draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
         return draft
 
-    def _executable(self, draft: Draft, program: Call | ProcessCall) -> Executable:
+    def _role(self, draft: Draft, role: Role, program: Call | ProcessCall, shared: Code) -> Role:
+        packaged = self._packaged.get(role.name)
+        code = packaged.code if packaged else shared
+        return msgspec.structs.replace(
+            role,
+            executable=self._executable(draft, program, packaged),
+            code=code if code != shared else None,
+        )
+
+    def _executable(
+        self, draft: Draft, program: Call | ProcessCall, packaged: Packaged | None
+    ) -> Executable:
         if isinstance(program, ProcessCall):
             return program
-        function, root = program.function, self._place.root.path
+        whose = packaged or self._source
+        assert whose is not None  # noqa: S101 -- what is not packaged has a place
+        function, root = program.function, whose.place.root.path
         payload = pack_call(function, tuple(program.args), dict(program.kwargs), root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         return FunctionCall(payload=draft.attach(payload), qualname=qualname)
 
-    def _retake(self) -> Snapshot:
-        """The tree once more, its bytes held: for one that changes while it is sent."""
-        self._snapshot = take_snapshot(self._place.root, self._cache, hold=True)
-        return self._snapshot
-
-    def _resolve(self, packages: Sequence[str] | str | None) -> tuple[tuple[str, ...], str | None]:
-        if not packages:
-            return (), None
-        import sys
-
-        from windlass.packaging.environments import check_requirements, resolve_lock
-
-        asked = check_requirements(packages)
-        return asked, resolve_lock(asked, sys.executable, self._cache)
+    def _python(self, draft: Draft) -> Python:
+        """The interpreter. What lies in the one tree is no import path beside the other."""
+        packages, lock_text = self._lock
+        lock = draft.attach(lock_text.encode()) if lock_text is not None else None
+        places = [each.place for each in (self._source, *self._packaged.values()) if each]
+        python = places[0].python(packages, lock, embedded=self._is_embedded)
+        if len(places) == 1 or not self._is_embedded:
+            return python
+        roots = [os.path.realpath(place.root.path) for place in places]
+        outside = [
+            path
+            for place in places
+            for path in place.extra_paths
+            if not any(is_within(path, root) for root in roots)
+        ]
+        return msgspec.structs.replace(python, extra_paths=tuple(dict.fromkeys(outside)))
 
     def _request(self, params: Mapping[str, Any]) -> CreateTrial:
+        filing = self._filing
         return CreateTrial(
-            key=uuid.uuid4().hex,
-            experiment=self._experiment,
+            key=filing.key or uuid.uuid4().hex,
+            experiment=filing.experiment,
+            experiment_id=filing.experiment_id,
+            labels=filing.labels,
+            auxiliary=filing.auxiliary,
+            parent_id=filing.parent_id,
+            recipe=mask_recipe(filing.recipe, self._secrets.values()),
             name=self._name,
             spec=self._outline,
-            params=_mask(describe_params(params), self._secrets.values()),
-            private=Private(
-                environ=self._environ(),
-                secrets=self._secrets,
-                umask=current_umask() if self._is_embedded else None,
-                open_files=open_file_limit() if self._is_embedded else None,
-            ),
+            params=mask(describe_params(params), self._secrets.values()),
+            private=private_of(self._secrets, embedded=self._is_embedded),
         )
 
-    def _environ(self) -> dict[str, str]:
-        """This environment goes along only to a server on this machine, of this user."""
-        if not self._is_embedded:
-            return {}
-        return {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(_OURS) and _is_text(name + value)
-        }
+
+def private_of(secrets: Mapping[str, str], *, embedded: bool) -> Private:
+    """What a trial may know and no record may.
+
+    This environment goes along only to a server on this machine, of this user.
+    """
+    if not embedded:
+        return Private(secrets=dict(secrets))
+    return Private(
+        environ=dict(own_environment()),
+        secrets=dict(secrets),
+        umask=current_umask(),
+        open_files=open_file_limit(),
+    )
 
 
 def plan_for(client: Client, options: Options, default_name: str, place: Surroundings) -> Plan:
@@ -151,35 +186,47 @@ def plan_for(client: Client, options: Options, default_name: str, place: Surroun
         options.outline(),
         place,
         name=options.name or default_name,
-        experiment=options.experiment or default_name,
+        filing=Filing(experiment=options.experiment or default_name),
         secrets=options.secret_values(),
         packages=options.packages,
     )
 
 
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _resolve(
+    packages: Sequence[str] | str | None, client: Client
+) -> tuple[tuple[str, ...], str | None]:
+    """What the packages that are asked for come to."""
+    if not packages:
+        return (), None
+    import sys
+
+    from windlass.packaging.environments import check_requirements, resolve_lock
+
+    asked = check_requirements(packages)
+    return asked, resolve_lock(asked, sys.executable, cache_of(client))
 
 
-def _mask(value: Any, secrets: Iterable[str]) -> Any:
+def mask(value: Any, secrets: Iterable[str]) -> Any:
     """A value as it may be recorded: the secrets in its texts replaced, the longest first."""
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
     )
 
-    def mask(value: Any) -> Any:
+    def masked(value: Any) -> Any:
         if isinstance(value, str):
             for secret in hidden:
                 value = value.replace(secret, "***")
             return value
         if isinstance(value, dict):
-            return {mask(key): mask(each) for key, each in value.items()}
+            return {masked(key): masked(each) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
-            return type(value)(mask(each) for each in value)
+            return type(value)(masked(each) for each in value)
         return value
 
-    return mask(value) if hidden else value
+    return masked(value) if hidden else value
+
+
+def mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
+    """What can repeat a trial, unless a secret is in it: then the arguments are left out."""
+    masked = mask(recipe.arguments, secrets)
+    return recipe if masked == recipe.arguments else msgspec.structs.replace(recipe, arguments={})

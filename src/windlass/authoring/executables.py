@@ -8,18 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PythonScript:
     """A Python script of the project: `python train.py`, with this interpreter.
 
     The path is relative to the working directory, to where you stand; in a job file, to the file.
+    The project is the folder around it with `.git`, else with `pyproject.toml`, else its own; or
+    the one that is given as `root`.
 
     ```python
     wl.PythonScript("train.py")
+    wl.PythonScript("agents/learner.py", root="agents")
     ```
     """
 
     path: str | os.PathLike[str]
+    root: str | os.PathLike[str] | None = None
+
+    def __repr__(self) -> str:
+        root = "" if self.root is None else f", root={self.root!r}"
+        return f"PythonScript(path={self.path!r}{root})"
 
 
 @dataclass(frozen=True)
@@ -67,5 +75,36 @@ class Command:
     words: Sequence[str]
 
 
-Executable = PythonScript | PythonModule | PythonFunction | Command
+@dataclass(frozen=True)
+class Container:
+    """A container image, and the command it runs if that is not the image's own.
+
+    It runs on executors that have containers: there is none yet, and a job of it is refused.
+
+    ```python
+    wl.Container("python:3.11", command=["python", "-m", "json.tool", "--help"])
+    ```
+    """
+
+    image: str
+    command: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Words of a command line as one would type them in a shell; nothing is expanded.
+
+    Among arguments they are put where they stand, without the flag's name.
+
+    ```python
+    echo = wl.Command(["echo"])
+    wl.Job(echo, args={"lr": 0.1, "more": wl.Raw("-v 'two words'")}).run()
+    # echo --lr=0.1 -v 'two words'
+    ```
+    """
+
+    text: str
+
+
+Executable = PythonScript | PythonModule | PythonFunction | Command | Container
 Arguments = Mapping[str, Any] | Sequence[Any]

@@ -1,8 +1,15 @@
-"""Executors: where the replicas of a job run, and what is set aside for each."""
+"""Executors: where the replicas of a job run, and what is set aside for each.
+
+They are plain values with the same names for the same things, so that a script moves by changing
+one. What no server has yet is refused when a job is submitted.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from windlass.authoring.checks import telling_unknown
 
@@ -26,3 +33,68 @@ class Local:
     cpus: float | None = None
     memory: str | int | None = None
     accelerator: str | None = None
+
+
+@telling_unknown
+@dataclass(frozen=True, kw_only=True)
+class Kubernetes:
+    """A Kubernetes cluster: a pod for each replica. No server has it yet: a job there is refused.
+
+    ```python
+    wl.Kubernetes(namespace="research", accelerator="a100x8", container_image="lab/train:7")
+    ```
+
+    Args:
+        namespace: where the pods are made (the server's own).
+        cpus: how many CPUs a replica asks for (1).
+        memory: how much memory it asks for: `"16GB"`.
+        accelerator: what it computes on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        container_image: the image it runs in.
+        node_selector: labels that its node must have.
+        tolerations: taints of nodes that it puts up with.
+        service_account: the account that its pod runs as.
+        queue: the queue it waits in, where jobs are queued by Kueue.
+        priority_class: the priority class of its pod.
+        volumes: what it sees beyond the code, by path.
+        image_pull_secrets: the names of the secrets that open the image's registry.
+        pod_patch: what is laid over the pod's specification, as a last resort.
+    """
+
+    namespace: str | None = None
+    cpus: float | None = None
+    memory: str | int | None = None
+    accelerator: str | None = None
+    container_image: str | None = None
+    node_selector: Mapping[str, str] | None = None
+    tolerations: Sequence[Mapping[str, Any]] | None = None
+    service_account: str | None = None
+    queue: str | None = None
+    priority_class: str | None = None
+    volumes: Mapping[str, str | os.PathLike[str]] | None = None
+    image_pull_secrets: Sequence[str] | None = None
+    pod_patch: Mapping[str, Any] | None = None
+
+
+@telling_unknown
+@dataclass(frozen=True, kw_only=True)
+class Ray:
+    """A Ray cluster: an actor for each replica. No server has it yet: a job there is refused.
+
+    ```python
+    wl.Ray(cluster="ray://head:10001", cpus=4)
+    ```
+
+    Args:
+        cluster: the address of the cluster.
+        cpus: how many CPUs a replica asks for (1).
+        memory: how much memory it asks for: `"16GB"`.
+        accelerator: what it computes on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+    """
+
+    cluster: str | None = None
+    cpus: float | None = None
+    memory: str | int | None = None
+    accelerator: str | None = None
+
+
+Executor = Local | Kubernetes | Ray

@@ -15,6 +15,7 @@ from windlass.model.errors import InvalidArgument, Unsupported, WindlassError, s
 
 if TYPE_CHECKING:
     from windlass.authoring.drafting import Plan
+    from windlass.authoring.jobs import Job
     from windlass.client.outcomes import Outcome
     from windlass.client.session import Client
     from windlass.client.submission import Draft
@@ -101,6 +102,20 @@ class Function(Generic[P, R]):
     def options(self, **changes: Any) -> Function[P, R]:
         """The same function with other options: `train.options(cpus=4)(0.1)`."""
         return Function(self._function, self._options.changed(changes, f"{self._name}.options"))
+
+    def job(self) -> Job:
+        """The job that its trials are, with the options as it has them: for `Experiment.add`.
+
+        ```python
+        @wl.run(cpus=2)
+        def train(lr):
+            return 1 - lr
+
+
+        print(train.job())
+        ```
+        """
+        return self._options.job(self)
 
     @property
     def _name(self) -> str:

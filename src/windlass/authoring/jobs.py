@@ -12,7 +12,8 @@ from windlass.model.errors import InvalidArgument, WindlassError, shown
 
 if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
-    from windlass.authoring.executors import Local
+    from windlass.authoring.executors import Executor
+    from windlass.authoring.packaged import Packaged
     from windlass.client.session import Client
     from windlass.client.trials import Trial
 
@@ -124,10 +125,11 @@ class Job(Whole):
 
     Args:
         executable: what every replica runs: a `wl.PythonScript`, `wl.PythonModule`,
-            `wl.PythonFunction` or `wl.Command`.
+            `wl.PythonFunction` or `wl.Command`, or one that is packaged (`wl.package`).
         args: a mapping of flags (`{"lr": 0.1, "amp": True, "cache": False}` is
-            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots), or
-            a list of words as they stand. Of a function: its keyword or positional arguments.
+            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots, a
+            `wl.Raw` is words as a shell reads them), or a list of words as they stand. Of a
+            function: its keyword or positional arguments.
         env: variables for its environment.
         executor: where it runs, and what is set aside for each replica: `wl.Local(cpus=2)`.
         replicas: how many run at the same time (1).
@@ -155,10 +157,10 @@ class Job(Whole):
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
     """
 
-    executable: Executable
+    executable: Executable | Packaged
     args: Arguments | None = field(default=None, kw_only=True)
     env: Mapping[str, str] | None = field(default=None, kw_only=True)
-    executor: Local | None = field(default=None, kw_only=True)
+    executor: Executor | None = field(default=None, kw_only=True)
     replicas: int = field(default=1, kw_only=True)
     restart_policy: str | None = field(default=None, kw_only=True)
     service: bool | None = field(default=None, kw_only=True)
@@ -180,8 +182,9 @@ class JobGroup(Whole):
     ```
 
     A role's job says what it runs, in how many replicas, with what, and when those start again;
-    everything else is said once, of the group. All roles share one snapshot of the code and one
-    interpreter. What is wrong with the group and its roles is told when it is made, at once.
+    everything else is said once, of the group. All roles share one interpreter, and one snapshot
+    of the code but for those that are packaged, which run their own. What is wrong with the
+    group and its roles is told when it is made, at once.
 
     Args:
         roles: the roles by name, for names that are no Python names; else write them as

@@ -33,6 +33,7 @@ from windlass.model.errors import InvalidArgument, Unsupported
 from windlass.model.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
+    from windlass.authoring.jobs import Job
     from windlass.model.job import JobSpec, Volume
     from windlass.model.resources import Resources
 
@@ -113,6 +114,27 @@ class Options:
             restart_scope=scope,
             backoff_limit=self.retries,
             active_deadline=None if self.timeout is None else parse_duration(self.timeout),
+        )
+
+    def job(self, function: Any) -> Job:
+        """A job that runs a function so."""
+        from windlass.authoring.executables import PythonFunction
+        from windlass.authoring.executors import Local
+        from windlass.authoring.jobs import Job
+
+        return Job(
+            PythonFunction(function),
+            env=self.env,
+            executor=Local(cpus=self.cpus, memory=self.memory, accelerator=self.accelerator),
+            replicas=self.replicas,
+            restart_policy="OnFailure" if self.retries else "Never",
+            backoff_limit=self.retries,
+            active_deadline=self.timeout,
+            framework=self.framework,
+            name=self.name,
+            packages=self.packages,
+            secrets=self.secrets,
+            volumes=self.volumes,
         )
 
     def secret_values(self) -> dict[str, str]:

@@ -8,15 +8,33 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from windlass.authoring.arguments import nothing_said
-from windlass.authoring.drafting import TO_COME, Call, Plan
+from windlass.authoring.checks import callers_level
+from windlass.authoring.drafting import TO_COME, Call, Filing, Plan
 from windlass.authoring.executables import PythonFunction
-from windlass.authoring.executors import Local
+from windlass.authoring.executors import Executor, Local
 from windlass.authoring.jobs import Job, Whole
 from windlass.authoring.options import keep_secrets, mounted, resources_of, secret_values
+from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
-from windlass.authoring.problems import check_job, framework_of, is_service, is_zero, roles_of
-from windlass.authoring.programs import executable_name, params_of, place_of, program_of
+from windlass.authoring.problems import (
+    check_job,
+    framework_of,
+    is_service,
+    is_zero,
+    refuse_unsupported,
+    roles_of,
+)
+from windlass.authoring.programs import (
+    executable_name,
+    params_of,
+    place_of,
+    program_of,
+    unpacked,
+)
+from windlass.authoring.recording import call_as_json, words_as_json
 from windlass.authoring.surroundings import Surroundings
 from windlass.frameworks import Framework
 from windlass.model.job import (
@@ -48,22 +66,27 @@ class Ready:
     name: str
     experiment: str
     outline: JobSpec
-    place: Surroundings
+    place: Surroundings | None  # none: all of it is packaged
+    packaged: Mapping[str, Packaged]  # the roles that are, by name
     programs: Sequence[Call | ProcessCall]
     params: Mapping[str, Any]
+    arguments: Mapping[str, Any]  # by role, as far as they can be given again
     secrets: Mapping[str, str] = field(repr=False)
     packages: Sequence[str] | str | None
 
-    def draft(self, client: Client) -> Draft:
+    def draft(self, client: Client, filing: Filing | None = None) -> Draft:
         """Package it: the draft is sent with `client.submit`, or run and watched."""
+        where = filing or Filing(experiment=self.experiment)
+        recipe = replace(where.recipe, arguments=dict(self.arguments))
         plan = Plan(
             client,
             self.outline,
             self.place,
             name=self.name,
-            experiment=self.experiment,
+            filing=replace(where, recipe=recipe),
             secrets=self.secrets,
             packages=self.packages,
+            packaged=self.packaged,
         )
         return plan.draft(self.programs, self.params)
 
@@ -71,9 +94,13 @@ class Ready:
 def prepare_job(job: Whole) -> Ready:
     """What a job or a group comes to; what makes no sense is refused before anything is done."""
     check_job(job)
+    refuse_unsupported(job)
     roles = roles_of(job)
     secrets = secret_values(job.secrets)
-    place = place_of(role.executable for role in roles.values())
+    what = {name: role.executable for name, role in roles.items()}
+    packaged = {name: each for name, each in what.items() if isinstance(each, Packaged)}
+    others = [each for each in what.values() if not isinstance(each, Packaged)]
+    place = place_of(others) if others else None
     programs = [program_of(role.executable, role.args or (), place) for role in roles.values()]
     recorded = [value for role in roles.values() for value in (role.env or {}).values()]
     recorded += [word for each in programs if isinstance(each, ProcessCall) for word in each.argv]
@@ -85,8 +112,10 @@ def prepare_job(job: Whole) -> Ready:
         experiment=job.experiment or name,
         outline=outline_of(job),
         place=place,
+        packaged=packaged,
         programs=programs,
         params=_params_of(roles, framework_of(job)),
+        arguments=_arguments_of(roles),
         secrets=secrets,
         packages=job.packages,
     )
@@ -127,7 +156,7 @@ def outline_of(job: Whole) -> JobSpec:
     )
 
 
-def _resources_of(executor: Local | None) -> Resources:
+def _resources_of(executor: Executor | None) -> Resources:
     chosen = executor or Local()
     return resources_of(chosen.cpus, chosen.memory, chosen.accelerator)
 
@@ -156,20 +185,40 @@ def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]
     Those of services are then left out: they are not what the trial was about.
     """
     by_role = {
-        name: describe_params(params_of(role.executable, role.args or ()))
+        name: describe_params(params_of(unpacked(role.executable), role.args or ()))
         for name, role in roles.items()
     }
-    training = [
-        by_role[name] for name, role in roles.items() if not is_service(name, role, framework)
-    ] or list(by_role.values())
+    return joined_params(
+        by_role, [name for name, role in roles.items() if is_service(name, role, framework)]
+    )
+
+
+def joined_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) -> dict[str, Any]:
+    """The parameters of a trial, of those of its roles.
+
+    >>> joined_params({"worker": {"lr": 0.1}, "ps": {}}, ["ps"])
+    {'lr': 0.1}
+    """
+    training = [by_role[name] for name in by_role if name not in services] or [*by_role.values()]
     if training[0] and all(params == training[0] for params in training):
         return training[0]
     return {name: params for name, params in by_role.items() if params}
 
 
+def _arguments_of(roles: Mapping[str, Job]) -> dict[str, Any]:
+    """The arguments themselves, by role, as far as they can be given again just so."""
+    found = {}
+    for name, role in roles.items():
+        is_function = isinstance(unpacked(role.executable), PythonFunction)
+        said = (call_as_json if is_function else words_as_json)(role.args or {})
+        if said is not None:
+            found[name] = said  # none at all, too: one without says nothing of what it was given
+    return found
+
+
 def _warn_of_nothing_said(roles: Mapping[str, Job]) -> None:
     for role in roles.values():
-        if isinstance(role.executable, PythonFunction):
+        if isinstance(unpacked(role.executable), PythonFunction):
             continue  # None is a value like any other there
         for name in nothing_said(role.args or ()):
-            warnings.warn(f"args: {name} is None and was left out", stacklevel=4)
+            warnings.warn(f"args: {name} is None and was left out", stacklevel=callers_level())

@@ -25,14 +25,22 @@ from windlass.authoring.checks import (
     parsing,
 )
 from windlass.authoring.drafting import TO_COME
-from windlass.authoring.executables import PythonFunction
-from windlass.authoring.executors import Local
+from windlass.authoring.executables import Container, PythonFunction, Raw
+from windlass.authoring.executors import Executor, Local
 from windlass.authoring.jobs import Job, JobGroup, Whole
 from windlass.authoring.options import check_resources
+from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
-from windlass.authoring.programs import argument_flaw, executable_flaw, path_flaw, place_of
+from windlass.authoring.programs import (
+    argument_flaw,
+    executable_flaw,
+    own_arguments,
+    path_flaw,
+    place_of,
+    unpacked,
+)
 from windlass.frameworks import Framework, find_framework, problems_of
-from windlass.model.errors import InvalidArgument, shown
+from windlass.model.errors import InvalidArgument, Unsupported, shown
 from windlass.model.job import (
     CleanPolicy,
     JobSpec,
@@ -55,8 +63,39 @@ def check_job(job: Whole) -> None:
     """Refuse what makes no sense, all of it in one error."""
     problems = job_problems(job)
     if problems:
-        where = "wl.JobGroup" if isinstance(job, JobGroup) else "wl.Job"
-        raise InvalidArgument.of([text for _, text in problems], where=where)
+        raise InvalidArgument.of([text for _, text in problems], where=_kind_of(job))
+
+
+def refuse_unsupported(job: Whole) -> None:
+    """Refuse what makes sense and has nowhere to run yet, all of it in one error."""
+    refused = [
+        f"{name}: {flaw}" if isinstance(job, JobGroup) else flaw
+        for name, role in roles_of(job).items()
+        for flaw in _unsupported(role)
+    ]
+    if refused:
+        raise Unsupported.of(refused, where=_kind_of(job))
+
+
+def _unsupported(role: Job) -> list[str]:
+    refused = []
+    if not isinstance(role.executor, (Local, type(None))):
+        kind = type(role.executor).__name__
+        refused.append(
+            f"executor: no server runs jobs on wl.{kind} yet\n"
+            "Run it on the server's own machine: executor=wl.Local(cpus=..., memory=...)"
+        )
+    if isinstance(unpacked(role.executable), Container):
+        refused.append(
+            "executable: wl.Local runs plain processes, not containers\n"
+            "Run the program itself: wl.PythonScript, wl.PythonModule or wl.Command, with "
+            "packages= for what it needs"
+        )
+    return refused
+
+
+def _kind_of(job: Whole) -> str:
+    return "wl.JobGroup" if isinstance(job, JobGroup) else "wl.Job"
 
 
 def job_problems(job: Whole) -> list[Problem]:
@@ -140,15 +179,18 @@ def _role_problems(role: Job, job: Whole) -> list[Problem]:
 
 
 def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
-    executable, args = role.executable, role.args
+    executable, args = unpacked(role.executable), role.args
     if not isinstance(executable, PythonFunction):
-        return check_arguments(args)
+        return check_arguments(args, own_arguments(executable) if is_sound else ())
     if args is not None and not isinstance(args, Mapping):
         if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
             flaw = "is neither a mapping of arguments by name nor a list of arguments"
             return [(("args",), f"args: {shown(args)} {flaw}")]
     elif args is not None and not all(isinstance(name, str) for name in args):
         return [(("args",), "args: the arguments of a function have names that are texts")]
+    values = args.values() if isinstance(args, Mapping) else args or ()
+    if any(isinstance(value, Raw) for value in values):
+        return [(("args",), "args: wl.Raw is words of a command line; a function takes values")]
     flaw = argument_flaw(executable, args or ()) if is_sound else ""
     return [(("args",), f"args: {flaw}")] if flaw else []
 
@@ -156,7 +198,7 @@ def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
 def _executor_problems(executor: Any) -> list[Problem]:
     if executor is None:
         return []
-    if not isinstance(executor, Local):
+    if not isinstance(executor, Executor):
         flaw = f"executor: {shown(executor)} is no executor; write wl.Local(cpus=2)"
         return [(("executor",), flaw)]
     found = check_resources(executor.cpus, executor.memory, executor.accelerator)
@@ -220,9 +262,12 @@ def _place_problems(job: Whole) -> list[Problem]:
     sound = {
         name: role
         for name, role in named.items()
-        if isinstance(role, Job) and not executable_flaw(role.executable, has_packages=True)
+        if isinstance(role, Job) and not isinstance(role.executable, Packaged)
+        if not executable_flaw(role.executable, has_packages=True)
     }
-    place = place_of(role.executable for role in sound.values())
+    if not sound:
+        return []
+    place = place_of(unpacked(role.executable) for role in sound.values())
     flaws = {name: path_flaw(role.executable, place) for name, role in sound.items()}
     if isinstance(job, Job):
         return [(("executable",), f"executable: {flaw}") for flaw in flaws.values() if flaw]

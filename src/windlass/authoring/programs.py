@@ -15,13 +15,16 @@ from windlass.authoring.drafting import Call
 from windlass.authoring.executables import (
     Arguments,
     Command,
+    Container,
     Executable,
     PythonFunction,
     PythonModule,
     PythonScript,
+    Raw,
 )
 from windlass.authoring.function import Function, bind, check_function, name_of
 from windlass.authoring.modules import module_flaw
+from windlass.authoring.packaged import Packaged
 from windlass.authoring.surroundings import Surroundings, is_within, look_around
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import ProcessCall
@@ -33,8 +36,10 @@ _LONGEST_NAME = 200
 def executable_flaw(executable: Any, *, has_packages: bool = False) -> str:
     """What is wrong with an executable, if anything; the first line says what."""
     match executable:
-        case PythonScript(path):
-            return script_flaw(path)
+        case Packaged():
+            return executable.flaw if not has_packages else ""  # the rest was looked at before
+        case PythonScript(path, root):
+            return script_flaw(path) or root_flaw(root, path)
         case PythonModule(name):
             # What packages bring is not known before they are installed.
             return module_flaw(name) if not has_packages else ""
@@ -42,14 +47,20 @@ def executable_flaw(executable: Any, *, has_packages: bool = False) -> str:
             return _function_flaw(function)
         case Command(words):
             return _command_flaw(words)
+        case Container(image, command):
+            return _container_flaw(image, command)
     meant = f"\nWrite: {_meant(executable)}" if _meant(executable) else ""
-    kinds = "wl.PythonScript, wl.PythonModule, wl.PythonFunction or wl.Command"
+    kinds = "wl.PythonScript, wl.PythonModule, wl.PythonFunction, wl.Command or wl.Container"
     return f"{shown(executable)} is no executable: it is a {kinds}{meant}"
 
 
-def executable_name(executable: Executable) -> str:
+def executable_name(executable: Executable | Packaged) -> str:
     """What a job that runs it is called."""
     match executable:
+        case Packaged():
+            return executable.name
+        case Container(image):
+            return image.rpartition("/")[2].partition(":")[0] or "container"
         case PythonScript(path):
             return stem(path)
         case PythonModule(name):
@@ -64,46 +75,70 @@ def place_of(executables: Iterable[Executable]) -> Surroundings:
     """The project: that of the first which is a file of one, else where we are."""
     for executable in executables:
         match executable:
-            case PythonScript(path):
-                return look_around(script=os.path.abspath(path))
+            case PythonScript(path, root):
+                within = os.path.abspath(root) if root is not None else None
+                return look_around(script=os.path.abspath(path), root=within)
             case PythonFunction(function):
-                return look_around(_plain(function))
+                return look_around(plain_function(function))
             case Command(words) if _is_file_of_project(words[0]):
                 return look_around(script=os.path.abspath(words[0]))
     return look_around()
 
 
 def program_of(
-    executable: Executable, arguments: Arguments, place: Surroundings
+    executable: Executable | Packaged, arguments: Arguments, place: Surroundings | None
 ) -> Call | ProcessCall:
     """What a replica is to run, its paths as seen from where it will."""
+    what = unpacked(executable)
+    if isinstance(what, PythonFunction):
+        args, kwargs = _call_arguments(arguments)
+        return Call(plain_function(what.function), args, kwargs)
+    argv = executable.argv if isinstance(executable, Packaged) else words_of(what, place)
+    return ProcessCall(argv=(*argv, *command_line(arguments)))
+
+
+def words_of(executable: Executable, place: Surroundings | None) -> tuple[str, ...]:
+    """The command line of a program without arguments, its paths as seen from where it will run.
+
+    A function has none, and what is no file of a project needs no place.
+    """
+    assert place is not None  # noqa: S101 -- only what is packaged has its place in itself
     match executable:
         case PythonScript(path):
-            argv = ["python", path_in_trial(path, place)]
+            return ("python", path_in_trial(path, place))
         case PythonModule(name):
-            argv = ["python", "-m", name]
+            return ("python", "-m", name)
         case Command(words):
-            argv = [_program_in_trial(words[0], place), *words[1:]]
-        case PythonFunction(function):
-            args, kwargs = _call_arguments(arguments)
-            return Call(_plain(function), args, kwargs)
-    return ProcessCall(argv=(*argv, *command_line(arguments)))
+            return (_program_in_trial(words[0], place), *words[1:])
+    return ()
+
+
+def unpacked(executable: Executable | Packaged) -> Executable:
+    """The executable itself, of one that is packaged."""
+    return executable.executable if isinstance(executable, Packaged) else executable
 
 
 def params_of(executable: Executable, arguments: Arguments) -> dict[str, Any]:
     """What is recorded of the arguments."""
     if isinstance(executable, PythonFunction):
-        return bind(_plain(executable.function), *_call_arguments(arguments))
-    own = _own_arguments(executable)
+        return bind(plain_function(executable.function), *_call_arguments(arguments))
+    own = own_arguments(executable)
     if isinstance(arguments, Mapping):
-        return {**read_params(own), **arguments}
+        return {**read_params(own), **_without_raw(arguments)}
     return read_params([*own, *command_line(arguments)])
+
+
+def _without_raw(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as they are recorded: of raw words, their text."""
+    return {
+        name: value.text if isinstance(value, Raw) else value for name, value in arguments.items()
+    }
 
 
 def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
     """Why a function cannot be called with the arguments, if it cannot."""
     try:
-        bind(_plain(executable.function), *_call_arguments(arguments))
+        bind(plain_function(executable.function), *_call_arguments(arguments))
     except TypeError as error:
         return str(error)
     return ""
@@ -124,6 +159,17 @@ def script_flaw(path: Any) -> str:
     return f"the script {shown(os.fspath(path))} {what}\n{nearest_file(path)}".rstrip()
 
 
+def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
+    """Why a folder cannot be the root of a script's project, if it cannot."""
+    if root is None:
+        return ""
+    if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
+        return f"root: {shown(root)} is no folder"
+    if not is_within(os.path.realpath(path), os.path.realpath(root)):
+        return f"root: {shown(os.fspath(path))} is not in {shown(os.fspath(root))}"
+    return ""
+
+
 def path_in_trial(path: str | os.PathLike[str], place: Surroundings) -> str:
     """A file of the project, as seen from where the trial will run."""
     root, real = os.path.realpath(place.root.path), os.path.realpath(path)
@@ -131,7 +177,7 @@ def path_in_trial(path: str | os.PathLike[str], place: Surroundings) -> str:
     if not is_within(real, root):
         raise InvalidArgument(
             f"{name} is outside the project {root}, whose code the job runs.",
-            hint="Move it there: all roles of a job share one snapshot of one project.",
+            hint="Move it there, or package the roles: each packaged one has its own project.",
         )
     script = place.root.script
     is_beside = script is not None and os.path.dirname(script) == os.path.dirname(real)
@@ -143,7 +189,7 @@ def path_in_trial(path: str | os.PathLike[str], place: Surroundings) -> str:
     return os.path.relpath(real, os.path.join(root, place.workdir))
 
 
-def path_flaw(executable: Executable, place: Surroundings) -> str:
+def path_flaw(executable: Executable | Packaged, place: Surroundings) -> str:
     """Why the file of an executable will not be where the trial runs, if it will not."""
     if not isinstance(executable, PythonScript):
         return ""
@@ -273,12 +319,35 @@ def _is_file_of_project(name: str) -> bool:
     return not is_command(name) and is_within(os.path.realpath(name), root)
 
 
-def _own_arguments(executable: Executable) -> Sequence[str]:
+def own_arguments(executable: Executable) -> Sequence[str]:
     """The arguments that stand in a command itself."""
     if not isinstance(executable, Command):
         return ()
-    subject = python_subject(executable.words)
-    return executable.words[subject[0] + 1 if subject else 1 :]
+    return arguments_among(executable.words)
+
+
+def arguments_among(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command that are arguments of its program, or of the script that Python runs.
+
+    >>> arguments_among(["python", "-u", "train.py", "--lr", "1"])
+    ['--lr', '1']
+    """
+    subject = python_subject(words)
+    return words[subject[0] + 1 if subject else 1 :]
+
+
+# -- containers -----------------------------------------------------------------------
+
+
+def _container_flaw(image: Any, command: Any) -> str:
+    if not isinstance(image, str) or not image.strip():
+        return f"{shown(image)} is no name of an image"
+    if command is None:
+        return ""
+    if isinstance(command, str) or not isinstance(command, Sequence) or not command:
+        return f"command: {shown(command)} is no list of words"
+    flaws = [each for each in command if not isinstance(each, str) or flaw_of(each)]
+    return f"command: {shown(flaws[0])} is no word" if flaws else ""
 
 
 # -- functions ------------------------------------------------------------------------
@@ -286,13 +355,13 @@ def _own_arguments(executable: Executable) -> Sequence[str]:
 
 def _function_flaw(function: Any) -> str:
     try:
-        check_function(_plain(function), "wl.PythonFunction takes a function")
+        check_function(plain_function(function), "wl.PythonFunction takes a function")
     except InvalidArgument as error:
         return f"{error.message}\n{error.hint}" if error.hint else error.message
     return ""
 
 
-def _plain(function: Any) -> Any:
+def plain_function(function: Any) -> Any:
     """The function itself, of one that is decorated with `wl.run`."""
     return function.__wrapped__ if isinstance(function, Function) else function
 

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ import msgspec
 
 from windlass.model.errors import SnapshotError
 from windlass.model.job import Code, Python
-from windlass.packaging.roots import Root, find_root, is_installed
+from windlass.packaging.roots import Root, find_root, given_root, is_installed
+
+_OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
+_last_environment: tuple[dict[Any, Any], dict[str, str]] | None = None
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -46,12 +49,14 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 def look_around(
-    function: Callable[..., Any] | None = None, script: str | None = None
+    function: Callable[..., Any] | None = None, script: str | None = None, root: str | None = None
 ) -> Surroundings:
-    """What surrounds a call of a function, or of a script."""
+    """What surrounds a call of a function, or of a script, in the root that is given, if one is."""
     here = _here()
-    root = find_root(script=Path(script) if script else _source_of(function))
-    return _look_around(root, here, tuple(sys.path))
+    if root is not None:
+        return _look_around(given_root(Path(root), script), here, tuple(sys.path))
+    found = find_root(script=Path(script) if script else _source_of(function))
+    return _look_around(found, here, tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=8)
@@ -105,6 +110,29 @@ def _workdir(base: str, here: str) -> str:
 def is_within(path: str, base: str) -> bool:
     """Whether a path, without links, is a folder or something in it."""
     return path == base or path.startswith(base.rstrip(os.sep) + os.sep)
+
+
+def own_environment() -> Mapping[str, str]:
+    """The variables of this process that go along to a server on this machine, of this user."""
+    global _last_environment
+    # Reading them takes a decoding each: those that add many trials have it done once.
+    raw = getattr(os.environ, "_data", None)
+    if _last_environment is None or raw is None or raw != _last_environment[0]:
+        found = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(_OURS) and _is_text(name + value)
+        }
+        _last_environment = dict(raw or {}), found
+    return _last_environment[1]
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def current_umask() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from windlass.cli.parameters import STATE, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Cell, Row
+    from windlass.client.experiments import Experiment
     from windlass.client.session import Client
     from windlass.model.records import ExperimentRecord, TrialRecord
 
@@ -20,9 +22,13 @@ _NOTHING = """Nothing has run here yet. Run a script:
   windlass run train.py --lr 0.1
 or decorate a function with @wl.run and call it."""
 
+_NAMESAKES = 20
+
 
 @click.command(short_help="List trials, newest first.")
-@click.option("-e", "--experiment", metavar="NAME", help="Only those of an experiment.")
+@click.option(
+    "-e", "--experiment", metavar="NAME", help="Only those of an experiment, by name or id."
+)
 @click.option(
     "-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state; repeatable."
 )
@@ -64,11 +70,19 @@ def _list_trials(
 ) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
-    from windlass.cli.text import say
+    from windlass.cli.text import is_terminal, paint, say
+    from windlass.client.trials import list_trials
 
+    named = _experiments_of(client, experiment)
+    is_id = experiment is not None and not named and experiment.isdecimal()
     # One more than is shown tells whether there are more.
-    found = client.list_trials(
-        experiment=experiment, state=states or None, sort_by="-id", limit=limit and limit + 1
+    found = list_trials(
+        client.transport,
+        experiment=None if is_id else experiment,
+        experiment_id=int(experiment or 0) if is_id else None,
+        state=states or None,
+        sort_by="-id",
+        limit=limit and limit + 1,
     )
     if as_json:
         print_json_array(trial.record for trial in itertools.islice(found, limit))
@@ -92,6 +106,17 @@ def _list_trials(
         [_trial_row(record, now) for record in records[:limit]],
     )
     _mention_rest(len(records), limit, "trial", "windlass ls --all")
+    if len(named) > 1 and is_terminal(sys.stdout):
+        several = ", ".join(str(each.id) for each in reversed(named))
+        text = f"Several experiments are called so: {several}. One: windlass ls -e {named[0].id}"
+        print(paint(text, dim=True))
+
+
+def _experiments_of(client: Client, experiment: str | None) -> list[Experiment]:
+    """Those of a name, the newest first. A number that is no name is an id."""
+    if experiment is None:
+        return []
+    return list(client.list_experiments(name=experiment, sort_by="-id", limit=_NAMESAKES))
 
 
 def _list_experiments(client: Client, limit: int | None, *, as_json: bool) -> None:
@@ -203,8 +228,6 @@ def _short_value(value: object) -> str:
 
 
 def _mention_rest(found: int, limit: int | None, noun: str, how: str) -> None:
-    import sys
-
     from windlass.cli.text import counted, is_terminal, paint
 
     if limit is not None and found > limit and is_terminal(sys.stdout):

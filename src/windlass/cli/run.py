@@ -203,12 +203,12 @@ def _run(
         else:
             trial, end = run_and_watch(client, draft, view)
     if detach or job.outline.suspend:
-        _tell(submitted, as_json=as_json)
+        tell(submitted, as_json=as_json)
         return 0
-    return _conclude(trial, end, worded)
+    return conclude(trial, end, worded)
 
 
-def _tell(trial: Trial[Any], *, as_json: bool) -> None:
+def tell(trial: Trial[Any], *, as_json: bool) -> None:
     """Say which trial it is and how to look at it."""
     from windlass.cli.machine import print_json
     from windlass.cli.text import paint
@@ -226,7 +226,7 @@ def _tell(trial: Trial[Any], *, as_json: bool) -> None:
         print(f"  windlass {way.format(trial.id):<12} " + paint(what, dim=True))
 
 
-def _conclude(trial: Trial[Any], end: StreamEnd, worded: Callable[[str], str]) -> int:
+def conclude(trial: Trial[Any], end: StreamEnd, worded: Callable[[str], str]) -> int:
     """Say how it failed, if it did; the exit code is its own."""
     from windlass.cli.text import say_error
     from windlass.model.errors import TrialFailed

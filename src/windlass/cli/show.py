@@ -25,6 +25,7 @@ Lines = Iterator[tuple[str, str]]
 @json_option
 def command(trial_id: int, as_json: bool) -> None:
     """Show everything recorded of a trial: state, times, code, environment, what happened."""
+    from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
     from windlass.client.session import default_client
@@ -43,6 +44,7 @@ def command(trial_id: int, as_json: bool) -> None:
     _print_section("Roles", _roles(trial.record))
     _print_section("Parameters", _params(trial.record))
     print_metrics(trial.record)
+    print_lineage(trial)
     _print_section("Code", _code(trial.record))
     _print_section("Where", _where(trial.record, packages))
     print_replicas(trial.record)
@@ -96,6 +98,7 @@ def _overview(record: TrialRecord) -> Lines:
     role = spec.roles[0]
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
+    yield "labels", ", ".join(record.labels)
     if len(spec.roles) == 1:
         yield "command", _command(role)
     yield "created", f"{format_moment(record.created)} ({format_ago(record.created, now)})"

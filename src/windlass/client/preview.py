@@ -7,7 +7,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.submission import Draft
@@ -31,14 +31,43 @@ _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 def preview_of(draft: Draft, room: str, *, coloured: bool = False) -> str:
     """What a draft would run, for a person; `room` says whether there is room for it."""
-    bold, dim, end = (_BOLD, _DIM, _END) if coloured else ("", "", "")
-    name = _clean(draft.request.name or draft.request.experiment)
-    lines = [f"{bold}Dry run of {name}{end}: nothing was started"]
+    lines = [_title(draft, coloured, "nothing was started")]
     for title, section in _sections(draft, room):
-        told = [(label, _clean(value)) for label, value in section if value]
-        lines += ["", f"{bold}{title}{end}"] if title else [""]
-        lines += [f"  {dim}{label.ljust(_WIDTH)}{end}  {value}" for label, value in told]
+        lines += ["", _painted(title, _BOLD, coloured)] if title else [""]
+        lines += _drawn(section, coloured)
     return "\n".join(lines)
+
+
+def difference_of(draft: Draft, before: Draft, *, coloured: bool = False) -> str:
+    """What a draft would run, as far as it is other than what was shown of one before."""
+    known = {title: dict(section) for title, section in _sections(before, "")}
+    lines = []
+    for title, section in _sections(draft, ""):
+        told, now = known.get(title, {}), dict(section)
+        other = [(label, now.get(label) or "none") for label in {**now, **told}
+                 if (now.get(label) or "") != (told.get(label) or "")]  # fmt: skip
+        if other:
+            lines += [_painted(title, _BOLD, coloured)] if title else []
+            lines += _drawn(other, coloured)
+    how = "like the one before it, but for" if lines else "like the one before it"
+    return "\n".join([_title(draft, coloured, how), *lines])
+
+
+def _title(draft: Draft, coloured: bool, how: str) -> str:
+    name = _clean(draft.request.name or draft.request.experiment)
+    return _painted(f"Dry run of {name}", _BOLD, coloured) + f": {how}"
+
+
+def _drawn(lines: Iterable[tuple[str, str]], coloured: bool) -> list[str]:
+    return [
+        f"  {_painted(label.ljust(_WIDTH), _DIM, coloured)}  {_clean(value)}"
+        for label, value in lines
+        if value
+    ]
+
+
+def _painted(text: str, style: str, coloured: bool) -> str:
+    return f"{style}{text}{_END}" if coloured else text
 
 
 def commands_of(draft: Draft) -> dict[str, str]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.experiments import Experiment
 from windlass.client.metadata import label_query
 from windlass.client.transport import Transport, path_of
 from windlass.client.trials import Trial, list_trials
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.records import ExperimentRecord, TrialRecord
 from windlass.model.wire import ExperimentPage, ServerInfo
 
 if TYPE_CHECKING:
+    from windlass.authoring.executables import Executable
+    from windlass.authoring.packaged import Packaged
     from windlass.client.submission import Draft
 
 _PAGE = 100
+_NAMESAKES = 21  # experiments of one name that are looked for; one less is told of
 
 
 class Client:
@@ -31,6 +34,36 @@ class Client:
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
         self.transport = Transport(server, token)
+
+    @classmethod
+    def over(cls, transport: Transport) -> Client:
+        """A client of a connection that there is already."""
+        client = cls.__new__(cls)
+        client.transport = transport
+        return client
+
+    def create_experiment(
+        self,
+        name: str,
+        project: str | None = None,
+        labels: Sequence[str] = (),
+        description: str = "",
+        config: Mapping[str, Any] | None = None,
+        *,
+        wait: bool = False,
+    ) -> Experiment:
+        """A new experiment, made at once; one of the same name may exist: their ids differ."""
+        from windlass.authoring.founding import new_experiment
+
+        request = new_experiment(name, project, labels, description, config)
+        record = self.transport.ask("POST", "/experiments", ExperimentRecord, body=request)
+        return Experiment(self.transport, record, waits=wait)
+
+    def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
+        """Snapshot the code of executables now and upload it; they are returned in their order."""
+        from windlass.authoring.packing import package
+
+        return package(self, executables)
 
     def get_trial(self, trial_id: int) -> Trial[Any]:
         """The trial with that id."""
@@ -62,16 +95,19 @@ class Client:
             sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
-    def get_experiment(self, name: str | int) -> Experiment:
-        """The experiment of that name (the newest, if there are several) or id."""
-        if name == "":
+    def get_experiment(self, id_or_name: int | str) -> Experiment:
+        """The experiment of that id or name; a name that several have is refused with their ids."""
+        if id_or_name == "":
             raise InvalidArgument(
                 "An experiment has a name.", hint="See: windlass ls --experiments"
             )
-        if isinstance(name, str):
-            for named in self.list_experiments(name=name, sort_by="-id", limit=1):
-                return named
-        path = path_of("experiments", name)  # an id, or the server says what there is instead
+        if isinstance(id_or_name, str):
+            named = list(self.list_experiments(name=id_or_name, sort_by="-id", limit=_NAMESAKES))
+            if len(named) > 1:
+                raise _ambiguous(id_or_name, named)
+            if named:
+                return named[0]
+        path = path_of("experiments", id_or_name)  # or the server says what there is instead
         return Experiment(self.transport, self.transport.ask("GET", path, ExperimentRecord))
 
     def list_experiments(
@@ -113,6 +149,29 @@ class Client:
             lambda request: self.transport.ask("POST", "/trials", TrialRecord, body=request),
         )
         return Trial(self.transport, record)
+
+
+def _ambiguous(name: str, named: list[Experiment]) -> Conflict:
+    """A name that several experiments have: which they are, the newest first."""
+    import time
+
+    from windlass.model.quantities import format_duration
+
+    now = time.time()
+    told = []
+    for each in named[: _NAMESAKES - 1]:
+        count = "1 trial" if each.trial_count == 1 else f"{each.trial_count} trials"
+        age = format_duration(max(now - each.created, 0))
+        told.append(f"{each.id}: {count}, made {age} ago")
+    more = len(named) == _NAMESAKES
+    number = f"more than {_NAMESAKES - 1}" if more else str(len(named))
+    rest = "\nand others; see: windlass ls --experiments" if more else ""
+    return Conflict(
+        f"There are {number} experiments called {name!r}.",
+        hint="Ask for one by its id: wl.get_experiment({})\n{}{}".format(
+            named[0].id, "\n".join(told), rest
+        ),
+    )
 
 
 _default: tuple[tuple[str | None, ...], Client] | None = None

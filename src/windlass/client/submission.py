@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from windlass.client.transport import MissingBlobs, Transport
-from windlass.model.errors import ServerError, ServerUnreachable
+from windlass.model.errors import ServerError, ServerUnreachable, SnapshotError
 from windlass.model.job import FunctionCall
-from windlass.model.wire import INLINE_LIMIT, CreateTrial, SnapshotAnswer
+from windlass.model.wire import INLINE_LIMIT, BlobsAnswer, CreateTrial, SnapshotAnswer
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
 if TYPE_CHECKING:
@@ -52,6 +52,28 @@ def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) ->
     )
 
 
+def upload(
+    transport: Transport,
+    snapshot: Snapshot,
+    blobs: dict[str, bytes],
+    retake: Callable[[], Snapshot],
+) -> None:
+    """Have the server know a tree and some blobs; what it has is not sent."""
+    for _ in range(4):
+        wanted = ",".join((snapshot.tree, *blobs))
+        known = transport.ask("GET", "/blobs", BlobsAnswer, query={"digests": wanted})
+        if not known.missing:
+            return
+        try:
+            _send_missing(transport, snapshot, blobs, set(known.missing))
+        except SnapshotChanged:
+            snapshot = retake()
+    raise SnapshotError(
+        f"{snapshot.root} changes all the time: what was read is other when it is sent.",
+        hint="If something writes there, add it to .windlassignore.",
+    )
+
+
 def _inline(draft: Draft) -> dict[str, bytes]:
     """The payload travels with the request: it is nearly always new, and small."""
     wanted = {
@@ -70,23 +92,14 @@ def _inline(draft: Draft) -> dict[str, bytes]:
 def _supply(
     transport: Transport, draft: Draft, request: CreateTrial, lacking: set[str]
 ) -> CreateTrial:
-    snapshot = draft.snapshot
-    if snapshot is None or snapshot.tree not in lacking:
-        _upload(transport, lambda: ((d, draft.blobs[d]) for d in lacking if d in draft.blobs))
-        return request
-    answer = transport.ask("POST", "/snapshots", SnapshotAnswer, body=snapshot.manifest)
-    others = [(d, draft.blobs[d]) for d in lacking if d in draft.blobs]
-
-    def blobs() -> Iterator[tuple[str, bytes]]:
-        yield from others
-        if answer.missing:
-            yield from snapshot.iter_blobs(answer.missing)
-            yield snapshot.tree, snapshot.manifest
-
-    if not others and not answer.missing:
-        return request
+    tree = draft.snapshot.tree if draft.snapshot else ""
+    if not lacking <= {tree, *draft.blobs}:
+        raise SnapshotError(
+            "The server does not have the code that was packaged for it any more.",
+            hint="Package it again: exp.package([...])",
+        )
     try:
-        _upload(transport, blobs)
+        _send_missing(transport, draft.snapshot, draft.blobs, lacking)
     except SnapshotChanged:
         if draft.retake is None:
             raise
@@ -96,6 +109,26 @@ def _supply(
             request, spec=msgspec.structs.replace(request.spec, code=code)
         )
     return request
+
+
+def _send_missing(
+    transport: Transport, snapshot: Snapshot | None, blobs: dict[str, bytes], lacking: set[str]
+) -> None:
+    """Send what is lacking: blobs, and of a tree the files that the server does not have."""
+    others = [(digest, blobs[digest]) for digest in lacking if digest in blobs]
+    files: tuple[str, ...] = ()
+    if snapshot is not None and snapshot.tree in lacking:
+        body = snapshot.manifest
+        files = transport.ask("POST", "/snapshots", SnapshotAnswer, body=body).missing
+
+    def packed() -> Iterator[tuple[str, bytes]]:
+        yield from others
+        if snapshot is not None and files:
+            yield from snapshot.iter_blobs(files)
+            yield snapshot.tree, snapshot.manifest
+
+    if others or files:
+        _upload(transport, packed)
 
 
 def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes]]]) -> None:

@@ -12,7 +12,7 @@ from windlass.client.metadata import LabelledTrial, label_query
 from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
-from windlass.model.errors import InvalidArgument, WaitTimeout, shown
+from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     Attempt,
@@ -27,8 +27,12 @@ from windlass.model.status import Condition, Event
 from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
     from windlass.client.metrics import Point
     from windlass.client.replicas import Replica
+    from windlass.comparing.trials import Diff
     from windlass.model.job import Code
 
 R = TypeVar("R")
@@ -310,6 +314,63 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
             replicas = {self._only_role(replicas, by_role): replicas}
         return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
 
+    def add(
+        self,
+        what: Any,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        identity: str | None = None,
+        auxiliary: bool = False,
+    ) -> Trial[Any]:
+        """Inside a generator: start a trial that is part of this one.
+
+        It takes what `Experiment.add` takes. The new trial has the parameters of this one
+        besides its own, and this one succeeds when all that was added to it has.
+
+        ```python
+        def train_and_test(trial, lr):
+            model = trial.add(wl.Job(wl.Command(["echo", "train"])), args={"lr": lr})
+            model.wait()
+            trial.add(wl.Job(wl.Command(["echo", "test"])))
+
+
+        with wl.create_experiment("two-steps") as exp:
+            exp.add(train_and_test, args={"lr": 0.1})
+        ```
+        """
+        from windlass.authoring.adding import Wish
+        from windlass.authoring.generators import add_to
+        from windlass.client.session import Client
+
+        wish = Wish(args, env, name, labels, identity, auxiliary, self.id, self.params)
+        try:
+            return add_to(self._record, Client.over(self._transport), what, wish)
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    @property
+    def children(self) -> list[Trial[Any]]:
+        """The trials that its generator added, oldest first, as they stand now.
+
+        ```python
+        for child in wl.get_trial(3).children:
+            print(child.id, child.state, child.params)
+        ```
+        """
+        return list(list_trials(self._transport, parent_id=self.id))
+
+    @property
+    def parent(self) -> Trial[Any] | None:
+        """The trial whose generator added it, as it stands now; none if nobody's did."""
+        if self._record.parent_id is None:
+            return None
+        path = path_of("trials", self._record.parent_id)
+        return Trial(self._transport, self._transport.ask("GET", path, TrialRecord))
+
     def logs(
         self,
         *,
@@ -353,6 +414,33 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
             if cursor is None:
                 break
         yield from joiner.rest()
+
+    def diff(self, other: Trial[Any] | int) -> Diff:
+        """What differs between this trial and another: code, arguments, environment, outcome.
+
+        ```python
+        diff = wl.get_trial(3).diff(7)
+        print(diff)  # what is the same is left out
+        print([file.path for file in diff.code], diff.arguments)
+        ```
+        """
+        from windlass.client.comparison import diff_with
+
+        return diff_with(self, other)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the very code it ran to a folder, which is made if need be.
+
+        Roles with code of their own get a sub-folder each. A folder that holds anything else is
+        refused; one that holds the same already is left as it is.
+
+        ```python
+        wl.get_trial(3).download_code("code-of-3")
+        ```
+        """
+        from windlass.client.downloading import download_trial
+
+        return download_trial(self._transport, self._record, folder)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()
@@ -446,6 +534,7 @@ def list_trials(
     name: str | None = None,
     labels: str | Sequence[str] | None = None,
     origin_id: int | None = None,
+    parent_id: int | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -459,6 +548,7 @@ def list_trials(
         "name": name,
         "labels": label_query(labels),
         "origin_id": origin_id,
+        "parent_id": parent_id,
         "sort": sort_by,
     }
     left = limit

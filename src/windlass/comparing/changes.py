@@ -73,3 +73,18 @@ def _leaves(values: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
         else:
             found.append((f"{prefix}{name}", value))
     return found
+
+
+def plain(value: Any) -> Any:
+    """A struct as the values that JSON has: mappings, lists, texts and numbers.
+
+    >>> plain(changes_of({}, {"n": (1,)}))
+    [{'name': 'n', 'kind': 'added', 'before': None, 'after': [1]}]
+    """
+    return _listed(msgspec.to_builtins(value))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(each) for key, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -31,24 +31,26 @@ def lines_of(
     names = str(diff.before.id), str(diff.after.id)
     for side in (diff.before, diff.after):
         yield _heading(side)
+    if diff.newest is not None:
+        ids = f"{diff.newest.before.id} and {diff.newest.after.id}"
+        told = f"Code, environment and resources are those of the newest trials, {ids}."
+        yield [Piece(told, "dim")]
     if diff.is_same:
         yield ()
         yield [Piece("Nothing differs: same configuration, parameters, code and metrics.")]
-    yield from wording.section("Called", wording.changes(diff.about, width))
+    yield from wording.section("Names and labels", wording.changes(diff.about, width))
     yield from wording.section("Configuration", wording.changes(diff.config, width))
     yield from wording.section("Parameters tried", _tried(diff.parameters, width))
     if diff.newest is not None:
         newest = diff.newest
-        of = f" (of trials {newest.before.id} and {newest.after.id}, the newest)"
-        code_title = wording.code_title(newest.code) + of
         notes = ([Piece(clean(note))] for note in newest.notes)
         yield from wording.section("Notes", notes)
-        yield from wording.section(code_title, wording.files(newest.code))
-        yield from wording.section("Git" + of, wording.changes(newest.git, width))
-        yield from wording.section("Environment" + of, wording.changes(newest.environment, width))
-        yield from wording.section("Packages" + of, wording.changes(newest.packages, width))
+        yield from wording.section(wording.code_title(newest.code), wording.files(newest.code))
+        yield from wording.section("Git", wording.changes(newest.git, width))
+        yield from wording.section("Environment", wording.changes(newest.environment, width))
+        yield from wording.section("Packages", wording.changes(newest.packages, width))
         rules = wording.changes(newest.settings, width)
-        yield from wording.section("Resources and rules" + of, rules)
+        yield from wording.section("Resources and rules", rules)
     yield from wording.section("Metrics (the last values)", _metrics(diff.metrics, names))
     yield from wording.section("Trials", wording.changes(diff.states, width))
     if code and diff.newest is not None:
@@ -65,6 +67,7 @@ def _heading(side: ExperimentSide) -> Line:
 def _tried(found: Sequence[Tried], width: int | None) -> Iterator[Line]:
     room = max((width_of(clean(each.name)) for each in found), default=0)
     space = max((width or 200) - room - 6, 24)
+    blank = "" if all(each.before and each.after for each in found) else "  "
     for each in found:
         name = clean(each.name)
         padded = Piece(name + " " * (room - width_of(name) + 2))
@@ -75,10 +78,10 @@ def _tried(found: Sequence[Tried], width: int | None) -> Iterator[Line]:
             yield [Piece("- ", "removed"), padded, Piece(before, "removed")]
         elif width_of(before) + width_of(after) + 3 <= space:
             values = [Piece(before, "removed"), Piece(" → ", "dim"), Piece(after, "added")]
-            yield [Piece("  "), padded, *values]
+            yield [Piece(blank), padded, *values]
         else:
-            yield [Piece("  "), padded, Piece(before, "removed")]
-            yield [Piece(" " * (room + 2)), Piece("→ ", "dim"), Piece(after, "added")]
+            yield [Piece(blank), padded, Piece(before, "removed")]
+            yield [Piece(blank + " " * room), Piece("→ ", "dim"), Piece(after, "added")]
 
 
 def _few(values: Sequence[Any]) -> str:
@@ -103,7 +106,7 @@ def _metrics(found: Sequence[MetricSpread], names: tuple[str, str]) -> Iterator[
     widths = [max(width_of(row[i]) for row in rows) for i in range(3)]
     for position, row in enumerate(rows):
         first = row[0] + " " * (widths[0] - width_of(row[0]))
-        text = f"  {first}  {row[1].rjust(widths[1])}  {row[2].rjust(widths[2])}"
+        text = f"{first}  {row[1].rjust(widths[1])}  {row[2].rjust(widths[2])}"
         yield [Piece(text, "dim" if position == 0 else "")]
 
 

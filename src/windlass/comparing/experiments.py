@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.comparing.changes import Change, changes_of, flat, is_same
+from windlass.comparing.changes import Change, changes_of, flat, is_same, plain
 from windlass.comparing.settings import is_builder, trees_of
 from windlass.comparing.trials import Diff
 from windlass.model.records import ExperimentRecord, TrialRecord
@@ -57,7 +57,8 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
     are the values that were tried, `metrics` the least and greatest last values.
 
     ```python
-    diff = wl.get_experiment("cifar10").diff("cifar10-deeper")
+    train.options(experiment="bolder")(0.9)
+    diff = wl.get_experiment("train").diff("bolder")
     print(diff)
     for tried in diff.parameters:
         print(tried.name, tried.before, tried.after)
@@ -76,13 +77,15 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_same(self) -> bool:
         """Whether nothing differs but what they are called."""
-        told = (self.config, self.parameters, self.metrics, self.states)
-        return not any(told) and (self.newest is None or self.newest.is_same_setup)
+        told: tuple[Any, ...] = (self.config, self.parameters, self.metrics, self.states)
+        if self.newest is not None:  # whose arguments are among the parameters
+            new = self.newest
+            told += (new.code, new.git, new.environment, new.packages, new.settings)
+        return not any(told)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, as JSON has them."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return {"is_same": self.is_same, **plain}
+        return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
         from windlass.comparing.experiment_wording import text_of

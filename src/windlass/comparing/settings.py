@@ -6,7 +6,15 @@ import os.path
 import shlex
 from typing import Any
 
-from windlass.model.job import Executable, FunctionCall, GeneratorCall, JobSpec, ProcessCall, Role
+from windlass.model.job import (
+    Executable,
+    FunctionCall,
+    GeneratorCall,
+    JobSpec,
+    ProcessCall,
+    RestartPolicy,
+    Role,
+)
 from windlass.model.records import TrialRecord
 
 
@@ -27,8 +35,6 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
         "backend": spec.backend,
         "deadline": spec.active_deadline,
         "priority": spec.priority,
-        "restart scope": spec.restart_scope.value,
-        "backoff limit": spec.backoff_limit,
         "clean policy": spec.clean_policy.value,
         "success policy": spec.success_policy.value,
         "kept after its end": spec.ttl_after_finished,
@@ -36,6 +42,9 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
         "import paths": list(spec.code.import_paths),
         "secrets": sorted(spec.secret_names),
     }
+    if any(role.restart_policy is not RestartPolicy.NEVER for role in spec.roles):
+        found["restart scope"] = spec.restart_scope.value
+        found["backoff limit"] = spec.backoff_limit
     found |= {f"volume {each.target}": each.source for each in spec.volumes}
     for role in spec.roles:
         before = f"{role.name}: " if len(spec.roles) > 1 else ""
@@ -43,12 +52,13 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value not in (None, "", [])}
 
 
-def commands_of(spec: JobSpec) -> dict[str, Any]:
-    """What each role runs: the command line, or the name of the function."""
+def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
+    """What each role runs: the command line or only its program, or the name of the function."""
+    told = command_of if arguments else program_of
+    what = "command" if arguments else "program"
     several = len(spec.roles) > 1
     return {
-        f"{role.name}: command" if several else "command": command_of(role.executable)
-        for role in spec.roles
+        f"{role.name}: {what}" if several else what: told(role.executable) for role in spec.roles
     }
 
 
@@ -61,6 +71,27 @@ def command_of(executable: Executable) -> str:
     if isinstance(executable, ProcessCall):
         return shlex.join(executable.argv)
     return f"{executable.qualname}(…)"
+
+
+def program_of(executable: Executable) -> str:
+    """What runs, without its arguments.
+
+    >>> program_of(ProcessCall(argv=("python", "-u", "train.py", "--lr", "0.1")))
+    'train.py'
+    >>> program_of(ProcessCall(argv=("python", "-m", "pkg.train", "--lr", "0.1")))
+    '-m pkg.train'
+    """
+    if not isinstance(executable, ProcessCall):
+        return command_of(executable)
+    first, *words = executable.argv
+    if first != "python":
+        return shlex.quote(first)
+    for position, word in enumerate(words):
+        if word in ("-m", "-c"):
+            return shlex.join(words[position : position + 2])
+        if not word.startswith("-"):
+            return shlex.quote(word)
+    return first
 
 
 def payloads_of(spec: JobSpec) -> list[tuple[str, str | None]]:

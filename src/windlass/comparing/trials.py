@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass.comparing import settings
-from windlass.comparing.changes import Change, changes_of, flat
+from windlass.comparing.changes import Change, changes_of, flat, plain
 from windlass.comparing.metrics import MetricChange, changed_metrics
 from windlass.comparing.packages import changed_packages, read_packages
 from windlass.comparing.trees import FileChange, Row, changed_files, wanted_contents, with_lines
@@ -31,7 +31,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     both sides; all others are named values with `before` and `after`. `str(diff)` is for people.
 
     ```python
-    diff = wl.get_trial(3).diff(7)
+    diff = wl.get_trial(1).diff(3)
     print(diff)
     for change in diff.packages:
         print(change.name, change.before, change.after)
@@ -64,8 +64,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, as JSON has them."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return {"is_same": self.is_same, **plain}
+        return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
         from windlass.comparing.wording import text_of
@@ -104,9 +103,14 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
     """What differs, from the records and what was fetched for them."""
     arguments = changes_of(flat(before.params), flat(after.params))
     old, new = before.spec, after.spec
-    rules = changes_of(settings.settings_of(old), settings.settings_of(new))
-    if not arguments:  # else the command line says the same again
-        rules = (*changes_of(settings.commands_of(old), settings.commands_of(new)), *rules)
+    # Where arguments differ, the command line would only say so again.
+    commands = [settings.commands_of(spec, arguments=not arguments) for spec in (old, new)]
+    rules = changes_of(
+        *(
+            each | settings.settings_of(spec)
+            for each, spec in zip(commands, (old, new), strict=True)
+        )
+    )
     code = _changed_code(before, after, materials.trees)
     diff = Diff(
         before=side_of(before),

@@ -47,7 +47,7 @@ def lines_of(diff: Diff, *, code: bool = True, width: int | None = None) -> Iter
     if diff.is_same:
         yield ()
         yield [Piece(_sameness(diff))]
-    yield from section("Called", changes(diff.about, width))
+    yield from section("Names and labels", changes(diff.about, width))
     yield from section("Notes", ([Piece(clean(note))] for note in diff.notes))
     yield from section("Arguments", changes(diff.arguments, width))
     yield from section(code_title(diff.code), files(diff.code))
@@ -79,6 +79,7 @@ def changes(found: Sequence[Change], width: int | None = None) -> Iterator[Line]
     """Named values: `lr  0.1 → 0.3`; what is there on one side only has a sign before it."""
     names = [clean(change.name) for change in found]
     room = max(map(width_of, names), default=0)
+    blank = Piece("" if all(change.kind == "changed" for change in found) else "  ")
     for name, change in zip(names, found, strict=True):
         before, after = _value(change.name, change.before), _value(change.name, change.after)
         if before == after:  # "1" and 1, 1 and 1.0
@@ -91,7 +92,7 @@ def changes(found: Sequence[Change], width: int | None = None) -> Iterator[Line]
         padded = name + " " * (room - width_of(name) + 2)
         if change.kind == "changed":
             values = [Piece(before, "removed"), Piece(" → ", "dim"), Piece(after, "added")]
-            yield [Piece("  "), Piece(padded), *values]
+            yield [blank, Piece(padded), *values]
         elif change.kind == "added":
             yield [Piece("+ ", "added"), Piece(padded), Piece(after, "added")]
         else:
@@ -154,7 +155,7 @@ def metrics(found: Sequence[MetricChange], names: tuple[str, str]) -> Iterator[L
     for number, row in enumerate(rows):
         name = row[0] + " " * (widths[0] - width_of(row[0]))
         cells = "".join("  " + cell.rjust(widths[i]) for i, cell in enumerate(row[1:], start=1))
-        yield [Piece(f"  {name}{cells}", "dim" if number == 0 else "")]
+        yield [Piece(f"{name}{cells}", "dim" if number == 0 else "")]
 
 
 def shown_path(path: str) -> str:

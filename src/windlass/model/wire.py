@@ -43,7 +43,9 @@ FileName = Annotated[
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a trial may know and no record may: kept in an owner-only file, erased at its end."""
 
-    environ: dict[str, LongText] = {}  # the author's own environment, on the same machine only
+    # The author's own environment, on the same machine only. That no value holds a NUL is seen to
+    # when a trial is taken in: a pattern takes longer for hundreds of them than all the rest.
+    environ: dict[str, Annotated[str, msgspec.Meta(max_length=1_000_000)]] = {}
     secrets: dict[EnvName, LongText] = {}
     # Of the author's process: what its files may be, how many it may have open.
     umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
@@ -102,6 +104,7 @@ class ChangeExperiment(ChangeLabels, frozen=True, kw_only=True, omit_defaults=Tr
     remove_links: tuple[Name, ...] = ()
     put_artifacts: dict[FileName, Digest] = {}  # of blobs that are there
     remove_artifacts: tuple[FileName, ...] = ()
+    # One that exists keeps the settings it has, and can only be given more trials.
     put_searches: dict[Name, dict[str, Any]] = {}
 
 
@@ -194,11 +197,27 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: bytes | None = None
 
 
+class BlobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of some blobs the server lacks."""
+
+    missing: tuple[Digest, ...] = ()
+
+
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the server still lacks of a tree; the tree is known once nothing is missing."""
 
     tree: Digest
     missing: tuple[Digest, ...] = ()
+
+
+# Blobs that are asked for at once: as many as a tree may have files.
+MOST_FETCHED = 20_000
+
+
+class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for blobs, to be answered with one pack; those that are not there are left out."""
+
+    digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -59,6 +59,13 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
     return Root(Path(begin), "loaded" if begin in too_much else "folder", script)
 
 
+def given_root(folder: Path, script: str | None = None) -> Root:
+    """The folder that a user names as the project: all of it, however much that is."""
+    path = Path(os.path.realpath(folder))
+    kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"
+    return Root(path, kind, Path(os.path.realpath(script)) if script else None)
+
+
 def loaded_files(root: Root) -> list[str]:
     """The files a `loaded` root consists of: the script and what was imported from below it.
 

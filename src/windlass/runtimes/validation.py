@@ -18,7 +18,8 @@ def problems_of(spec: JobSpec) -> list[str]:
         problems.append(f"backend is {spec.backend!r}; this server runs 'local' jobs only.")
     problems += [
         f"{path!r} is not inside the code's own folder."
-        for path in (spec.code.workdir, *spec.code.import_paths)
+        for code in (spec.code, *(role.code for role in spec.roles if role.code))
+        for path in (code.workdir, *code.import_paths)
         if not _is_inside(path)
     ]
     problems += [

@@ -46,7 +46,9 @@ def changed_columns(
         if not isinstance(value := getattr(change, name), msgspec.UnsetType)
     }
     if change.put_searches:
-        given["searches"] = {**given.get("searches", record.searches), **change.put_searches}
+        given["searches"] = begun_searches(
+            given.get("searches", record.searches), change.put_searches
+        )
     labels = changed_labels(record.labels, change)
     if labels != record.labels:
         given["labels"] = labels
@@ -55,6 +57,22 @@ def changed_columns(
     if change.put_artifacts or change.remove_artifacts:
         given["artifacts"] = _artifacts(record, change, size_of, now)
     return given
+
+
+def begun_searches(
+    known: dict[str, dict[str, Any]], given: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Searches, and those that are begun or extended: the first to begin one says what it is.
+
+    >>> begun_searches({"a": {"seed": 1, "trials": 5}}, {"a": {"seed": 2, "trials": 9}, "b": {}})
+    {'a': {'seed': 1, 'trials': 9}, 'b': {}}
+    """
+    merged = {**given, **known}
+    for name, settings in given.items():
+        before, now = merged[name].get("trials"), settings.get("trials")
+        if isinstance(before, int) and isinstance(now, int) and now > before:
+            merged[name] = {**merged[name], "trials": now}
+    return merged
 
 
 def _links(record: ExperimentRecord, change: ChangeExperiment) -> tuple[Link, ...]:

@@ -23,7 +23,7 @@ def enrich_page(services: Services, page: TrialPage) -> TrialPage:
 
 def enrich(services: Services, record: TrialRecord) -> TrialRecord:
     """A trial with its directory and, while it goes on, what it waits for or does."""
-    directory = str(services.home.trials / str(record.id))
+    directory = f"{services.home.trials}/{record.id}"
     message = record.message
     if not record.state.is_final:
         waits = services.admission.explain(record.uid)
