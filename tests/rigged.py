@@ -5,6 +5,8 @@ that WINDLASS_RIG names:
 
 - `die:N` sends itself SIGKILL at the N-th step of the way from a decision to its processes:
   just before and just after each status is stored, and each attempt is made
+- `die-counting:N` does so at the N-th step of counting what trials report: before and after it is
+  put into the transaction, and after the commit
 - `count:FILE` appends to a file the uid of each job that is looked at by two at a time
 """
 
@@ -44,27 +46,43 @@ def start_rigged(home: Path, rig: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def _die_at(step: int) -> None:
-    from windlass.runtimes.local import LocalRuntime
-    from windlass.server.recorder import Recorder
+class _Rig:
+    """Has the server die at a step: each begins before or after something that it does."""
 
-    steps = itertools.count(1)
+    def __init__(self, step: int) -> None:
+        self._step = step
+        self._steps = itertools.count(1)
 
-    def rigged(act: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, act: Callable[..., Any]) -> Callable[..., Any]:
         def acting(*args: Any, **kwargs: Any) -> Any:
-            _perhaps_die()
+            self._perhaps_die()
             done = act(*args, **kwargs)
-            _perhaps_die()
+            self._perhaps_die()
             return done
 
         return acting
 
-    def _perhaps_die() -> None:
-        if next(steps) == step:
+    def _perhaps_die(self) -> None:
+        if next(self._steps) == self._step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    LocalRuntime.create = rigged(LocalRuntime.create)  # type: ignore[method-assign]
-    Recorder.save = rigged(Recorder.save)  # type: ignore[method-assign]
+
+def _die_at(step: int) -> None:
+    from windlass.runtimes.local import LocalRuntime
+    from windlass.server.recorder import Recorder
+
+    rig = _Rig(step)
+    LocalRuntime.create = rig.around(LocalRuntime.create)  # type: ignore[method-assign]
+    Recorder.save = rig.around(Recorder.save)  # type: ignore[method-assign]
+
+
+def _die_counting(step: int) -> None:
+    from windlass.server import summaries
+    from windlass.server.trials import TrialStore
+
+    rig = _Rig(step)
+    summaries.add = rig.around(summaries.add)
+    TrialStore.note = rig.around(TrialStore.note)  # type: ignore[method-assign]
 
 
 def _count_overlaps(path: str) -> None:
@@ -89,7 +107,11 @@ def _count_overlaps(path: str) -> None:
 
 def _main() -> int:
     kind, _, what = os.environ.pop(RIG).partition(":")
-    {"die": lambda: _die_at(int(what)), "count": lambda: _count_overlaps(what)}[kind]()
+    {
+        "die": lambda: _die_at(int(what)),
+        "die-counting": lambda: _die_counting(int(what)),
+        "count": lambda: _count_overlaps(what),
+    }[kind]()
     from windlass.runtimes.launchers import Launchers
     from windlass.server.lifecycle import serve_home
 

@@ -47,6 +47,11 @@ OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 NOT_RUN = {
     ("README.md", "$ make demo"),
     ("quickstart.md", "$ make demo"),
+    # What others' scripts look like: they need the others.
+    ("coming-from.md", "from absl import app"),
+    ("coming-from.md", "import submitit"),
+    ("coming-from.md", "import hydra"),
+    ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
 LANGUAGES = ("python", "console", "text", "toml")

@@ -19,6 +19,7 @@ from windlass.version import __version__
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
+    from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
@@ -41,10 +42,16 @@ if TYPE_CHECKING:
     from windlass.authoring.packaged import Packaged as Packaged
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
+    from windlass.client.metrics import Point as Point
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
+    from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
+    from windlass.comparing.tables import Table as Table
+    from windlass.comparing.trials import Diff as Diff
     from windlass.model.errors import Conflict as Conflict
+    from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
+    from windlass.model.errors import LaunchFailed as LaunchFailed
     from windlass.model.errors import NotFound as NotFound
     from windlass.model.errors import RemoteError as RemoteError
     from windlass.model.errors import ResourceError as ResourceError
@@ -59,10 +66,19 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.search.result import SearchResult as SearchResult
+    from windlass.search.spaces import choice as choice
+    from windlass.search.spaces import loguniform as loguniform
+    from windlass.search.spaces import randint as randint
+    from windlass.search.spaces import uniform as uniform
     from windlass.worker.context import latest_checkpoint as latest_checkpoint
     from windlass.worker.context import rank as rank
     from windlass.worker.context import save_checkpoint as save_checkpoint
+    from windlass.worker.context import should_stop as should_stop
     from windlass.worker.context import world_size as world_size
+    from windlass.worker.current import CurrentTrial as CurrentTrial
+    from windlass.worker.current import current_trial as current_trial
+    from windlass.worker.reporting import report as report
 
 _WHERE = {
     "run": "windlass.authoring.function",
@@ -84,13 +100,20 @@ _WHERE = {
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
     "LogLine": "windlass.client.logs",
+    "Point": "windlass.client.metrics",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",
     "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "compare": "windlass.api",
+    "Diff": "windlass.comparing.trials",
+    "ExperimentDiff": "windlass.comparing.experiments",
+    "Table": "windlass.comparing.tables",
     "Conflict": "windlass.model.errors",
+    "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
+    "LaunchFailed": "windlass.model.errors",
     "NotFound": "windlass.model.errors",
     "RemoteError": "windlass.model.errors",
     "ResourceError": "windlass.model.errors",
@@ -105,10 +128,19 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "uniform": "windlass.search.spaces",
+    "loguniform": "windlass.search.spaces",
+    "randint": "windlass.search.spaces",
+    "choice": "windlass.search.spaces",
+    "SearchResult": "windlass.search.result",
     "rank": "windlass.worker.context",
     "world_size": "windlass.worker.context",
     "save_checkpoint": "windlass.worker.context",
     "latest_checkpoint": "windlass.worker.context",
+    "should_stop": "windlass.worker.context",
+    "current_trial": "windlass.worker.current",
+    "CurrentTrial": "windlass.worker.current",
+    "report": "windlass.worker.reporting",
 }
 
 __all__ = ["__version__", *_WHERE]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.experiments import Experiment
@@ -30,10 +30,13 @@ def list_trials(
     project: str | None = None,
     state: str | list[str] | None = None,
     name: str | None = None,
+    labels: str | Sequence[str] | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
     """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first.
+
+    With `labels`, those that have all of them.
 
     ```python
     for trial in wl.list_trials(state="FAILED", sort_by="-created"):
@@ -45,6 +48,7 @@ def list_trials(
         project=project,
         state=state,
         name=name,
+        labels=labels,
         sort_by=sort_by,
         limit=limit,
     )
@@ -56,6 +60,9 @@ def create_experiment(
     labels: Sequence[str] = (),
     description: str = "",
     config: Mapping[str, Any] | None = None,
+    *,
+    wait: bool = False,
+    dry_run: bool = False,
 ) -> Experiment:
     """A new experiment, made at once. Another of the same name may exist: their ids differ.
 
@@ -70,8 +77,17 @@ def create_experiment(
         labels: texts to find it by.
         description: what it is about.
         config: what is to be remembered of how it was set up: anything that JSON can say.
+        wait: whether the end of a `with` block waits for its trials, too, with a live table, and
+            raises `wl.ExperimentFailed` if some did not succeed.
+        dry_run: whether to show what would run instead, and start nothing, not even the server:
+            whatever is added is a trial that did not run.
     """
-    return default_client().create_experiment(name, project, labels, description, config)
+    client = default_client()
+    if dry_run:
+        from windlass.client.dry import DryClient
+
+        client = DryClient()
+    return client.create_experiment(name, project, labels, description, config, wait=wait)
 
 
 def package(executables: Sequence[Executable | Packaged]) -> list[Packaged]:
@@ -102,10 +118,11 @@ def list_experiments(
     *,
     project: str | None = None,
     name: str | None = None,
+    labels: str | Sequence[str] | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Experiment]:
-    """Experiments that match, lazily, a page at a time.
+    """Experiments that match, lazily, a page at a time; with `labels`, those that have them all.
 
     ```python
     for experiment in wl.list_experiments():
@@ -113,5 +130,25 @@ def list_experiments(
     ```
     """
     return default_client().list_experiments(
-        project=project, name=name, sort_by=sort_by, limit=limit
+        project=project, name=name, labels=labels, sort_by=sort_by, limit=limit
     )
+
+
+def compare(
+    trials: Iterable[Trial[Any] | int],
+    metrics: Sequence[str] | str | None = None,
+    sort_by: str | None = None,
+) -> Any:
+    """Some trials (or ids) in a table: parameters that differ, summary metrics, state, duration.
+
+    A data frame of pandas if that is installed, else of polars, else a `wl.Table`; `metrics` and
+    `sort_by` as for `Experiment.table`.
+
+    ```python
+    print(wl.compare([1, 2, 3], sort_by="lr"))
+    ```
+    """
+    from windlass.client import comparison
+
+    transport = default_client().transport
+    return comparison.compare(transport, trials, metrics=metrics, sort_by=sort_by)

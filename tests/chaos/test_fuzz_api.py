@@ -124,7 +124,13 @@ def operations() -> list[str]:
         f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",
         f"POST {API}/trials/{{trial_id}}/stop", f"POST {API}/trials/{{trial_id}}/suspend",
         f"POST {API}/trials/{{trial_id}}/resume", f"POST {API}/trials/{{trial_id}}/scale",
-        f"GET {API}/experiments",
+        f"GET {API}/experiments", f"POST {API}/experiments",
+        f"PATCH {API}/experiments/{{experiment_id}}",
+        f"GET {API}/experiments/{{experiment_id}}/stream",
+        f"POST {API}/experiments/{{experiment_id}}/stop",
+        f"GET {API}/experiments/{{experiment_id}}/hold",
+        f"DELETE {API}/experiments/{{experiment_id}}/hold",
+        f"POST {API}/trials/{{trial_id}}/built", f"PATCH {API}/trials/{{trial_id}}",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
         f"GET {API}/blobs/{{digest}}",
     ]  # fmt: skip
@@ -182,7 +188,12 @@ def _known_names(asker: Asker) -> dict[str, list[Any]]:
     """What is there to be asked about."""
     trials = list(wl.list_trials())
     blobs = [path.name for path in asker.home.glob("blobs/*/*")]
-    return {"trial_id": [trial.id for trial in trials], "digest": blobs, "name": ["work"]}
+    return {
+        "trial_id": [trial.id for trial in trials],
+        "digest": blobs,
+        "name": ["work"],
+        "experiment_id": [experiment.id for experiment in wl.list_experiments()],
+    }
 
 
 def _tame(case: Case) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 
 import pytest
 
@@ -221,6 +222,12 @@ def test_what_cannot_be_run_is_refused_with_a_way_out(
     with pytest.raises(InvalidArgument) as refused:
         find_executable([word])
     assert answer in str(refused.value)
+
+
+def test_a_script_run_by_another_interpreter_gives_the_trial_its_name(shell: Shell) -> None:
+    shell.good("run", "--", sys.executable, "echo.py", "--lr", "0.1")
+    trial = shell.newest()
+    assert (trial.name, trial.params) == ("echo", {"lr": 0.1})
 
 
 def test_a_command_line_that_makes_no_sense_is_a_usage_error(shell: Shell) -> None:

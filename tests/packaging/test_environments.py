@@ -56,7 +56,9 @@ def test_packages_resolve_to_a_pinned_lock_and_are_remembered(
 ) -> None:
     lock = resolve_lock(["iniconfig==2.0.0"], sys.executable, cache)
     assert lock.strip() == "iniconfig==2.0.0"
-    monkeypatch.setattr(environments, "_compile", lambda *_: pytest.fail("resolved again"))
+    monkeypatch.setattr(
+        environments, "compile_requirements", lambda *_: pytest.fail("resolved again")
+    )
     assert resolve_lock(["iniconfig==2.0.0"], sys.executable, cache) == lock
     assert resolve_lock([], sys.executable, cache) == ""
 

@@ -92,7 +92,7 @@ class Plan:
     def draft(self, programs: Sequence[Call | ProcessCall], params: Mapping[str, Any]) -> Draft:
         """A draft of the job, given what each of its roles runs, in their order."""
         source = self._source
-        draft = Draft(self._request(params))
+        draft = Draft(self._request(params), programs=programs)
         if source is not None:
             draft.snapshot, draft.retake = source.snapshot, source.retake
         first = source or next(iter(self._packaged.values()))
@@ -104,7 +104,7 @@ class Plan:
             self._outline, roles=roles, code=first.code, python=self._python(draft)
         )
         listed = draft.attach(source.packages) if source else first.provenance.packages
-        argv = _mask(first.provenance.argv, self._secrets.values())
+        argv = mask(first.provenance.argv, self._secrets.values())
         provenance = msgspec.structs.replace(first.provenance, packages=listed, argv=argv)
         draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
         return draft
@@ -156,17 +156,27 @@ class Plan:
             labels=filing.labels,
             auxiliary=filing.auxiliary,
             parent_id=filing.parent_id,
-            recipe=_mask_recipe(filing.recipe, self._secrets.values()),
+            recipe=mask_recipe(filing.recipe, self._secrets.values()),
             name=self._name,
             spec=self._outline,
-            params=_mask(describe_params(params), self._secrets.values()),
-            private=Private(
-                environ=dict(own_environment()) if self._is_embedded else {},
-                secrets=self._secrets,
-                umask=current_umask() if self._is_embedded else None,
-                open_files=open_file_limit() if self._is_embedded else None,
-            ),
+            params=mask(describe_params(params), self._secrets.values()),
+            private=private_of(self._secrets, embedded=self._is_embedded),
         )
+
+
+def private_of(secrets: Mapping[str, str], *, embedded: bool) -> Private:
+    """What a trial may know and no record may.
+
+    This environment goes along only to a server on this machine, of this user.
+    """
+    if not embedded:
+        return Private(secrets=dict(secrets))
+    return Private(
+        environ=dict(own_environment()),
+        secrets=dict(secrets),
+        umask=current_umask(),
+        open_files=open_file_limit(),
+    )
 
 
 def plan_for(client: Client, options: Options, default_name: str, place: Surroundings) -> Plan:
@@ -196,27 +206,27 @@ def _resolve(
     return asked, resolve_lock(asked, sys.executable, cache_of(client))
 
 
-def _mask(value: Any, secrets: Iterable[str]) -> Any:
+def mask(value: Any, secrets: Iterable[str]) -> Any:
     """A value as it may be recorded: the secrets in its texts replaced, the longest first."""
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
     )
 
-    def mask(value: Any) -> Any:
+    def masked(value: Any) -> Any:
         if isinstance(value, str):
             for secret in hidden:
                 value = value.replace(secret, "***")
             return value
         if isinstance(value, dict):
-            return {mask(key): mask(each) for key, each in value.items()}
+            return {masked(key): masked(each) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
-            return type(value)(mask(each) for each in value)
+            return type(value)(masked(each) for each in value)
         return value
 
-    return mask(value) if hidden else value
+    return masked(value) if hidden else value
 
 
-def _mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
+def mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
     """What can repeat a trial, unless a secret is in it: then the arguments are left out."""
-    masked = _mask(recipe.arguments, secrets)
+    masked = mask(recipe.arguments, secrets)
     return recipe if masked == recipe.arguments else msgspec.structs.replace(recipe, arguments={})

@@ -64,6 +64,18 @@ class Function(Generic[P, R]):
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
 
+    def dry_run(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
+        """Show what `submit` would run, and start nothing, not even the server."""
+        from windlass.client.dry import DryClient
+
+        bound = self._bind(args, kwargs)
+        try:
+            client, plan = self._plan(client=DryClient())
+            return client.submit(_draft(plan, self._function, args, kwargs, bound))
+        except WindlassError as error:
+            failure = error.with_traceback(None)
+        raise failure
+
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
         """One trial an item, all at once as far as there is room; the values in order.
 
@@ -129,14 +141,14 @@ class Function(Generic[P, R]):
             return Outcome(error=error.with_traceback(None))
         return trial.outcome(end)
 
-    def _plan(self, view: View | None = None) -> tuple[Client, Plan]:
+    def _plan(self, view: View | None = None, client: Client | None = None) -> tuple[Client, Plan]:
         from windlass.authoring.drafting import plan_for
         from windlass.authoring.surroundings import look_around
         from windlass.client.session import default_client
 
         if view is not None:
             view.status(f"{self._name}: looking for the server")
-        client = default_client()
+        client = client or default_client()
         _ = client.transport.endpoint
         if view is not None:
             view.status(f"{self._name}: packaging")
@@ -252,6 +264,7 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     train.submit(0.1)  # a Trial, at once
     train.map([0.1, 0.01])  # one trial each, values in order
     train.local(0.1)  # here, in this process
+    train.dry_run(0.1)  # shows what would run, and starts nothing
     ```
 
     Args:

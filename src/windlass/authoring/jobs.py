@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from windlass.authoring.executables import Arguments, Executable
     from windlass.authoring.executors import Executor
     from windlass.authoring.packaged import Packaged
+    from windlass.client.session import Client
     from windlass.client.trials import Trial
 
 
@@ -36,14 +37,21 @@ class Whole:
     secrets: Sequence[str] | Mapping[str, str] | None = field(default=None, repr=False)
     volumes: Mapping[str, str | os.PathLike[str]] | None = None
 
-    def submit(self) -> Trial[Any]:
-        """Start it as a trial and return that at once; what makes no sense is all told first."""
+    def submit(self, *, dry_run: bool = False) -> Trial[Any]:
+        """Start it as a trial and return that at once; what makes no sense is all told first.
+
+        With `dry_run` nothing is started, not even the server: what would run is shown, its
+        commands, environment, resources and code, and what would be refused is refused.
+
+        ```python
+        wl.Job(wl.Command(["echo", "hello"]), replicas=2).submit(dry_run=True)
+        ```
+        """
         from windlass.authoring.outlines import prepare_job
-        from windlass.client.session import default_client
 
         try:
             ready = prepare_job(self)
-            client = default_client()
+            client = _client(dry_run=dry_run)
             return client.submit(ready.draft(client))
         except WindlassError as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
@@ -223,6 +231,16 @@ class JobGroup(Whole):
             failure = error.with_traceback(None)  # our frames tell users nothing
         if failure is not None:
             raise failure
+
+
+def _client(*, dry_run: bool) -> Client:
+    if dry_run:
+        from windlass.client.dry import DryClient
+
+        return DryClient()
+    from windlass.client.session import default_client
+
+    return default_client()
 
 
 def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:

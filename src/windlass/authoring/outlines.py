@@ -188,9 +188,18 @@ def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]
         name: describe_params(params_of(unpacked(role.executable), role.args or ()))
         for name, role in roles.items()
     }
-    training = [
-        by_role[name] for name, role in roles.items() if not is_service(name, role, framework)
-    ] or list(by_role.values())
+    return joined_params(
+        by_role, [name for name, role in roles.items() if is_service(name, role, framework)]
+    )
+
+
+def joined_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) -> dict[str, Any]:
+    """The parameters of a trial, of those of its roles.
+
+    >>> joined_params({"worker": {"lr": 0.1}, "ps": {}}, ["ps"])
+    {'lr': 0.1}
+    """
+    training = [by_role[name] for name in by_role if name not in services] or [*by_role.values()]
     if training[0] and all(params == training[0] for params in training):
         return training[0]
     return {name: params for name, params in by_role.items() if params}
@@ -202,8 +211,8 @@ def _arguments_of(roles: Mapping[str, Job]) -> dict[str, Any]:
     for name, role in roles.items():
         is_function = isinstance(unpacked(role.executable), PythonFunction)
         said = (call_as_json if is_function else words_as_json)(role.args or {})
-        if said:
-            found[name] = said
+        if said is not None:
+            found[name] = said  # none at all, too: one without says nothing of what it was given
     return found
 
 

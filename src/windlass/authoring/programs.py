@@ -323,8 +323,17 @@ def own_arguments(executable: Executable) -> Sequence[str]:
     """The arguments that stand in a command itself."""
     if not isinstance(executable, Command):
         return ()
-    subject = python_subject(executable.words)
-    return executable.words[subject[0] + 1 if subject else 1 :]
+    return arguments_among(executable.words)
+
+
+def arguments_among(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command that are arguments of its program, or of the script that Python runs.
+
+    >>> arguments_among(["python", "-u", "train.py", "--lr", "1"])
+    ['--lr', '1']
+    """
+    subject = python_subject(words)
+    return words[subject[0] + 1 if subject else 1 :]
 
 
 # -- containers -----------------------------------------------------------------------

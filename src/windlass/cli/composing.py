@@ -21,7 +21,7 @@ from windlass.model.errors import InvalidArgument
 
 WHERE = "windlass run"
 # What goes with a file that describes the job: how it is submitted, and what it is called.
-_GOES_WITH_FILE = {"file", "words", "detach", "as_json", "name", "experiment"}
+_GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment"}
 _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
     "clean_policy", "success_policy", "name", "experiment",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -48,4 +49,6 @@ def plain(value: Any) -> Any:
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such numbers; who has them says so in a text besides
     return value

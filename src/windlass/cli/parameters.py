@@ -79,6 +79,41 @@ class StateType(TextType):
         return [CompletionItem(name) for name in names if name.startswith(incomplete.lower())]
 
 
+class TrialOrExperimentType(TextType):
+    """A trial's number, or an experiment's name."""
+
+    name = "ID"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """What was named, as it is."""
+        text = str(value)
+        if not text:
+            self.fail("name a trial by its id, or an experiment. See: windlass ls", param, ctx)
+        return str(TRIAL_ID.convert(text, param, ctx)) if text.isdecimal() else text
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The newest trials, and experiments once a letter is typed."""
+        if incomplete and not incomplete.isdecimal():
+            return complete_experiments(ctx, param, incomplete)
+        return TRIAL_ID.shell_complete(ctx, param, incomplete)
+
+
+def complete_experiments(
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The experiments of the newest trials whose name begins so."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.sighting import recent_trials
+
+    names = dict.fromkeys(trial.experiment for trial in recent_trials())
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 def complete_accelerators(
     ctx: click.Context,  # noqa: ARG001 -- click's signature
     param: click.Parameter,  # noqa: ARG001 -- click's signature
@@ -155,6 +190,7 @@ def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
 
 
 TRIAL_ID = TrialIdType()
+TRIAL_OR_EXPERIMENT = TrialOrExperimentType()
 STATE = StateType()
 
 

@@ -9,6 +9,7 @@ from windlass.version import __version__
 
 COMMANDS = {
     "run": "Run a script or a command as a recorded trial.",
+    "rerun": "Run a trial once more, as it was or with some things changed.",
     "ls": "List trials, newest first.",
     "show": "Show everything recorded of a trial.",
     "logs": "Print what a trial wrote.",
@@ -17,6 +18,9 @@ COMMANDS = {
     "resume": "Let suspended trials go on.",
     "scale": "Give a trial more replicas, or fewer.",
     "result": "Print the value a trial returned.",
+    "diff": "Show what differs between two trials.",
+    "compare": "Show trials side by side: parameters that differ, and metrics.",
+    "code": "Write the code a trial ran to a folder.",
     "accelerators": "List the accelerators there are, and those of this machine.",
     "server": "Start, stop and look at the server of this machine.",
     "doctor": "Check the set-up, and say how to mend it.",

@@ -28,6 +28,7 @@ _EXAMPLES = """Examples:
   windlass run --cpus 4 --timeout 2h train.py --lr 0.1
   windlass run --replicas 4 --framework torch train.py
   windlass run --detach -- python -m pkg.train
+  windlass run --dry-run train.py --lr 0.1
   windlass run -f job.toml
 """
 
@@ -110,7 +111,13 @@ _recording = options_of("Submitting and recording")
 @_recording("--experiment", metavar="TEXT", help="The experiment it belongs to (the script).")
 @_recording("-d", "--detach", is_flag=True, help="Do not wait for it.")
 @_recording("--suspend", is_flag=True, help="Let it wait for windlass resume; detaches.")
-@_recording("--json", "as_json", is_flag=True, help="With --detach: print the trial as JSON.")
+@_recording(
+    "--dry-run", is_flag=True, help="Show what would run, and start nothing, not even the server."
+)
+@_recording(
+    "--json", "as_json", is_flag=True,
+    help="With --detach or --dry-run: print the trial as JSON.",
+)  # fmt: skip
 @click.argument(
     "words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]... | -- COMMAND [ARGS]...",
     shell_complete=complete_files,
@@ -122,6 +129,7 @@ def command(
     words: tuple[str, ...],
     file: str | None,
     detach: bool,
+    dry_run: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -132,8 +140,10 @@ def command(
     """
     if not words and file is None:
         raise click.UsageError("Name a script, or a command after --; or a job: --file.", ctx)
-    if as_json and not (detach or given["suspend"]):
-        raise click.UsageError("--json goes with --detach: otherwise the output is its own.", ctx)
+    if as_json and not (detach or dry_run or given["suspend"]):
+        raise click.UsageError(
+            "--json goes with --detach or --dry-run: otherwise the output is its own.", ctx
+        )
 
     from windlass.cli.composing import compose_job, read_file
     from windlass.cli.misplaced import note_misplaced
@@ -141,11 +151,34 @@ def command(
 
     if file is not None:
         # What a file says, it says in the words of Python.
-        return _run(read_file(ctx, file, words), str, detach=detach, as_json=as_json)
+        job = read_file(ctx, file, words)
+        if dry_run:
+            return _look(job, as_json=as_json)
+        return _run(job, str, detach=detach, as_json=as_json)
     with in_options():
         job = compose_job(words, given)
         note = note_misplaced(ctx.command, words)
+        if dry_run:
+            return _look(job, note, as_json=as_json)
         return _run(job, as_options, note, detach=detach, as_json=as_json)
+
+
+def _look(job: Ready, note: str = "", *, as_json: bool) -> int:
+    """Show what would run."""
+    from windlass.cli.machine import plain, print_json
+    from windlass.cli.text import say
+    from windlass.client.dry import DryClient
+
+    client = DryClient()
+    trial = client.look(job.draft(client))
+    if note:
+        say(note)
+    if as_json:
+        known = {**plain(trial.record), "state": trial.state, "id": None}
+        print_json({**known, "commands": trial.commands})
+    else:
+        trial.show()
+    return 0
 
 
 def _run(
@@ -170,12 +203,12 @@ def _run(
         else:
             trial, end = run_and_watch(client, draft, view)
     if detach or job.outline.suspend:
-        _tell(submitted, as_json=as_json)
+        tell(submitted, as_json=as_json)
         return 0
-    return _conclude(trial, end, worded)
+    return conclude(trial, end, worded)
 
 
-def _tell(trial: Trial[Any], *, as_json: bool) -> None:
+def tell(trial: Trial[Any], *, as_json: bool) -> None:
     """Say which trial it is and how to look at it."""
     from windlass.cli.machine import print_json
     from windlass.cli.text import paint
@@ -193,7 +226,7 @@ def _tell(trial: Trial[Any], *, as_json: bool) -> None:
         print(f"  windlass {way.format(trial.id):<12} " + paint(what, dim=True))
 
 
-def _conclude(trial: Trial[Any], end: StreamEnd, worded: Callable[[str], str]) -> int:
+def conclude(trial: Trial[Any], end: StreamEnd, worded: Callable[[str], str]) -> int:
     """Say how it failed, if it did; the exit code is its own."""
     from windlass.cli.text import say_error
     from windlass.model.errors import TrialFailed

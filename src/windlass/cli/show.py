@@ -25,6 +25,8 @@ Lines = Iterator[tuple[str, str]]
 @json_option
 def command(trial_id: int, as_json: bool) -> None:
     """Show everything recorded of a trial: state, times, code, environment, what happened."""
+    from windlass.cli.lineage import print_lineage
+    from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
     from windlass.client.session import default_client
 
@@ -41,6 +43,8 @@ def command(trial_id: int, as_json: bool) -> None:
     _print_section("", _overview(trial.record))
     _print_section("Roles", _roles(trial.record))
     _print_section("Parameters", _params(trial.record))
+    print_metrics(trial.record)
+    print_lineage(trial)
     _print_section("Code", _code(trial.record))
     _print_section("Where", _where(trial.record, packages))
     print_replicas(trial.record)
@@ -94,6 +98,7 @@ def _overview(record: TrialRecord) -> Lines:
     role = spec.roles[0]
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
+    yield "labels", ", ".join(record.labels)
     if len(spec.roles) == 1:
         yield "command", _command(role)
     yield "created", f"{format_moment(record.created)} ({format_ago(record.created, now)})"
@@ -109,6 +114,7 @@ def _overview(record: TrialRecord) -> Lines:
         yield "replicas", f"{role.replicas} ({role.name})" if role.replicas != 1 else ""
         yield "resources", str(role.resources) + (" each" if role.replicas > 1 else "")
     yield "restarts", _restarts(record)
+    yield "asked to stop", record.asked_to_stop
     yield "backend", spec.backend
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)

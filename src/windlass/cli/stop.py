@@ -35,24 +35,41 @@ class _GraceType(FloatType):
 
 
 @click.command(short_help="Stop trials.")
-@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
+@click.option("-e", "--experiment", metavar="NAME", help="All trials of an experiment that go on.")
 @click.option(
-    "--grace", type=_GraceType(), default="10s",
+    "--grace", type=_GraceType(),
     help="How long its processes have to end before they are killed (10s).",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
-def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
+@click.option("--ask", is_flag=True, help="Only have wl.should_stop() say yes in them.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    trial_ids: tuple[int, ...],
+    experiment: str | None,
+    grace: float | None,
+    no_wait: bool,
+    ask: bool,
+) -> int:
     """Stop trials and wait until they have ended.
 
     Their processes get SIGTERM, and SIGKILL when the grace is over. A trial that has ended
     stays as it is; what it left running (clean_policy "None") is stopped.
+
+    With --ask they are left to end by themselves, which is not waited for.
     """
     from windlass.cli.text import say, say_error
     from windlass.client.session import default_client
     from windlass.model.errors import NotFound
 
+    if not trial_ids and experiment is None:
+        raise click.UsageError("Say which: the id of a trial, or --experiment NAME.", ctx)
+    if ask and (no_wait or grace is not None):
+        raise click.UsageError("With --ask nothing is forced, nor waited for.", ctx)
+    grace = 10.0 if grace is None else grace
     client = default_client()
-    stopping: list[Trial[Any]] = []
+    stopping = [] if experiment is None else _stop_experiment(experiment, grace, asks=ask)
     is_missing = False
     for trial_id in dict.fromkeys(trial_ids):
         try:
@@ -63,7 +80,11 @@ def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
             continue
         if trial.is_finished:
             _tell(trial, before=True)
-            _stop_leftovers(trial, grace)
+            if not ask:
+                _stop_leftovers(trial, grace)
+            continue
+        if ask:
+            _ask(trial)
             continue
         stopping.append(trial.stop(grace=grace, reason="windlass stop"))
     try:
@@ -72,6 +93,30 @@ def command(trial_ids: tuple[int, ...], grace: float, no_wait: bool) -> int:
         say("Left. They are being stopped all the same: windlass ls")
         return 130
     return 1 if is_missing else 0
+
+
+def _ask(trial: Trial[Any]) -> None:
+    trial.ask_to_stop("windlass stop --ask")
+    print(f"Trial {trial.id} ({trial.name}) is asked to end by itself.", flush=True)
+
+
+def _stop_experiment(name: str, grace: float, *, asks: bool) -> list[Trial[Any]]:
+    """Stop all trials of an experiment that go on, at once, or ask them; those to wait for."""
+    from windlass.cli.text import say
+    from windlass.client.session import default_client
+    from windlass.model.records import TrialState
+
+    experiment = default_client().get_experiment(int(name) if name.isdecimal() else name)
+    going = [state.value for state in TrialState if not state.is_final]
+    trials = list(experiment.list_trials(state=going))
+    if not trials:
+        say(f"No trial of experiment {experiment.id} ({experiment.name}) goes on.")
+    if asks:
+        for trial in trials:
+            _ask(trial)
+        return []
+    experiment.stop(grace=grace, reason="windlass stop")
+    return trials
 
 
 def _finish(stopping: list[Trial[Any]], *, waits: bool) -> None:

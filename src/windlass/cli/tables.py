@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.cli.text import is_terminal, paint
+from windlass.model.text import shorten, width_of
 
 _GAP = "  "
 _NARROWEST = 8  # what a column that gives way keeps, unless it needs less
@@ -87,19 +87,6 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], room: int) -> list[int]:
     return widths
 
 
-def shorten(text: str, width: int) -> str:
-    """A text cut to a width, with a sign that it was.
-
-    >>> shorten("accuracy", 8), shorten("accuracy", 5)
-    ('accuracy', 'accu…')
-    """
-    if _width(text) <= width:
-        return text
-    while text and _width(text) > width - 1:
-        text = text[:-1] if not text.isascii() else text[: width - 1]
-    return text + "…"
-
-
 def _total(widths: Sequence[int]) -> int:
     shown = [width for width in widths if width > 0]
     return sum(shown) + len(_GAP) * (len(shown) - 1)
@@ -107,13 +94,13 @@ def _total(widths: Sequence[int]) -> int:
 
 def _natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
     return [
-        max([len(column.head), *(_width(_text(row[i])) for row in rows)])
+        max([width_of(column.head), *(width_of(_text(row[i])) for row in rows)])
         for i, column in enumerate(columns)
     ]
 
 
 def _pad(text: str, width: int, column: Column) -> str:
-    space = " " * (width - _width(text))
+    space = " " * (width - width_of(text))
     return space + text if column.is_number else text + space
 
 
@@ -126,13 +113,3 @@ def _paint(text: str, cell: str | Cell) -> str:
 
 def _text(cell: str | Cell) -> str:
     return cell.text if isinstance(cell, Cell) else cell
-
-
-def _width(text: str) -> int:
-    """How many places a text takes on a screen."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )

@@ -37,7 +37,7 @@ def find_executable(words: Sequence[str]) -> tuple[PythonScript | Command, Seque
             hint=f"Make it executable: chmod +x {first}\n"
             f"Or name what runs it: windlass run -- bash {first}",
         )
-    return Command([first]), arguments
+    return Command(words), ()
 
 
 def _refusal(flaw: str) -> InvalidArgument:

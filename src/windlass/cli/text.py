@@ -10,6 +10,8 @@ import click
 
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialState
+from windlass.model.text import clean as clean
+from windlass.model.text import clean_lines as clean_lines
 
 _STATE_COLOURS = {
     TrialState.QUEUED: "yellow",
@@ -71,32 +73,6 @@ def say_error(text: str) -> None:
     if is_coloured(sys.stderr):
         prefix = click.style(prefix, fg="red", bold=True)
     say(f"{prefix} {text}")
-
-
-def clean(text: str) -> str:
-    r"""A text of unknown origin on one line, without characters that steer a terminal.
-
-    >>> clean("two\nlines, \x1b[31mred")
-    'two lines, \\x1b[31mred'
-    """
-    if text.isprintable():
-        return text
-    text = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def clean_lines(text: str) -> str:
-    r"""The same for a text of several lines.
-
-    >>> clean_lines("two\nlines, \x1b[31mred")
-    'two\nlines, \\x1b[31mred'
-    """
-    return "\n".join(
-        "".join(
-            c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in line
-        )
-        for line in text.split("\n")
-    )
 
 
 def format_ago(moment: float, now: float) -> str:

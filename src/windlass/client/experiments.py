@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.metadata import Described
 from windlass.client.transport import Transport, path_of
-from windlass.client.trials import Trial, list_trials
+from windlass.client.trials import Trial, list_trials, seconds_of
 from windlass.model.errors import WindlassError
 from windlass.model.records import ExperimentRecord
+from windlass.model.wire import StopTrial
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+    from types import TracebackType
+
     from windlass.authoring.executables import Executable
     from windlass.authoring.function import Function
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
+    from windlass.client.blocks import Block
+    from windlass.client.session import Client
+    from windlass.comparing.experiments import ExperimentDiff
+    from windlass.search.result import SearchResult
 
 
-class Experiment:
+class Experiment(Described):
     """A named set of trials.
 
     ```python
@@ -26,9 +36,13 @@ class Experiment:
     ```
     """
 
-    def __init__(self, transport: Transport, record: ExperimentRecord) -> None:
+    def __init__(
+        self, transport: Transport, record: ExperimentRecord, *, waits: bool = False
+    ) -> None:
         self._transport = transport
         self._record = record
+        self._waits = waits  # for its trials, at the end of a block
+        self._blocks: list[Block] = []
 
     @property
     def id(self) -> int:
@@ -61,14 +75,18 @@ class Experiment:
         return self._record.states
 
     @property
+    def state(self) -> str:
+        """One of EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED; auxiliary trials do not count."""
+        return self._record.state.value
+
+    @property
     def record(self) -> ExperimentRecord:
         """Everything above, as one plain struct."""
         return self._record
 
     def refresh(self) -> Experiment:
         """Ask the server how it stands now."""
-        path = path_of("experiments", self.id)
-        self._record = self._transport.ask("GET", path, ExperimentRecord)
+        self._now()
         return self
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
@@ -82,13 +100,11 @@ class Experiment:
 
         They are returned in their order. What is edited afterwards is not in them.
         """
-        from windlass.client.session import Client
-
-        return Client.over(self._transport).package(executables)
+        return self._client.package(executables)
 
     def add(
         self,
-        what: Job | JobGroup | Function[..., Any],
+        what: Job | JobGroup | Function[..., Any] | Callable[..., Any],
         args: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         env: Mapping[str, Any] | None = None,
@@ -108,7 +124,9 @@ class Experiment:
         ```
 
         Args:
-            what: a `wl.Job`, a `wl.JobGroup`, or a function decorated with `wl.run`.
+            what: a `wl.Job`, a `wl.JobGroup`, a function decorated with `wl.run`; or a generator,
+                `def build(trial, **args)`, sync or async, which runs in this process and builds
+                its trial of the jobs that it gives to `trial.add`.
             args: laid over the job's own: a mapping changes them by name, nested ones too; a
                 list takes the place of a list; what is of the other kind comes behind. For a
                 group by role: `{"learner": {"lr": 0.1}}`.
@@ -120,27 +138,258 @@ class Experiment:
             auxiliary: whether it ends with the experiment and is no part of its success.
         """
         from windlass.authoring.adding import Wish, add
-        from windlass.client.session import Client
 
         try:
             wish = Wish(args, env, name, labels, identity, auxiliary)
-            return add(self, Client.over(self._transport), what, wish)
+            return add(self, self._client, what, wish)
         except WindlassError as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
+
+    def search(
+        self,
+        job: Job | JobGroup | Function[..., Any],
+        *,
+        space: Mapping[str, Any],
+        metric: str,
+        mode: str = "min",
+        method: str = "tpe",
+        trials: int | None = None,
+        concurrent: int = 8,
+        name: str = "search",
+        seed: int | None = None,
+        timeout: float | str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        min_steps: int = 1,
+        reduction: int = 4,
+    ) -> SearchResult:
+        """Search for the arguments that make a metric best: trials are run until all are done.
+
+        ```python
+        @wl.run(cpus=0.5)
+        def train(lr, layers):
+            for step in range(3):
+                wl.report(step, loss=abs(lr - 0.01) * layers / (step + 1))
+
+
+        exp = wl.create_experiment("tuning")
+        space = {"lr": wl.loguniform(1e-5, 1e-1), "layers": wl.choice(2, 4, 8)}
+        found = exp.search(train, space=space, metric="loss", trials=4, concurrent=2)
+        print(found.best_params, found.best_value)
+        ```
+
+        What a trial comes to is the last value of the metric it reported; of a function that
+        reported none, the number it returned, or has under that name in what it returned. A
+        trial that fails is left out, and the others go on.
+
+        Called again with the same settings, it goes on where it was, in whatever process and
+        after whatever happened to the last one; with more `trials` it is extended.
+
+        Args:
+            job: a `wl.Job`, a `wl.JobGroup` or a function decorated with `wl.run`.
+            space: what each argument may be: `wl.uniform`, `wl.loguniform`, `wl.randint` or
+                `wl.choice`, by name; of a group by role and name: `"learner.lr"`.
+            metric: what is looked for, as it is reported: `wl.report(step, val_loss=...)`.
+            mode: `"min"` if less is better, or `"max"`.
+            method: `"tpe"` learns from what was tried; `"random"` does not; `"grid"` tries every
+                combination; `"asha"` tries at random, and ends early what does not keep up.
+            trials: how many there are to be in all (50; of a grid, all combinations).
+            concurrent: how many run at the same time.
+            name: what the search is called: an experiment can have several.
+            seed: what chance begins with, for the same suggestions again.
+            timeout: how long new trials are begun: `"2h"`. Those that run then are let end.
+            args: arguments that are the same in every trial.
+            min_steps: of `"asha"`: the step at which trials are first compared.
+            reduction: of `"asha"`: of how many trials one goes on, each time.
+        """
+        from windlass.client.session import Client
+        from windlass.search.beginning import search
+
+        try:
+            return search(
+                Client.over(self._transport), self._record, job,
+                space=space, metric=metric, mode=mode, method=method, trials=trials,
+                concurrent=concurrent, name=name, seed=seed, timeout=timeout, args=args,
+                min_steps=min_steps, reduction=reduction,
+            )  # fmt: skip
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def best(self, metric: str | None = None, mode: str | None = None) -> Trial[Any]:
+        """The trial that came to the best value of a metric; after a search, of what it looked for.
+
+        Only trials that succeeded count, and were not ended early by a search.
+
+        ```python
+        exp = wl.get_experiment("tuning")
+        print(exp.best("loss", "min").params)
+        ```
+        """
+        from windlass.search.choosing import best
+
+        return best(self, metric, mode)
 
     def list_trials(
         self,
         *,
         state: str | list[str] | None = None,
+        labels: str | Sequence[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Trial[Any]]:
-        """Its trials, lazily, a page at a time."""
+        """Its trials, lazily, a page at a time; with `labels`, those that have all of them."""
         return list_trials(
             self._transport,
-            experiment_id=self.id, state=state, sort_by=sort_by, limit=limit,
+            experiment_id=self.id, state=state, labels=labels, sort_by=sort_by, limit=limit,
         )  # fmt: skip
+
+    def diff(self, other: Experiment | str | int) -> ExperimentDiff:
+        """What differs between this experiment and another (or that of a name or id).
+
+        Configuration, labels, description, parameters tried, metrics; code and environment are
+        those of the newest trial of each.
+
+        ```python
+        print(wl.get_experiment("cifar10").diff("cifar10-deeper"))
+        ```
+        """
+        from windlass.client.comparison import diff_experiments
+        from windlass.client.session import Client
+
+        if not isinstance(other, Experiment):
+            other = Client.over(self._transport).get_experiment(other)
+        return diff_experiments(self, other)
+
+    def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
+        """Its trials in a table: parameters that differ, summary metrics, state, duration.
+
+        A data frame of pandas if that is installed, else of polars, else a `wl.Table`. Of a metric
+        the last value is told; `metrics=["loss.min"]` chooses another (`max`, `mean`, `count`).
+        `sort_by` is a column; with a `-` before it, the greatest come first.
+
+        ```python
+        print(wl.get_experiment("cifar10").table(sort_by="loss"))
+        ```
+        """
+        from windlass.client.comparison import experiment_table
+
+        return experiment_table(self, metrics, sort_by)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the code of its trials to a folder, which is made if need be.
+
+        If all trials ran the same, that is what is in it; else a sub-folder for each version, and
+        `TRIALS.txt`, which says who ran which.
+
+        ```python
+        wl.get_experiment("cifar10").download_code("code-of-cifar10")
+        ```
+        """
+        from windlass.client.comparison import ordinary_records
+        from windlass.client.downloading import download_experiment
+
+        return download_experiment(self._transport, self.name, ordinary_records(self), folder)
+
+    def wait(self, timeout: float | str | None = None) -> Experiment:
+        """Wait until all its trials have ended, one way or another; a table shows how they stand.
+
+        Auxiliary trials are not waited for. It raises for none that failed: see `state`, or
+        `list_trials(state="FAILED")`. `WaitTimeout` if it takes longer than `timeout`. Ctrl-C
+        leaves, and the trials go on.
+
+        ```python
+        experiment = wl.get_experiment("sweep").wait()
+        print(experiment.state, experiment.states)
+        ```
+        """
+        from windlass.client.waiting import Waiting
+
+        waiting = Waiting(self._transport, self._record, seconds_of(timeout))
+        self._record = waiting.run().experiment
+        return self
+
+    def __await__(self) -> Generator[Any, None, Experiment]:
+        """`await experiment` waits as `wait()` does."""
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> Experiment:
+        from windlass.client.awaiting import in_thread
+        from windlass.client.waiting import Waiting
+
+        waiting = Waiting(self._transport, self._record)
+        name = f"windlass-wait-experiment-{self.id}"
+        self._record = (await in_thread(waiting.run, waiting.cut, name)).experiment
+        return self
+
+    def __enter__(self) -> Experiment:
+        """Build it in a block: whatever fails to launch is raised at its end.
+
+        ```python
+        with wl.create_experiment("sweep", wait=True) as exp:
+            for lr in (0.1, 0.01):
+                exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
+        ```
+
+        The end of the block waits for generators, and with `wait=True` for the trials, too.
+        `wl.LaunchFailed` tells which generators raised, `wl.ExperimentFailed` which trials that
+        were waited for did not succeed. Ctrl-C waits for nothing; what was added goes on.
+        """
+        self._block().enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._blocks.pop().leave(raised)
+
+    async def __aenter__(self) -> Experiment:
+        """The same in asynchronous code: async generators run on the loop of the block.
+
+        ```python
+        async with wl.create_experiment("sweep") as exp:
+            trials = [exp.add(job, args={"lr": lr}) for lr in (0.1, 0.01)]
+            print(await asyncio.gather(*trials))
+        ```
+        """
+        await self._block().enter_async()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._blocks.pop().leave_async(raised)
+
+    def _block(self) -> Block:
+        from windlass.client.blocks import Block
+
+        self._blocks.append(Block(self, self._transport, waits=self._waits))
+        return self._blocks[-1]
+
+    def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Experiment:
+        """Ask all its trials that go on to stop, auxiliary ones too.
+
+        ```python
+        wl.get_experiment("sweep").stop(reason="a better idea").wait()
+        ```
+        """
+        path = path_of("experiments", self.id, "stop")
+        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
+        self._record = self._transport.ask("POST", path, ExperimentRecord, body=body)
+        return self
+
+    @property
+    def _client(self) -> Client:
+        """What its trials are submitted with."""
+        from windlass.client.session import Client
+
+        return Client.over(self._transport)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """It can be sent along: it arrives as it was, asking the server there."""

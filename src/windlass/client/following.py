@@ -1,4 +1,4 @@
-"""Following a trial: one stream of what happens, taken up again where it broke off."""
+"""Following a trial or an experiment: one stream of what happens, taken up where it broke off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
 from windlass.model.errors import ServerUnreachable, WaitTimeout
@@ -15,6 +15,7 @@ from windlass.model.wire import CreateTrial, LogPage, StreamEnd
 
 T = TypeVar("T")
 News = TrialRecord | LogPage | StreamEnd
+N = TypeVar("N")
 
 _PATIENCE = 60.0  # how long a server may stay away before the wait gives up
 _PAUSE = 0.2  # a server that is away is tried again, not hammered
@@ -32,41 +33,30 @@ def insist(ask: Callable[[], T]) -> T:
         time.sleep(_PAUSE)
 
 
-class Following:
-    """What happens to a trial, as it happens, until its end.
+class Stream(Generic[N]):
+    """News of something, as they come, for as long as they are asked for.
 
-    Begins with the request that makes the trial, or with one that exists. When the
-    stream breaks (the server was restarted), it goes on from the last cursor.
+    When the stream breaks (the server was restarted), it is opened again.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        trial_id: int | None = None,
-        request: CreateTrial | None = None,
-        logs: bool = True,
-        timeout: float | None = None,
-    ) -> None:
+    def __init__(self, transport: Transport, *, timeout: float | None = None) -> None:
         self._transport = transport
-        self._request = request
-        self._logs = logs
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._timeout = timeout
-        self._cursor: str | None = None
         self._stream: EventStream | None = None
         self._is_cut = False
-        self.trial_id = trial_id
 
-    def __iter__(self) -> Iterator[News]:
+    def __iter__(self) -> Iterator[N]:
         silent_since: float | None = None
         while True:
             try:
                 for event in self._events():
                     silent_since = None
                     news = self._decode(event)
+                    if news is None:
+                        continue
                     yield news
-                    if isinstance(news, StreamEnd):
+                    if self._is_last(news):
                         return
             except (OSError, http.client.HTTPException, ServerUnreachable) as error:
                 if self._is_cut:
@@ -88,6 +78,21 @@ class Following:
         if self._stream is not None:
             self._stream.cut()
 
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        """Ask for what is to be followed, from where it broke off."""
+        raise NotImplementedError
+
+    def _decode(self, event: StreamEvent) -> N | None:
+        """What an event says; nothing if it is known already."""
+        raise NotImplementedError
+
+    def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- of most there is no last
+        return False
+
+    def _too_late(self, limit: str) -> WaitTimeout:
+        """The error when the time is up."""
+        raise NotImplementedError
+
     def _events(self) -> Iterator[StreamEvent]:
         with self._open() as stream:
             self._stream = stream
@@ -95,23 +100,6 @@ class Following:
                 return
             with self._watched(stream):
                 yield from stream
-
-    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        query: dict[str, Any] = {"logs": "true" if self._logs else "false", "cursor": self._cursor}
-        if self.trial_id is None:
-            return self._transport.stream("POST", "/trials", body=self._request, query=query)
-        path = path_of("trials", self.trial_id, "stream")
-        return self._transport.stream("GET", path, query=query)
-
-    def _decode(self, event: StreamEvent) -> News:
-        if event.name == "log":
-            self._cursor = event.id
-            return decode(event.data, LogPage)
-        if event.name == "end":
-            return decode(event.data, StreamEnd)
-        record = decode(event.data, TrialRecord)
-        self.trial_id = record.id
-        return record
 
     @contextlib.contextmanager
     def _watched(self, stream: EventStream) -> Iterator[None]:
@@ -133,8 +121,53 @@ class Following:
         if self._deadline is not None and time.monotonic() >= self._deadline:
             from windlass.model.quantities import format_duration
 
-            raise WaitTimeout(
-                f"Trial {self.trial_id} has not ended within "
-                f"{format_duration(self._timeout or 0.0)}; it goes on.",
-                hint=f"Wait again, or stop it: windlass stop {self.trial_id}",
-            )
+            raise self._too_late(format_duration(self._timeout or 0.0))
+
+
+class Following(Stream[News]):
+    """What happens to a trial, as it happens, until its end.
+
+    Begins with the request that makes the trial, or with one that exists. When the
+    stream breaks (the server was restarted), it goes on from the last cursor.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        trial_id: int | None = None,
+        request: CreateTrial | None = None,
+        logs: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(transport, timeout=timeout)
+        self._request = request
+        self._logs = logs
+        self._cursor: str | None = None
+        self.trial_id = trial_id
+
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        query: dict[str, Any] = {"logs": "true" if self._logs else "false", "cursor": self._cursor}
+        if self.trial_id is None:
+            return self._transport.stream("POST", "/trials", body=self._request, query=query)
+        path = path_of("trials", self.trial_id, "stream")
+        return self._transport.stream("GET", path, query=query)
+
+    def _decode(self, event: StreamEvent) -> News:
+        if event.name == "log":
+            self._cursor = event.id
+            return decode(event.data, LogPage)
+        if event.name == "end":
+            return decode(event.data, StreamEnd)
+        record = decode(event.data, TrialRecord)
+        self.trial_id = record.id
+        return record
+
+    def _is_last(self, news: News) -> bool:
+        return isinstance(news, StreamEnd)
+
+    def _too_late(self, limit: str) -> WaitTimeout:
+        return WaitTimeout(
+            f"Trial {self.trial_id} has not ended within {limit}; it goes on.",
+            hint=f"Wait again, or stop it: windlass stop {self.trial_id}",
+        )

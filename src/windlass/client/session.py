@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.experiments import Experiment
+from windlass.client.metadata import label_query
 from windlass.client.transport import Transport, path_of
 from windlass.client.trials import Trial, list_trials
 from windlass.model.errors import Conflict, InvalidArgument
@@ -48,13 +49,15 @@ class Client:
         labels: Sequence[str] = (),
         description: str = "",
         config: Mapping[str, Any] | None = None,
+        *,
+        wait: bool = False,
     ) -> Experiment:
         """A new experiment, made at once; one of the same name may exist: their ids differ."""
         from windlass.authoring.founding import new_experiment
 
         request = new_experiment(name, project, labels, description, config)
         record = self.transport.ask("POST", "/experiments", ExperimentRecord, body=request)
-        return Experiment(self.transport, record)
+        return Experiment(self.transport, record, waits=wait)
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
         """Snapshot the code of executables now and upload it; they are returned in their order."""
@@ -78,13 +81,17 @@ class Client:
         project: str | None = None,
         state: str | list[str] | None = None,
         name: str | None = None,
+        labels: str | Sequence[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Trial[Any]]:
-        """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first."""
+        """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first.
+
+        With `labels`, those that have all of them.
+        """
         return list_trials(
             self.transport,
-            experiment=experiment, project=project, state=state, name=name,
+            experiment=experiment, project=project, state=state, name=name, labels=labels,
             sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
@@ -108,16 +115,18 @@ class Client:
         *,
         project: str | None = None,
         name: str | None = None,
+        labels: str | Sequence[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Experiment]:
-        """Experiments that match, lazily, a page at a time."""
+        """Experiments that match, lazily, a page at a time; with `labels`, that have them all."""
         left, cursor = limit, None
         while left is None or left > 0:
             size = _PAGE if left is None else min(left, _PAGE)
-            query = {"project": project, "name": name, "sort": sort_by, "cursor": cursor}
+            query = {"project": project, "name": name, "labels": label_query(labels)}
+            place = {"sort": sort_by, "cursor": cursor, "limit": size}
             page = self.transport.ask(
-                "GET", "/experiments", ExperimentPage, query={**query, "limit": size}
+                "GET", "/experiments", ExperimentPage, query={**query, **place}
             )
             for record in page.items:
                 yield Experiment(self.transport, record)

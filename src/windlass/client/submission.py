@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -14,6 +14,10 @@ from windlass.model.errors import ServerError, ServerUnreachable, SnapshotError
 from windlass.model.job import FunctionCall
 from windlass.model.wire import INLINE_LIMIT, BlobsAnswer, CreateTrial, SnapshotAnswer
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
+
+if TYPE_CHECKING:
+    from windlass.authoring.drafting import Call
+    from windlass.model.job import ProcessCall
 
 T = TypeVar("T")
 
@@ -26,6 +30,7 @@ class Draft:
     snapshot: Snapshot | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
     retake: Callable[[], Snapshot] | None = None
+    programs: Sequence[Call | ProcessCall] = ()  # what its roles run, before it is packaged
 
     def attach(self, data: bytes) -> str:
         """Make a blob part of the draft; its digest."""

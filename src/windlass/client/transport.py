@@ -7,7 +7,7 @@ import http.client
 import os
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -38,6 +38,7 @@ Body = bytes | msgspec.Struct | Iterable[bytes] | None
 
 _TIMEOUT = 60.0  # of an ordinary answer; a stream is pinged every 10 s
 _STREAM_TIMEOUT = 45.0
+_PIECE = 1 << 20
 # What a decoder says of bytes that are not what they should be.
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
@@ -151,6 +152,31 @@ class Transport:
         if response.status >= 400:
             raise self._fault(response.status, data)
         return data
+
+    def download(self, path: str, write: Callable[[bytes], object]) -> None:
+        """Hand what is at a path to `write`, a piece at a time: it may be larger than memory."""
+        connection, response = self._send("GET", path, None, None, {})
+        left = response.length
+        try:
+            for piece in self._pieces(response):
+                left = None if left is None else left - len(piece)
+                write(piece)
+        except BaseException:
+            connection.close()
+            raise
+        if left:
+            connection.close()
+            raise self._broken(http.client.IncompleteRead(b"", left))
+        self._keep(connection, response)
+
+    def _pieces(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
+        try:
+            if response.status >= 400:
+                raise self._fault(response.status, response.read())
+            while piece := response.read(_PIECE):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            raise self._broken(error) from error
 
     @contextlib.contextmanager
     def stream(

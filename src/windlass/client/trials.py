@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.metadata import LabelledTrial, label_query
 from windlass.client.outcomes import Outcome, outcome_of
+from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
-from windlass.model.errors import InvalidArgument, WaitTimeout, shown
+from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     Attempt,
     Cause,
     ErrorInfo,
     Provenance,
+    Summary,
     TrialRecord,
 )
 from windlass.model.resources import Resources
 from windlass.model.status import Condition, Event
-from windlass.model.wire import LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from windlass.client.metrics import Point
     from windlass.client.replicas import Replica
+    from windlass.comparing.trials import Diff
     from windlass.model.job import Code
 
 R = TypeVar("R")
@@ -33,7 +40,7 @@ R = TypeVar("R")
 _PAGE = 100
 
 
-class Trial(Generic[R]):
+class Trial(Repeatable, LabelledTrial, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -112,6 +119,27 @@ class Trial(Generic[R]):
     def exit_code(self) -> int | None:
         """The exit code of the attempt that decided; 128 + N for signal N."""
         return self._record.exit_code
+
+    @property
+    def summary_metrics(self) -> Mapping[str, Summary]:
+        """What it reported, each metric by its name: `count`, `min`, `max`, `mean`, `last`, `step`.
+
+        All values of all replicas and attempts count. NaN counts and is neither least nor greatest;
+        the mean is that of the finite ones; `last` is what was reported last, at `step`.
+
+        ```python
+        loss = trial.refresh().summary_metrics["loss"]
+        print(loss.last, "at step", loss.step, "least", loss.min)
+        ```
+        """
+        from windlass.client.metrics import Summaries
+
+        return Summaries(self._record)
+
+    @property
+    def asked_to_stop(self) -> str:
+        """Why it was asked to end by itself; empty if it was not."""
+        return self._record.asked_to_stop
 
     @property
     def error(self) -> ErrorInfo | None:
@@ -226,8 +254,35 @@ class Trial(Generic[R]):
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Trial[R]:
         """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
-        body = StopTrial(grace=_seconds(grace) or 0.0, reason=reason)
+        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
         return self._steer("stop", body)
+
+    def ask_to_stop(self, reason: str = "asked to stop") -> Trial[R]:
+        """Ask its program to end by itself: `wl.should_stop()` says yes in it from now on.
+
+        Nothing is forced: a program that never asks goes on. One that is queued or started again
+        finds it, too; one that has ended stays as it is.
+
+        ```python
+        trial.ask_to_stop("the loss does not fall").wait()
+        ```
+        """
+        return self._steer("ask-to-stop", AskToStop(reason=reason))
+
+    def metrics(self, name: str | None = None) -> Iterator[Point]:
+        """Every point it reported so far, of one metric or of all.
+
+        They come by replica and attempt, and each metric's in the order it was reported in. After
+        a restart a step may come again, of another `attempt`.
+
+        ```python
+        for point in trial.metrics("loss"):
+            print(point.step, point.value, point.role, point.index, point.attempt)
+        ```
+        """
+        from windlass.client.metrics import points_of
+
+        return points_of(self._transport, self.id, name)
 
     def suspend(self) -> Trial[R]:
         """Stop its processes without failing it; nothing of it runs until `resume()`.
@@ -258,6 +313,63 @@ class Trial(Generic[R]):
         if replicas is not None and not isinstance(replicas, Mapping):
             replicas = {self._only_role(replicas, by_role): replicas}
         return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
+
+    def add(
+        self,
+        what: Any,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        identity: str | None = None,
+        auxiliary: bool = False,
+    ) -> Trial[Any]:
+        """Inside a generator: start a trial that is part of this one.
+
+        It takes what `Experiment.add` takes. The new trial has the parameters of this one
+        besides its own, and this one succeeds when all that was added to it has.
+
+        ```python
+        def train_and_test(trial, lr):
+            model = trial.add(wl.Job(wl.Command(["echo", "train"])), args={"lr": lr})
+            model.wait()
+            trial.add(wl.Job(wl.Command(["echo", "test"])))
+
+
+        with wl.create_experiment("two-steps") as exp:
+            exp.add(train_and_test, args={"lr": 0.1})
+        ```
+        """
+        from windlass.authoring.adding import Wish
+        from windlass.authoring.generators import add_to
+        from windlass.client.session import Client
+
+        wish = Wish(args, env, name, labels, identity, auxiliary, self.id, self.params)
+        try:
+            return add_to(self._record, Client.over(self._transport), what, wish)
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    @property
+    def children(self) -> list[Trial[Any]]:
+        """The trials that its generator added, oldest first, as they stand now.
+
+        ```python
+        for child in wl.get_trial(3).children:
+            print(child.id, child.state, child.params)
+        ```
+        """
+        return list(list_trials(self._transport, parent_id=self.id))
+
+    @property
+    def parent(self) -> Trial[Any] | None:
+        """The trial whose generator added it, as it stands now; none if nobody's did."""
+        if self._record.parent_id is None:
+            return None
+        path = path_of("trials", self._record.parent_id)
+        return Trial(self._transport, self._transport.ask("GET", path, TrialRecord))
 
     def logs(
         self,
@@ -303,6 +415,33 @@ class Trial(Generic[R]):
                 break
         yield from joiner.rest()
 
+    def diff(self, other: Trial[Any] | int) -> Diff:
+        """What differs between this trial and another: code, arguments, environment, outcome.
+
+        ```python
+        diff = wl.get_trial(3).diff(7)
+        print(diff)  # what is the same is left out
+        print([file.path for file in diff.code], diff.arguments)
+        ```
+        """
+        from windlass.client.comparison import diff_with
+
+        return diff_with(self, other)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the very code it ran to a folder, which is made if need be.
+
+        Roles with code of their own get a sub-folder each. A folder that holds anything else is
+        refused; one that holds the same already is left as it is.
+
+        ```python
+        wl.get_trial(3).download_code("code-of-3")
+        ```
+        """
+        from windlass.client.downloading import download_trial
+
+        return download_trial(self._transport, self._record, folder)
+
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()
 
@@ -312,36 +451,11 @@ class Trial(Generic[R]):
             finished: R = self.outcome().get()
             return finished
         following = Following(self._transport, trial_id=self.id, logs=False)
-        import asyncio  # here alone: few scripts await, and it takes longer than all the rest
+        from windlass.client.awaiting import in_thread
 
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[StreamEnd | None] = loop.create_future()
-
-        def settle(outcome: StreamEnd | None, error: BaseException | None) -> None:
-            if done.done():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(outcome)
-
-        def run() -> None:
-            outcome: StreamEnd | None = None
-            failure: BaseException | None = None
-            try:
-                outcome = self._follow_to_end(following)
-            except BaseException as error:  # noqa: BLE001 -- raised in the waiting task
-                failure = error
-            try:
-                loop.call_soon_threadsafe(settle, outcome, failure)
-            except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
-
-        threading.Thread(target=run, name=f"windlass-wait-{self.id}", daemon=True).start()
-        try:
-            end = await done
-        finally:
-            following.cut()
+        end = await in_thread(
+            lambda: self._follow_to_end(following), following.cut, f"windlass-wait-{self.id}"
+        )
         value: R = self.outcome(end).get()
         return value
 
@@ -349,7 +463,7 @@ class Trial(Generic[R]):
         """Wait until it has ended; the end of its stream, if it was followed that far."""
         if self.is_finished:
             return None
-        seconds = _seconds(timeout)
+        seconds = seconds_of(timeout)
         following = Following(self._transport, trial_id=self.id, logs=False, timeout=seconds)
         try:
             return self._follow_to_end(following)
@@ -418,6 +532,9 @@ def list_trials(
     project: str | None = None,
     state: str | list[str] | None = None,
     name: str | None = None,
+    labels: str | Sequence[str] | None = None,
+    origin_id: int | None = None,
+    parent_id: int | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -429,6 +546,9 @@ def list_trials(
         "project": project,
         "state": ",".join(each.upper() for each in states) if states else None,
         "name": name,
+        "labels": label_query(labels),
+        "origin_id": origin_id,
+        "parent_id": parent_id,
         "sort": sort_by,
     }
     left = limit
@@ -466,7 +586,8 @@ def _is_name(role: Any) -> bool:
     return is_plain and role.replace("-", "").isalnum()
 
 
-def _seconds(timeout: float | str | None) -> float | None:
+def seconds_of(timeout: float | str | None) -> float | None:
+    """A time that a user wrote, in seconds; anything below nothing is nothing."""
     if timeout is None:
         return None
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:

@@ -40,10 +40,10 @@ class View:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self._out = out or sys.stdout or _nowhere()
         self._err = err or sys.stderr or _nowhere()
-        self.is_live = _is_terminal(self._err) and os.environ.get("TERM") != "dumb"
+        self.is_live = is_terminal(self._err) and os.environ.get("TERM") != "dumb"
         self._is_coloured = self.is_live and not os.environ.get("NO_COLOR")
-        self._shares_screen = self.is_live and _is_terminal(self._out)
-        is_plain = not _can_encode(self._err, _FRAMES)
+        self._shares_screen = self.is_live and is_terminal(self._out)
+        is_plain = not can_encode(self._err, _FRAMES)
         self._frames = _PLAIN_FRAMES if is_plain else _FRAMES
         self._ellipsis = "..." if is_plain else "…"
         self._text = ""
@@ -51,7 +51,7 @@ class View:
         self._is_drawn = False
         self._open_line: TextIO | None = None  # where a line was begun and not ended
         self._lanes: Lanes | None = None  # of a trial of several replicas
-        self._colours = {self._out: _may_colour(self._out), self._err: _may_colour(self._err)}
+        self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -89,8 +89,8 @@ class View:
             self._wipe()
             if self._open_line is not None and self._open_line is not target:
                 self._end_open_line()
-            text = _tame(part.text) if _is_terminal(target) else part.text
-            _write(target, text + ("\n" if part.end else ""))
+            text = tame(part.text) if is_terminal(target) else part.text
+            write(target, text + ("\n" if part.end else ""))
             self._open_line = None if part.end else target
 
     def tell_apart(self, names: Sequence[str]) -> None:
@@ -123,13 +123,13 @@ class View:
         with self._lock:
             self._wipe()
             self._end_open_line()
-            _write(self._err, text + "\n")
+            write(self._err, text + "\n")
             self._err.flush()
 
     def note(self, text: str) -> None:
         """Print a line of ours only a person at a terminal wants."""
         if self.is_live:
-            text = _tame(text)
+            text = tame(text)
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
     def _print(self, lanes: Lanes, lines: Iterable[Line]) -> None:
@@ -140,15 +140,15 @@ class View:
             self._wipe()
             target = self._err if line.stream == "stderr" else self._out
             text = line.text
-            if _is_terminal(target):
-                text = _tame(contained(text))
+            if is_terminal(target):
+                text = tame(contained(text))
             prefix = lanes.prefix(line.name, coloured=self._colours[target])
-            _write(target, f"{prefix}{text}\n")
+            write(target, f"{prefix}{text}\n")
 
     def _end_open_line(self) -> None:
         # On separate destinations a line that is still open is nobody else's business.
         if self._open_line is not None and self._shares_screen:
-            _write(self._open_line, "\n")
+            write(self._open_line, "\n")
         if self._open_line is not None:
             self._open_line.flush()
             self._open_line = None
@@ -172,9 +172,9 @@ class View:
         clock = f" {format_duration(passed)}" if passed else ""
         line = f"{self._frames[frame % len(self._frames)]} {self._text}"
         room = _width() - 4 - len(clock)
-        line = _fit(_encodable(self._err, line), room, self._ellipsis) + clock
+        line = fit(encodable(self._err, line), room, self._ellipsis) + clock
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
-        _write(self._err, f"\r\x1b[K{mark}{line[1:]}")
+        write(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()
         self._is_drawn = True
 
@@ -183,15 +183,15 @@ class View:
         from windlass.client.interleaving import uncoloured
 
         room = _width() - len(lanes.prefix(line.name)) - 1
-        text = _encodable(self._err, _tame(uncoloured(line.text)))
+        text = encodable(self._err, tame(uncoloured(line.text)))
         prefix = lanes.prefix(line.name, coloured=self._is_coloured)
-        _write(self._err, f"\r\x1b[K{prefix}{_fit(text, room, self._ellipsis)}")
+        write(self._err, f"\r\x1b[K{prefix}{fit(text, room, self._ellipsis)}")
         self._err.flush()
         self._is_drawn = True
 
     def _wipe(self) -> None:
         if self._is_drawn:
-            _write(self._err, "\r\x1b[K")
+            write(self._err, "\r\x1b[K")
             self._err.flush()
             self._is_drawn = False
 
@@ -201,19 +201,22 @@ def _nowhere() -> TextIO:
     return open(os.devnull, "w")
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at it."""
     try:
         return stream.isatty()
     except (AttributeError, ValueError):
         return False
 
 
-def _may_colour(stream: TextIO) -> bool:
+def may_colour(stream: TextIO) -> bool:
+    """Whether colours are wanted there."""
     is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return is_wanted and _is_terminal(stream)
+    return is_wanted and is_terminal(stream)
 
 
-def _can_encode(stream: TextIO, text: str) -> bool:
+def can_encode(stream: TextIO, text: str) -> bool:
+    """Whether a stream has these characters."""
     try:
         text.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError, AttributeError):
@@ -221,10 +224,10 @@ def _can_encode(stream: TextIO, text: str) -> bool:
     return True
 
 
-def _tame(text: str) -> str:
+def tame(text: str) -> str:
     r"""A text that may colour a terminal and draw over a line, but not clear it or talk to it.
 
-    >>> _tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
+    >>> tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
     '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'
     """
     if text.isprintable():
@@ -236,37 +239,38 @@ def _shown(steering: str) -> str:
     return steering if len(steering) > 1 else steering.encode("unicode_escape").decode()
 
 
-def _write(stream: TextIO, text: str) -> None:
+def write(stream: TextIO, text: str) -> None:
+    """Write a text, with escapes for what the stream does not have."""
     try:
         stream.write(text)
     except UnicodeEncodeError:
-        stream.write(_encodable(stream, text))
+        stream.write(encodable(stream, text))
 
 
-def _encodable(stream: TextIO, text: str) -> str:
+def encodable(stream: TextIO, text: str) -> str:
     """The text, with escapes for what the stream's encoding does not have."""
-    if _can_encode(stream, text):
+    if can_encode(stream, text):
         return text
     encoding = stream.encoding or "ascii"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _fit(text: str, room: int, ellipsis: str) -> str:
+def fit(text: str, room: int, ellipsis: str) -> str:
     """As much of a text as fits into so many cells of a terminal; its first character always.
 
-    >>> _fit("* queued", 6, "…"), _fit("* 训练", 5, "…"), _fit("* queued", -1, "…")
+    >>> fit("* queued", 6, "…"), fit("* 训练", 5, "…"), fit("* queued", -1, "…")
     ('* que…', '* 训…', '*')
     """
-    if _cells(text) <= room:
+    if cells(text) <= room:
         return text
     left = room - len(ellipsis)
     end = 0
-    while end < len(text) and (left := left - _cells(text[end])) >= 0:
+    while end < len(text) and (left := left - cells(text[end])) >= 0:
         end += 1
     return text[:end] + ellipsis if end else text[:1]
 
 
-def _cells(text: str) -> int:
+def cells(text: str) -> int:
     """How wide a text stands on a terminal."""
     if text.isascii():
         return len(text)

@@ -198,6 +198,42 @@ class TrialStopped(TrialFailed):
     code = "trial_stopped"
 
 
+class ExperimentFailed(WindlassError):
+    """Some trials of an experiment that was waited for did not succeed.
+
+    `trial_ids` says which; `experiment_id` of which experiment.
+    """
+
+    code = "experiment_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        experiment_id: int | None = None,
+        trial_ids: Sequence[int] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.experiment_id = experiment_id
+        self.trial_ids = tuple(trial_ids)
+
+
+class LaunchFailed(WindlassError):
+    """Something could not be launched inside `with wl.create_experiment(...)`.
+
+    `errors` has all of it; the first is also the cause.
+    """
+
+    code = "launch_failed"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, errors: Sequence[BaseException] = ()
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.errors = tuple(errors)
+
+
 class RemoteError(WindlassError):
     """The function raised an exception that could not be sent back as it was.
 
@@ -231,5 +267,8 @@ BY_CODE: dict[str, type[WindlassError]] = {
 }  # fmt: skip
 
 # Users know them as `wl.TrialFailed` and so on; tracebacks should say the same.
-for _kind in (*BY_CODE.values(), ServerUnreachable, TrialFailed, TrialStopped, RemoteError):
+for _kind in (
+    *BY_CODE.values(), ServerUnreachable, TrialFailed, TrialStopped, RemoteError,
+    ExperimentFailed, LaunchFailed,
+):  # fmt: skip
     _kind.__module__ = "windlass"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -156,3 +156,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     trial_id: int
     spec: JobSpec
+    # What its program is told of it: see `wl.current_trial`.
+    name: str = ""
+    experiment: str = ""
+    params: dict[str, Any] = {}

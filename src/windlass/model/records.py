@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -141,8 +142,19 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     search: SearchPlace | None = None
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What all the values of a metric come to. NaN counts, and is neither least nor greatest."""
+class Summary(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True
+):
+    """What all the values of a metric come to.
+
+    NaN counts, and is neither least nor greatest; the mean is that of what is finite.
+
+    >>> told = msgspec.json.encode(Summary(count=1, last=float("inf")))
+    >>> told
+    b'{"count":1,"last":null,"odd":{"last":"inf"}}'
+    >>> msgspec.json.decode(told, type=Summary).last
+    inf
+    """
 
     count: int = 0
     min: float | None = None
@@ -150,6 +162,21 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mean: float | None = None
     last: float | None = None
     step: int | None = None  # of the last
+    odd: dict[str, str] = {}  # those of the above that JSON has no number for: "nan", "inf", "-inf"
+
+    def __post_init__(self) -> None:
+        """Have the odd ones both ways: as numbers here, as texts on the wire."""
+        if self.odd:
+            for name in _MAYBE_ODD & self.odd.keys():
+                msgspec.structs.force_setattr(self, name, float(self.odd[name]))
+            return
+        values = {name: getattr(self, name) for name in _MAYBE_ODD}
+        odd = {name: repr(v) for name, v in values.items() if v is not None and not isfinite(v)}
+        if odd:
+            msgspec.structs.force_setattr(self, "odd", odd)
+
+
+_MAYBE_ODD = frozenset({"min", "max", "mean", "last"})
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -8,10 +8,8 @@ import msgspec
 
 from windlass.model.job import Digest, EnvName, JobSpec, LongText, RoleName
 from windlass.model.records import (
-    Artifact,
     ErrorInfo,
     ExperimentRecord,
-    Link,
     Provenance,
     Recipe,
     TrialRecord,
@@ -29,6 +27,17 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x
 
 Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
+
+# Not those that would run as a script where a page shows them.
+Url = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=2000, pattern=r"^(?!(?i:javascript|vbscript):)[A-Za-z][A-Za-z0-9+.-]*://\S+\Z"
+    ),
+]
+FileName = Annotated[
+    str, msgspec.Meta(max_length=200, pattern=r"^(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+\Z")
+]
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,16 +82,30 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     config: dict[str, Any] = {}
 
 
-class ChangeExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other metadata; what is not given stays. Of maps and lists, all of it is replaced."""
+class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other labels: all of them replaced, then some added, then some removed."""
 
     labels: Labels | msgspec.UnsetType = msgspec.UNSET
+    add_labels: Labels = ()
+    remove_labels: Labels = ()
+
+
+class ChangeExperiment(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other metadata; what is not given stays.
+
+    What is put or removed by name leaves the others as they are, whoever else changes them.
+    """
+
     description: Text | msgspec.UnsetType = msgspec.UNSET
     notes: Text | msgspec.UnsetType = msgspec.UNSET
     config: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    links: tuple[Link, ...] | msgspec.UnsetType = msgspec.UNSET
-    artifacts: tuple[Artifact, ...] | msgspec.UnsetType = msgspec.UNSET
     searches: dict[Name, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    put_links: dict[Name, Url] = {}
+    remove_links: tuple[Name, ...] = ()
+    put_artifacts: dict[FileName, Digest] = {}  # of blobs that are there
+    remove_artifacts: tuple[FileName, ...] = ()
+    # One that exists keeps the settings it has, and can only be given more trials.
+    put_searches: dict[Name, dict[str, Any]] = {}
 
 
 class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,6 +132,13 @@ class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: tuple[int, ...] = ()
     times: tuple[float, ...] = ()
     values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: JSON has no such numbers
+
+
+class PointsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Some of the points of a trial; `start` is told of one metric alone."""
+
+    items: tuple[Points, ...]
+    next: str | None = None
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -178,6 +208,16 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     tree: Digest
     missing: tuple[Digest, ...] = ()
+
+
+# Blobs that are asked for at once: as many as a tree may have files.
+MOST_FETCHED = 20_000
+
+
+class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for blobs, to be answered with one pack; those that are not there are left out."""
+
+    digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -98,7 +98,7 @@ def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_di
                 return lock
     except (OSError, UnicodeDecodeError):
         pass  # not remembered yet
-    lock = _compile(asked, python_executable)
+    lock = compile_requirements(asked, python_executable)
     write_cache(file, lock.encode())
     return lock
 
@@ -156,12 +156,13 @@ def _interpreter(executable: str) -> str:
     return f"{os.path.realpath(executable)} {found.st_mtime_ns} {found.st_size}"
 
 
-def _compile(asked: Sequence[str], executable: str) -> str:
+def compile_requirements(asked: Sequence[str], executable: str, *options: str) -> str:
+    """What uv makes of requirements for an interpreter: the text of a requirements file."""
     import subprocess
 
     command = [
         find_uv(), "pip", "compile", "-", "--python", executable or sys.executable,
-        "--no-header", "--no-annotate", "--quiet", "--color", "never",
+        "--no-header", "--no-annotate", "--quiet", "--color", "never", *options,
     ]  # fmt: skip
     try:
         done = subprocess.run(

@@ -18,7 +18,7 @@ from windlass.packaging.params import describe_params
 from windlass.packaging.roots import is_installed
 from windlass.worker.picklefault import find_unpicklable, function_parts, refusal
 
-__all__ = ["LARGEST_PAYLOAD", "describe_params", "pack_call"]
+__all__ = ["LARGEST_PAYLOAD", "describe_params", "pack_arguments", "pack_call"]
 
 LARGEST_PAYLOAD = 512 * 1024 * 1024
 _VERSION = 1
@@ -63,6 +63,33 @@ def pack_call(
             hint="Pass a path and read the data inside the function, or mount it with volumes=.",
         )
     return payload
+
+
+def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
+    """Arguments by name as bytes, to take the place of some that a packed call has.
+
+    >>> import pickle
+    >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))
+    {'lr': 0.1}
+    """
+    import cloudpickle
+
+    with _modules_by_value(str(root)):
+        try:
+            packed: bytes = cloudpickle.dumps(dict(arguments), protocol=_PROTOCOL)
+        except Exception as error:
+            for name, value in arguments.items():
+                if refusal(value, cloudpickle.dumps) is not None:
+                    found = find_unpicklable(value, cloudpickle.dumps, f"argument {name!r}")
+                    raise SerializationError(f"It cannot be sent: {found}.") from error
+            raise SerializationError(f"The arguments cannot be sent: {error}.") from error
+    if len(packed) > LARGEST_PAYLOAD:
+        raise SerializationError(
+            f"The arguments are {format_size(len(packed))}; at most "
+            f"{format_size(LARGEST_PAYLOAD)} can be sent.",
+            hint="Pass a path and read the data inside the function.",
+        )
+    return packed
 
 
 def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ from windlass.packaging.repository import GitStatus
 from windlass.version import __version__
 
 _ARGV_LIMIT = 200
+_FORM = 1  # of the list of packages, as it is remembered
 
 
 def git_state(root: Path) -> Git | None:
@@ -30,7 +31,8 @@ def git_state(root: Path) -> Git | None:
 def installed_packages(cache_dir: Path) -> bytes:
     """The packages of the running interpreter, one `name==version` a line, sorted.
 
-    Remembered until one of the folders they are found in changes.
+    One that was not installed from an index has a comment that says so. Remembered until one of
+    the folders they are found in changes.
     """
     import hashlib
 
@@ -73,7 +75,7 @@ def collect(
 
 
 def _package_folders() -> list[tuple[str, int]]:
-    folders = [(sys.version, 0)]
+    folders = [(sys.version, _FORM)]
     for folder in sys.path:
         # Only where packages are installed: the script's own folder changes all the time.
         is_site = os.path.basename(folder) in ("site-packages", "dist-packages")
@@ -83,18 +85,9 @@ def _package_folders() -> list[tuple[str, int]]:
 
 
 def _list_packages() -> bytes:
-    from importlib import metadata
+    from windlass.packaging.inventory import list_packages
 
-    versions: dict[str, str] = {}
-    for distribution in metadata.distributions():
-        try:
-            name, version = distribution.metadata["Name"], distribution.version
-        except Exception:  # noqa: BLE001, S112 - a broken package is not worth a failed trial
-            continue
-        if name and version:
-            versions.setdefault(name.lower().replace("_", "-"), f"{name}=={version}")
-    lines = [versions[name] + "\n" for name in sorted(versions)]
-    return "".join(lines).encode("utf-8", "replace")
+    return "".join(f"{line}\n" for line in list_packages()).encode("utf-8", "replace")
 
 
 def _platform() -> str:

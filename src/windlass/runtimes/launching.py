@@ -43,6 +43,7 @@ def launch_of(
             "index": replica.index,
             "attempt": replica.attempt,
         },
+        "trial": {"name": job.name, "experiment": job.experiment, "params": job.params},
         "executable": _executable(home, role.executable),
         "python": python_of(job),
         "work": str(layout.replica_dir(home, job.trial_id, replica) / "work"),

@@ -17,7 +17,7 @@ from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.launching import launch_of
-from windlass.runtimes.nudges import NudgeListener
+from windlass.runtimes.nudges import NudgeListener, Source
 from windlass.runtimes.ports import Ports
 from windlass.runtimes.validation import problems_of
 from windlass.worker.family import DETACHED
@@ -64,6 +64,10 @@ class LocalRuntime:
     def watch_logs(self, callback: Callable[[int], None]) -> None:
         """Have the id of each trial told, in a thread of ours, whose log may have grown."""
         self._listener.on_log(callback)
+
+    def watch_metrics(self, callback: Callable[[Source], None]) -> None:
+        """Have each attempt told, in a thread of ours, that reported something."""
+        self._listener.on_metrics(callback)
 
     def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
         """Where each replica of a job will be reached by the others; one alone needs nothing."""

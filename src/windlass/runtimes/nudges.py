@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import selectors
@@ -11,9 +10,14 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
+
+from windlass.model.job import RoleName
+from windlass.model.status import ReplicaId
 from windlass.worker.identity import is_alive
-from windlass.worker.nudge import LOG
+from windlass.worker.nudge import LOG, METRICS
 
 _log = logging.getLogger(__name__)
 _PATH_LIMIT = 100  # bytes; a socket's path has 104 on macOS
@@ -22,10 +26,51 @@ _CHECK_AGAIN = 0.5  # where the system does not tell of the end of a process
 Callback = Callable[[str], None]
 
 
+class Source(msgspec.Struct, frozen=True):
+    """An attempt that reports metrics."""
+
+    uid: str
+    trial_id: int
+    replica: ReplicaId
+
+
+class _Nudge(msgspec.Struct):
+    """A nudge as it must be to be believed: anyone who may write here may write anything."""
+
+    uid: str  # a surrogate alone is none, nor can a database be asked for it
+    trial_id: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    about: str = ""
+    role: RoleName = "main"
+    index: Annotated[int, msgspec.Meta(ge=0, lt=10**9)] = 0
+    attempt: Annotated[int, msgspec.Meta(ge=0, lt=10**9)] = 1
+
+
+_decoder = msgspec.json.Decoder(_Nudge)
+
+
+class _Heard:
+    """What nudges were about: a thousand about one thing are one."""
+
+    def __init__(self) -> None:
+        self.changed: set[str] = set()  # jobs whose replicas may have changed
+        self.grown: set[int] = set()  # trials whose log may have grown
+        self.reported: set[Source] = set()
+
+    def add(self, nudge: _Nudge) -> None:
+        if nudge.about == METRICS:
+            replica = ReplicaId(nudge.role, nudge.index, nudge.attempt)
+            self.reported.add(Source(nudge.uid, nudge.trial_id, replica))
+            return
+        self.grown.add(nudge.trial_id)
+        if nudge.about != LOG:
+            self.changed.add(nudge.uid)
+
+
 class NudgeListener:
     """A thread that hears of everything that happens to attempts, and passes it on.
 
-    `on_change` gets the uid of a job, `on_log` the id of a trial, both in that thread.
+    `on_change` gets the uid of a job, `on_log` the id of a trial, `on_metrics` an attempt, all in
+    that thread.
     """
 
     def __init__(self, home: Path) -> None:
@@ -43,6 +88,7 @@ class NudgeListener:
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._on_change: list[Callback] = []
         self._on_log: list[Callable[[int], None]] = []
+        self._on_metrics: list[Callable[[Source], None]] = []
         self._lock = threading.Lock()
         self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
         self._polled: list[tuple[int, str, str]] = []  # those no descriptor tells about
@@ -57,6 +103,10 @@ class NudgeListener:
     def on_log(self, callback: Callable[[int], None]) -> None:
         """Have the id of each trial told whose log may have grown."""
         self._on_log.append(callback)
+
+    def on_metrics(self, callback: Callable[[Source], None]) -> None:
+        """Have each attempt told that reported something."""
+        self._on_metrics.append(callback)
 
     def await_end(self, pid: int, identity: str, uid: str) -> None:
         """Tell of a change of that job when that process has ended."""
@@ -86,43 +136,39 @@ class NudgeListener:
     def _run(self) -> None:
         while not self._is_closed:
             events = self._selector.select(_CHECK_AGAIN if self._polled else None)
-            changed: set[str] = set()
-            grown: set[int] = set()
+            heard = _Heard()
             for key, _ in events:
                 if key.fileobj is self._socket:
-                    self._hear(changed, grown)
+                    self._hear(heard)
                 elif key.fd == self._wake_read:
                     os.read(self._wake_read, 4096)
                 else:
                     self._selector.unregister(key.fd)
                     os.close(key.fd)
-                    changed.add(key.data)
-            self._take_awaited(changed)
-            self._check_polled(changed)
-            for trial_id in grown:
+                    heard.changed.add(key.data)
+            self._take_awaited(heard.changed)
+            self._check_polled(heard.changed)
+            for trial_id in heard.grown:
                 _tell(self._on_log, trial_id)
-            for uid in changed:
+            for source in heard.reported:
+                _tell(self._on_metrics, source)
+            for uid in heard.changed:
                 _tell(self._on_change, uid)
         for key in list(self._selector.get_map().values()):
             if key.data is not None:
                 os.close(key.fd)
 
-    def _hear(self, changed: set[str], grown: set[int]) -> None:
-        """Take all that came: a thousand nudges about one trial are one."""
+    def _hear(self, heard: _Heard) -> None:
+        """Take all that came."""
         while True:
             try:
                 message = self._socket.recv(4096)
             except BlockingIOError:
                 return
             try:
-                nudge = json.loads(message)
-                uid, trial_id = str(nudge["uid"]), int(nudge["trial_id"])
-                uid.encode()  # half a surrogate pair is no uid, and no database can be asked for it
-            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-                continue  # anyone who may write here may write anything
-            grown.add(trial_id)
-            if nudge.get("about") != LOG:
-                changed.add(uid)
+                heard.add(_decoder.decode(message))
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                continue
 
     def _take_awaited(self, changed: set[str]) -> None:
         with self._lock:

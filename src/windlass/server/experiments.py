@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from windlass.model.learning import learned
 from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
+from windlass.server.metadata import changed_columns
 from windlass.server.paging import Conditions, Order, cut
 
 _T = TypeVar("_T")
@@ -24,8 +25,11 @@ _encode = msgspec.json.encode
 class ExperimentStore:
     """Every experiment there is."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, is_held: Callable[[int], bool] = lambda _experiment_id: False
+    ) -> None:
         self._db = database
+        self._is_held = is_held
 
     async def create(self, request: CreateExperiment) -> ExperimentRecord:
         """The experiment that a key made before, or that it makes now."""
@@ -34,33 +38,31 @@ class ExperimentStore:
             query = "SELECT * FROM experiments WHERE uid = :key"
             found = connection.row(query, {"key": request.key})
             made = found or insert(connection, request, time.time())
-            return _experiment_records(connection, [made])[0]
+            return self._records(connection, [made])[0]
 
         return await self._db.awrite(change)
 
-    async def change(self, experiment_id: int, request: ChangeExperiment) -> ExperimentRecord:
+    async def change(
+        self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
+    ) -> ExperimentRecord:
         """Give an experiment other metadata; what is not given stays."""
-        given = {
-            name: value
-            for name in request.__struct_fields__
-            if (value := getattr(request, name)) is not msgspec.UNSET
-        }
-        values = {
-            name: value if isinstance(value, str) else _encode(value)
-            for name, value in given.items()
-        }
 
         def change(connection: Connection) -> ExperimentRecord:
-            asked = {"id": experiment_id}
-            if values:
-                changes = ", ".join(f"{name} = :{name}" for name in values)
-                connection.run(
-                    f"UPDATE experiments SET {changes} WHERE id = :id", {**values, **asked}
-                )
-            row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
-            if row is None:
-                raise _missing_experiment(connection, str(experiment_id))
-            return _experiment_records(connection, [row])[0]
+            row = _row(connection, experiment_id)
+            # Read and written in one turn of the only writer: nobody's change is lost.
+            [record] = self._records(connection, [row])
+            given = changed_columns(record, request, size_of, time.time())
+            if not given:
+                return record
+            values = {
+                name: value if isinstance(value, str) else _encode(value)
+                for name, value in given.items()
+            }
+            changes = ", ".join(f"{name} = :{name}" for name in values)
+            connection.run(
+                f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
+            )
+            return msgspec.structs.replace(record, **given)
 
         return await self._db.awrite(change)
 
@@ -77,27 +79,44 @@ class ExperimentStore:
             )
             if row is None:
                 raise _missing_experiment(connection, name)
-            return _experiment_records(connection, [row])[0]
+            return self._records(connection, [row])[0]
+
+        return await self._db.aread(query)
+
+    async def by_id(self, experiment_id: int) -> ExperimentRecord:
+        """The experiment with that id, whatever others are called."""
+
+        def query(connection: Connection) -> ExperimentRecord:
+            return self._records(connection, [_row(connection, experiment_id)])[0]
 
         return await self._db.aread(query)
 
     async def page(
-        self, *, project: str | None, name: str | None, sort: str, cursor: str | None, limit: int
+        self,
+        *,
+        project: str | None,
+        name: str | None,
+        labels: Sequence[str],
+        sort: str,
+        cursor: str | None,
+        limit: int,
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
         asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
         asked.equal("project", project)
         asked.equal("name", name)
+        asked.all_in("labels", labels)
         order.begin_after(cursor, asked)
         query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
 
         def run(connection: Connection) -> ExperimentPage:
             rows, following = cut(connection.rows(query, asked.parameters), limit)
-            return ExperimentPage(
-                items=tuple(_experiment_records(connection, rows)), next=following
-            )
+            return ExperimentPage(items=tuple(self._records(connection, rows)), next=following)
 
         return await self._db.aread(run)
+
+    def _records(self, connection: Connection, rows: Sequence[Row]) -> list[ExperimentRecord]:
+        return _experiment_records(connection, rows, self._is_held)
 
 
 def experiment_of(connection: Connection, request: CreateTrial, now: float) -> Row:
@@ -106,15 +125,7 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
     That is made if there is none.
     """
     if request.experiment_id is not None:
-        found = connection.row(
-            "SELECT * FROM experiments WHERE id = :id", {"id": request.experiment_id}
-        )
-        if found is None:
-            raise NotFound(
-                f"There is no experiment {request.experiment_id}.",
-                hint="See what there is: windlass ls --experiments",
-            )
-        return found
+        return _row(connection, request.experiment_id)
     found = connection.row(
         "SELECT * FROM experiments WHERE project = :project AND name = :name"
         " ORDER BY id DESC LIMIT 1",
@@ -145,6 +156,15 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 _EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
 
 
+def _row(connection: Connection, experiment_id: int) -> Row:
+    """The row of that id; an id may be more than a database can hold."""
+    asked = {"id": experiment_id if 0 < experiment_id < 2**63 else -1}
+    row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
+    if row is None:
+        raise _missing_experiment(connection, str(experiment_id))
+    return row
+
+
 def _missing_experiment(connection: Connection, name: str) -> NotFound:
     names = [
         row["name"] for row in connection.rows("SELECT DISTINCT name FROM experiments LIMIT 1000")
@@ -154,7 +174,9 @@ def _missing_experiment(connection: Connection, name: str) -> NotFound:
     return NotFound(f"There is no experiment {name!r}.", hint=hint)
 
 
-def _experiment_records(connection: Connection, rows: Sequence[Row]) -> list[ExperimentRecord]:
+def _experiment_records(
+    connection: Connection, rows: Sequence[Row], is_held: Callable[[int], bool]
+) -> list[ExperimentRecord]:
     counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
     auxiliary = dict.fromkeys(counts, 0)
     asked = Conditions()
@@ -177,7 +199,7 @@ def _experiment_records(connection: Connection, rows: Sequence[Row]) -> list[Exp
             trials=sum(counts[row["id"]].values()),
             states=counts[row["id"]],
             uid=row["uid"],
-            state=experiment_state(counts[row["id"]]),
+            state=experiment_state(counts[row["id"]], is_held=is_held(row["id"])),
             auxiliary=auxiliary[row["id"]],
             labels=_decode(row["labels"], tuple[str, ...], ()),
             description=row["description"],

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -20,6 +21,7 @@ import uvicorn
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
 from windlass.home import Home
+from windlass.model.records import TrialRecord
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
 from windlass.runtimes.machine import read_capacity
@@ -28,12 +30,16 @@ from windlass.server.blobs import BlobStore
 from windlass.server.connections import Connection
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
+from windlass.server.families import Families
 from windlass.server.faults import to_fault
-from windlass.server.hub import QUEUE, Hub
+from windlass.server.holding import Holds
+from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.logs import LogStore
+from windlass.server.metrics import MetricReader, MetricStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
 from windlass.server.services import Services
+from windlass.server.stopping import tell_to_stop
 from windlass.server.trials import TrialStore
 from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
@@ -107,7 +113,8 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     listener = _listen()
     database = Database(home.database)
     hub = Hub(asyncio.get_running_loop())
-    services = _assemble(home, database, hub, launchers)
+    families = Families(asyncio.get_running_loop())
+    services = _assemble(home, database, hub, families, launchers)
     services.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     app = create_app(services, _token(home))
     config = uvicorn.Config(
@@ -124,16 +131,24 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     server = _Server(config, hub)
     services.controller.start()
     _announce(home, services)
+    # After it was said where nudges go: what is reported from now on is told.
+    await asyncio.to_thread(_catch_up, home, services)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
-    watching = asyncio.create_task(_leave_when_homeless(server, home, services, lock))
+    watching = [
+        asyncio.create_task(_leave_when_homeless(server, home, services, lock)),
+        asyncio.create_task(families.look_after(services)),
+    ]
     try:
         await server.serve(sockets=[listener])
     finally:
-        watching.cancel()
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
         home.server_file.unlink(missing_ok=True)
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
+        services.metrics.close()
         database.close()
         _log.info("stopped; running trials go on")
 
@@ -164,8 +179,17 @@ def _listen() -> socket.socket:
     return listener
 
 
-def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) -> Services:
-    trials = TrialStore(database)
+def _assemble(
+    home: Home, database: Database, hub: Hub, families: Families, launchers: Launchers
+) -> Services:
+    def changed(trial: TrialRecord) -> None:
+        hub.publish(experiment_topic(trial.experiment_id), trial.id)
+        families.changed(trial)
+
+    trials = TrialStore(database, on_change=changed)
+    holds = Holds(asyncio.get_running_loop())
+    holds.on_change = lambda experiment_id: hub.publish(experiment_topic(experiment_id))
+    holds.on_let_go = families.let_go
     blobs = BlobStore(home.blobs)
     blobs.sweep()
     private = PrivateFiles(home.private)
@@ -175,24 +199,46 @@ def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) ->
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
-    recorder = Recorder(home, trials, blobs, private, hub.publish)
+    metrics = MetricStore(home.path, database, trials, _publish_points(hub))
+    reader = MetricReader(metrics)
+    runtime.watch_metrics(reader.look)
+    recorder = Recorder(home, trials, blobs, private, metrics, hub.publish)
     controller = Controller(
         recorder, runtime, admission=admission, on_queue_moved=lambda: hub.publish(QUEUE)
     )
     return Services(
         home=home,
         trials=trials,
-        experiments=ExperimentStore(database),
+        experiments=ExperimentStore(database, holds.is_held),
         blobs=blobs,
         logs=LogStore(home.path),
+        metrics=reader,
         private=private,
         hub=hub,
+        holds=holds,
         runtime=runtime,
         admission=admission,
         controller=controller,
         capacity=capacity,
         started=time.time(),
     )
+
+
+def _publish_points(hub: Hub) -> Callable[[int, int], None]:
+    """Wake who follows a trial, or the experiment it belongs to."""
+
+    def publish(trial_id: int, experiment_id: int) -> None:
+        hub.publish(trial_id)
+        hub.publish(experiment_topic(experiment_id), trial_id)
+
+    return publish
+
+
+def _catch_up(home: Home, services: Services) -> None:
+    """Do what a killed server may have left undone: read metrics, ask trials to stop."""
+    services.metrics.catch_up(home.path, services.trials.unfinished_jobs())
+    for trial_id, reason in services.trials.asked_to_stop().items():
+        tell_to_stop(home.path, trial_id, reason)
 
 
 def _announce(home: Home, services: Services) -> None:

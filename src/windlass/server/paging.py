@@ -44,6 +44,12 @@ class Conditions:
         if values:
             self.require(f"{column} IN ({', '.join(map(self.name_for, values))})")
 
+    def all_in(self, column: str, values: Sequence[object]) -> None:
+        """Ask that a column, a JSON list, holds all of the values."""
+        for value in values:
+            listed = f"json_each(CAST({column} AS TEXT))"  # a blob is no JSON to SQLite
+            self.require(f"EXISTS (SELECT 1 FROM {listed} WHERE value = {self.name_for(value)})")
+
     def require(self, part: str) -> None:
         self._parts.append(part)
 

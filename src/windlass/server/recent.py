@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 import msgspec
 
@@ -12,6 +13,7 @@ from windlass.model.records import TrialRecord
 from windlass.model.status import JobStatus
 
 _MOST = 2000
+_APART = ("metrics", "asked_to_stop")  # what of a record changes without its status
 
 
 class StoredTrial(msgspec.Struct, frozen=True):
@@ -23,7 +25,15 @@ class StoredTrial(msgspec.Struct, frozen=True):
     @property
     def job(self) -> Job:
         """The trial as the controller needs it."""
-        return Job(uid=self.record.uid, trial_id=self.record.id, spec=self.record.spec)
+        record = self.record
+        return Job(
+            uid=record.uid,
+            trial_id=record.id,
+            spec=record.spec,
+            name=record.name,
+            experiment=record.experiment,
+            params=record.params,
+        )
 
 
 class Recent:
@@ -63,6 +73,28 @@ class Recent:
         with self._lock:
             self._writes += 1
             self._put(trial)
+
+    def put_changed(self, trial: StoredTrial) -> None:
+        """Keep what was just stored of a trial with another status.
+
+        What changes apart from that stays as it is at hand: whoever stored the status may have
+        begun with an older one. A trial that is not at hand is read again.
+        """
+        with self._lock:
+            self._writes += 1
+            before = self._by_id.get(trial.record.id)
+            if before is not None:
+                apart = {name: getattr(before.record, name) for name in _APART}
+                record = msgspec.structs.replace(trial.record, **apart)
+                self._put(StoredTrial(record=record, status=trial.status))
+
+    def change(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
+        """Note what was just stored of a record apart from the status."""
+        with self._lock:
+            self._writes += 1
+            before = self._by_id.get(trial_id)
+            if before is not None:
+                self._put(StoredTrial(record=change(before.record), status=before.status))
 
     def put_read(self, trial: StoredTrial, mark: int) -> None:
         """Keep what was read after that mark, if it is still the newest."""

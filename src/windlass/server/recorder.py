@@ -15,6 +15,7 @@ from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replic
 from windlass.runtimes.layout import LOG, attempt_dir
 from windlass.server.blobs import BlobStore
 from windlass.server.logs import last_words
+from windlass.server.metrics import MetricStore
 from windlass.server.private import PrivateFiles
 from windlass.server.rows import Outcome
 from windlass.server.trials import TrialStore
@@ -32,12 +33,14 @@ class Recorder:
         trials: TrialStore,
         blobs: BlobStore,
         private: PrivateFiles,
+        metrics: MetricStore,
         publish: Callable[[int], None],
     ) -> None:
         self._home = home
         self._trials = trials
         self._blobs = blobs
         self._private = private
+        self._metrics = metrics
         self._publish = publish
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
@@ -61,12 +64,16 @@ class Recorder:
         if loaded is None:
             return False
         job, _ = loaded
+        # Whoever hears of the end of an attempt finds all that it reported.
+        self._metrics.read_to_end(job, (each.id for each in replicas if each.phase.is_final))
         ends = new.is_finished and not old.is_finished
         outcome = self._collect(job, new, replicas) if ends else None
         if not self._trials.save(uid, old, new, events, replicas, outcome):
             return False
         if ends:
             self._private.erase(uid)
+        if new.settled:
+            self._metrics.forget(uid)
         self._publish(job.trial_id)
         return True
 

@@ -17,6 +17,7 @@ from windlass.model.records import (
     Provenance,
     Recipe,
     ResultInfo,
+    Summary,
     TrialRecord,
     TrialState,
     state_of,
@@ -27,6 +28,7 @@ from windlass.server.database import Connection, Row
 from windlass.server.experiments import experiment_of
 from windlass.server.paging import Conditions
 from windlass.server.recent import StoredTrial
+from windlass.server.summaries import summaries_of
 
 _encode = msgspec.json.encode
 
@@ -68,6 +70,8 @@ WHERE id = :id AND status = :old
 
 _PUT_SPEC = "UPDATE trials SET spec = :spec WHERE id = :id"
 
+_PUT_LABELS = "UPDATE trials SET labels = :labels WHERE id = :id"
+
 _ATTEMPT_FIELDS = Attempt.__struct_fields__
 _PUT_ATTEMPT = """
 INSERT INTO attempts (
@@ -93,6 +97,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
     now = time.time()
     status = JobStatus()
     belongs_to = experiment_of(connection, request, now)
+    is_generated = isinstance(request.spec.roles[0].executable, GeneratorCall)
     record = TrialRecord(
         id=0,
         uid=request.key,
@@ -102,6 +107,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         project=belongs_to["project"],
         state=state_of(status),
         created=now,
+        started=now if is_generated else None,  # there is nothing to wait for
         params=request.params,
         spec=request.spec,
         provenance=request.provenance,
@@ -110,7 +116,6 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         parent_id=request.parent_id,
         recipe=request.recipe,
     )
-    is_generated = isinstance(request.spec.roles[0].executable, GeneratorCall)
     trial_id = connection.value(
         _INSERT,
         {
@@ -153,12 +158,19 @@ def store(
         return False
     if new.record.spec is not old.record.spec:
         connection.run(_PUT_SPEC, {"id": trial_id, "spec": _encode(new.record.spec)})
+    if new.record.labels != old.record.labels:
+        connection.run(_PUT_LABELS, {"id": trial_id, "labels": _encode(new.record.labels)})
     changed = [each for each in new.record.attempts if each not in old.record.attempts]
     if changed:
         connection.run_many(_PUT_ATTEMPT, [_attempt_row(trial_id, each) for each in changed])
+    add_events(connection, trial_id, happened)
+    return True
+
+
+def add_events(connection: Connection, trial_id: int, happened: Sequence[Event]) -> None:
+    """Note what happened to a trial."""
     if happened:
         connection.run_many(_ADD_EVENT, [_event_row(trial_id, each) for each in happened])
-    return True
 
 
 def advanced(
@@ -269,10 +281,13 @@ def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTri
     ):
         fields = {name: each[name] for name in _ATTEMPT_FIELDS}
         by_trial[each["trial_id"]].append(Attempt(**fields))
-    return [_stored_trial(row, tuple(by_trial[row["id"]])) for row in rows]
+    metrics = summaries_of(connection, list(by_trial))
+    return [
+        _stored_trial(row, tuple(by_trial[row["id"]]), metrics.get(row["id"], {})) for row in rows
+    ]
 
 
-def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
+def _stored_trial(row: Row, made: tuple[Attempt, ...], metrics: dict[str, Summary]) -> StoredTrial:
     status = _decode(row["status"], JobStatus)
     record = TrialRecord(
         id=row["id"],
@@ -303,6 +318,7 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...]) -> StoredTrial:
         parent_id=row["parent_id"],
         recipe=_decode(row["recipe"], Recipe) if row["recipe"] else Recipe(),
         asked_to_stop=row["asked_to_stop"],
+        metrics=metrics,
     )
     return StoredTrial(record=record, status=status)
 

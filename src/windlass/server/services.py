@@ -12,8 +12,10 @@ from windlass.model.resources import Capacity
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.blobs import BlobStore
 from windlass.server.experiments import ExperimentStore
+from windlass.server.holding import Holds
 from windlass.server.hub import Hub
 from windlass.server.logs import LogStore
+from windlass.server.metrics import MetricReader
 from windlass.server.private import PrivateFiles
 from windlass.server.trials import TrialStore
 
@@ -27,8 +29,10 @@ class Services:
     experiments: ExperimentStore
     blobs: BlobStore
     logs: LogStore
+    metrics: MetricReader
     private: PrivateFiles
     hub: Hub
+    holds: Holds
     runtime: LocalRuntime
     admission: AdmissionQueue
     controller: Controller

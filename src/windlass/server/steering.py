@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from windlass.engine.fitting import check_fits
 from windlass.frameworks import problems_of
 from windlass.model.errors import Conflict, InvalidArgument
-from windlass.model.job import JobSpec, Role
+from windlass.model.job import GeneratorCall, JobSpec, Role
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
-from windlass.server.submission import check_fits
 
 _LONG_ENOUGH = 2.0  # to wait for the controller's look; what it comes to is seen later, if not now
 
@@ -48,7 +48,7 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
             problems = problems_of(spec)
             if problems:
                 raise InvalidArgument.of(problems, where=_name(record))
-            check_fits(services, spec, record.name, way_out="Ask for fewer.")
+            check_fits(spec, services.capacity, record.name, way_out="Ask for fewer.")
         return spec, _events(record.spec, spec)
 
     await _steer(services, trial_id, change)
@@ -110,6 +110,11 @@ def _events(old: JobSpec, new: JobSpec) -> list[Event]:
 
 
 def _check_goes_on(record: TrialRecord) -> None:
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        raise Conflict(
+            f"{_name(record)} has no processes of its own: it consists of what its generator adds.",
+            hint=f"Change those; which they are: windlass show {record.id}",
+        )
     if record.state.is_final:
         is_plain = record.state is TrialState.SUCCEEDED or not record.message
         why = "" if is_plain else f": {record.message}"

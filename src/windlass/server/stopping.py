@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
 
+from windlass.model.job import GeneratorCall
 from windlass.model.status import Phase, ReplicaId
-from windlass.model.wire import StopTrial
+from windlass.model.wire import AskToStop, StopTrial
+from windlass.runtimes import layout
 from windlass.server.faults import HOW_TO_MAKE_ROOM, NoSpace, is_no_space
 from windlass.server.services import Services
+from windlass.worker.files import write_json
 
 _TRY_AGAIN = 0.2
+_log = logging.getLogger("windlass")
 
 
 async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
     """Have a trial end; nothing if it has."""
+    record = await services.trials.record(trial_id)
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        from windlass.server import generators
+
+        await generators.stop(services, record, order)
+        return
     try:
         await _record(services, trial_id, order)
     except sqlite3.OperationalError as error:
@@ -31,6 +44,31 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
             f"nothing can be written to {services.home.path}.",
             hint=HOW_TO_MAKE_ROOM,
         ) from error
+
+
+async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> None:
+    """Have `wl.should_stop()` say yes in a trial, in all attempts to come, too."""
+
+    def tell() -> None:
+        tell_to_stop(services.home.path, trial_id, order.reason)
+
+    if await services.trials.ask_to_stop(trial_id, order.reason, tell):
+        services.hub.publish(trial_id)
+
+
+def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
+    """Write what a program looks for that is to end by itself."""
+    folder = layout.trial_dir(home, trial_id)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(str(folder / layout.SHOULD_STOP), {"reason": reason})
+    except OSError as error:
+        _log.warning("trial %d cannot be told to end by itself: %s", trial_id, error)
+
+
+async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
+    """Have several trials end, all of them at once: none starts in the room of another."""
+    await asyncio.gather(*(stop(services, trial_id, order) for trial_id in trial_ids))
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:

@@ -13,11 +13,11 @@ from windlass.model.job import CleanPolicy
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Phase
 from windlass.model.wire import INLINE_LIMIT, LogPage, StreamEnd
+from windlass.server.http import PING, event
 from windlass.server.hub import QUEUE
 from windlass.server.records import describe
 from windlass.server.services import Services
 
-_PING = 10.0
 _FAREWELL = 2.0  # that the other replicas of a job have to end once it is judged
 _FINAL = frozenset(phase.value for phase in Phase if phase.is_final)
 
@@ -38,15 +38,15 @@ async def follow(
             # What an attempt wrote comes before the news that another takes its place.
             is_restart = is_news and told is not None and record.restarts > told.restarts
             if is_news and not is_restart:
-                yield _event("trial", msgspec.json.encode(record))
+                yield event("trial", msgspec.json.encode(record))
             if record.state is not TrialState.QUEUED:
                 services.hub.unsubscribe(news, QUEUE)
             if logs:
-                async for event in _log_events(services, trial_id, cursor):
-                    cursor = event[0]
-                    yield event[1]
+                async for page in _log_events(services, trial_id, cursor):
+                    cursor = page[0]
+                    yield page[1]
             if is_restart:
-                yield _event("trial", msgspec.json.encode(record))
+                yield event("trial", msgspec.json.encode(record))
             told = record
             left = time_to_end(record) if record.state.is_final else 0.0
             if left > 0:
@@ -57,11 +57,11 @@ async def follow(
                     await asyncio.wait_for(news.wait(), left)
                 continue
             if record.state.is_final:
-                yield _event("end", msgspec.json.encode(await _end(services, record)))
+                yield event("end", msgspec.json.encode(await _end(services, record)))
                 return
             while not news.is_set():
                 try:
-                    await asyncio.wait_for(news.wait(), _PING)
+                    await asyncio.wait_for(news.wait(), PING)
                 except asyncio.TimeoutError:
                     yield b": %d\n\n" % int(time.time())
     finally:
@@ -92,7 +92,7 @@ async def _log_events(
         cursor, has_more = page.cursor, page.has_more
         if page.parts:
             data = msgspec.json.encode(LogPage(items=tuple(page.parts), next=cursor))
-            yield cursor, _event("log", data, cursor)
+            yield cursor, event("log", data, cursor)
         await asyncio.sleep(0)  # a flood of lines must not hold up everyone else
 
 
@@ -107,8 +107,3 @@ async def _end(services: Services, record: TrialRecord) -> StreamEnd:
         result=small(record.result.digest if record.result else None),
         error=small(record.error.pickle if record.error else None),
     )
-
-
-def _event(name: str, data: bytes, identity: str = "") -> bytes:
-    first = f"id: {identity}\n" if identity else ""
-    return f"{first}event: {name}\ndata: ".encode() + data + b"\n\n"

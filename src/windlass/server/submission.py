@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sqlite3
+import time
 
-from windlass.engine.explanations import impossible, lacking
-from windlass.model.errors import InvalidArgument, ResourceError, Unsupported
-from windlass.model.job import FunctionCall, JobSpec
+from windlass.engine.fitting import check_fits
+from windlass.model.errors import InvalidArgument, Unsupported
+from windlass.model.job import FunctionCall, GeneratorCall, JobSpec
 from windlass.model.records import TrialRecord
-from windlass.model.resources import Capacity
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
+from windlass.server.generators import first_status
 from windlass.server.services import Services
 
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
     """The trial, new or, for a key that was seen before, the old one."""
+    if isinstance(request.spec.roles[0].executable, GeneratorCall):
+        return await _submit_generated(services, request)
     key, controller = request.key, services.controller
     is_taken_in = False
 
@@ -42,6 +44,21 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
         raise
 
 
+async def _submit_generated(services: Services, request: CreateTrial) -> TrialRecord:
+    """A trial that consists of what will be added to it: no controller ever sees it."""
+
+    def check() -> None:
+        if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
+            raise InvalidArgument("A trial of a generator has no replicas of its own.")
+
+    return await services.trials.create(
+        request,
+        before=check,
+        begin=lambda _job: first_status(time.time()),
+        then=lambda: None,
+    )
+
+
 def _check(services: Services, request: CreateTrial) -> None:
     spec = request.spec
     if spec.backend != "local":
@@ -54,35 +71,13 @@ def _check(services: Services, request: CreateTrial) -> None:
     unknown = set(request.private.secrets) ^ set(spec.secret_names)
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
+    if any(isinstance(role.executable, GeneratorCall) for role in spec.roles):
+        problems.append("a generator is no role of a job: it is a trial by itself.")
     if any("\0" in value for value in request.private.environ.values()):
         problems.append("a variable of the environment holds a NUL character")
     if problems:
         raise InvalidArgument.of(problems)
-    check_fits(services, spec, request.name or request.experiment)
-
-
-def check_fits(services: Services, spec: JobSpec, name: str, way_out: str = "") -> None:
-    """Refuse what could never start on this machine."""
-    never = impossible(spec, services.capacity)
-    if never:
-        raise ResourceError(f"{name} {never}.", hint=way_out or _way_out(spec, services.capacity))
-
-
-def _way_out(spec: JobSpec, capacity: Capacity) -> str:
-    """What to ask for instead, of that which is short."""
-    short, total = lacking(spec, capacity), sum(role.replicas for role in spec.roles)
-    fewer = ", or fewer replicas" if total > 1 else ""
-    if "accelerator" in short:
-        return f"Ask for less{fewer}; see what there is: windlass accelerators"
-    if "memory" in short:
-        return f"Ask for less memory{fewer}."
-    share = capacity.cpus if total == 1 else min(0.5, math.floor(100 * capacity.cpus / total) / 100)
-    if not share:
-        return "Ask for fewer replicas."
-    is_function = isinstance(spec.roles[0].executable, FunctionCall)
-    less = f"cpus={share:g}" if is_function else f"executor=wl.Local(cpus={share:g})"
-    why = "fractions are fine: CPUs are set aside, not enforced"
-    return f"Ask for less: {less} ({why}){fewer}."
+    check_fits(spec, services.capacity, request.name or request.experiment)
 
 
 def _is_plain(spec: JobSpec) -> bool:

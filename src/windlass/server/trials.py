@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from windlass.model.errors import Conflict, NotFound
-from windlass.model.job import Job, JobSpec
+from windlass.model.job import GeneratorCall, Job, JobSpec
 from windlass.model.learning import learned
-from windlass.model.records import TrialRecord, TrialState
-from windlass.model.status import Event, JobStatus, Replica
-from windlass.model.wire import CreateTrial, TrialPage
+from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.status import ConditionType, Event, JobStatus, Replica
+from windlass.model.wire import ChangeLabels, CreateTrial, TrialPage
 from windlass.server.database import Connection, Database
+from windlass.server.metadata import changed_labels
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import (
     COLUMNS,
     FROM,
     Outcome,
+    add_events,
     advanced,
     decode_spec,
     find,
@@ -28,6 +33,11 @@ from windlass.server.rows import (
 )
 
 _SWAP_TRIES = 10
+_ASK_TO_STOP = f"""
+UPDATE trials SET asked_to_stop = :reason
+WHERE id = :id AND asked_to_stop != :reason AND state NOT IN
+    ({", ".join(repr(state.value) for state in TrialState if state.is_final)})
+"""
 
 _TRIAL_SORTS = {
     "id": "trials.id",
@@ -42,9 +52,17 @@ _TRIAL_SORTS = {
 class TrialStore:
     """Every trial there is."""
 
-    def __init__(self, database: Database, recent: Recent | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        recent: Recent | None = None,
+        *,
+        on_change: Callable[[TrialRecord], None] = lambda _record: None,
+    ) -> None:
+        """`on_change` is told of every trial that was made or changed, in the writer's thread."""
         self._db = database
         self._recent = recent or Recent()
+        self._on_change = on_change
 
     # -- made by the API --------------------------------------------------------------
 
@@ -66,6 +84,8 @@ class TrialStore:
             existing = find(connection, "uid", request.key)
             if existing is not None:
                 return existing, False
+            if request.parent_id is not None:
+                _check_parent(connection, request)
             before()
             made = insert(connection, request)
             status, happened = begin(made.job)
@@ -77,6 +97,7 @@ class TrialStore:
             self._recent.put_written(stored)
             if is_new:
                 then()
+                self._on_change(stored.record)
 
         stored, _ = await self._db.awrite(change, lambda made: follow(*made))
         return stored.record
@@ -130,6 +151,56 @@ class TrialStore:
                 return stored.record.uid
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
+    async def change_labels(self, trial_id: int, change: ChangeLabels) -> None:
+        """Give a trial other labels, whether or not it has ended.
+
+        The status changes with them, as with a spec: what is computed from an older record
+        meanwhile does not bring the old ones back.
+        """
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            labels = changed_labels(stored.record.labels, change)
+            if labels == stored.record.labels:
+                return
+            old = stored.status
+            status = msgspec.structs.replace(old, generation=old.generation + 1)
+            if await self._db.awrite(*self._swap(stored, status, labels=labels)):
+                return
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
+    async def ask_to_stop(self, trial_id: int, reason: str, then: Callable[[], None]) -> bool:
+        """Note that a trial is to end by itself; whether that was news.
+
+        `then` is called when it is stored. One that has ended stays as it ended.
+        """
+        event = Event(time=time.time(), reason="AskedToStop", message=f"asked to stop: {reason}")
+
+        def change(connection: Connection) -> bool:
+            asked = {"id": trial_id, "reason": reason}
+            if not connection.run(_ASK_TO_STOP, asked):
+                return False
+            add_events(connection, trial_id, [event])
+            return True
+
+        def follow(is_news: bool) -> None:
+            if is_news:
+                self.note(trial_id, lambda record: replace(record, asked_to_stop=reason))
+                then()
+                self._on_change(record)
+
+        record = await self.record(trial_id)
+        return await self._db.awrite(change, follow)
+
+    def asked_to_stop(self) -> dict[int, str]:
+        """The trials that go on and were asked to end by themselves, and why."""
+        query = "SELECT id, asked_to_stop FROM trials WHERE NOT settled AND asked_to_stop != ''"
+        rows = self._db.read(lambda connection: connection.rows(query))
+        return {row["id"]: row["asked_to_stop"] for row in rows}
+
+    def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
+        """Know of what was just stored of a trial; for the writer's thread, after the commit."""
+        self._recent.change(trial_id, change)
+
     # -- the controller's half --------------------------------------------------------
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
@@ -157,14 +228,98 @@ class TrialStore:
 
     def unfinished(self) -> Iterable[str]:
         """The uids of all jobs of which something may still run, oldest first."""
-        query = "SELECT uid FROM trials WHERE NOT settled ORDER BY id"
+        query = "SELECT uid FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
     def unfinished_jobs(self) -> list[Job]:
         """All jobs of which something may still run, oldest first."""
-        query = "SELECT id, uid, spec FROM trials WHERE NOT settled ORDER BY id"
+        query = (
+            "SELECT id, uid, spec FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
+        )
         rows = self._db.read(lambda connection: connection.rows(query))
         return [Job(uid=r["uid"], trial_id=r["id"], spec=decode_spec(r["spec"])) for r in rows]
+
+    # -- trials that end with others ---------------------------------------------------
+
+    async def judge(
+        self,
+        trial_id: int,
+        judge: Callable[
+            [JobStatus, Mapping[int, TrialState]],
+            tuple[JobStatus, Sequence[Event], ErrorInfo | None],
+        ],
+    ) -> bool:
+        """Say of a trial of a generator what follows from its children; whether that is news."""
+
+        def change(connection: Connection) -> StoredTrial | None:
+            stored = find(connection, "id", trial_id)
+            if stored is None:
+                return None
+            rows = connection.rows(
+                "SELECT id, state FROM trials WHERE parent_id = :id AND NOT auxiliary ORDER BY id",
+                {"id": trial_id},
+            )
+            children = {row["id"]: TrialState(row["state"]) for row in rows}
+            status, happened, error = judge(stored.status, children)
+            if status == stored.status and not happened:
+                return None
+            outcome = Outcome(error=error) if error is not None else None
+            new = StoredTrial(record=advanced(stored.record, status, (), outcome), status=status)
+            return new if store(connection, stored, new, happened) else None
+
+        def then(new: StoredTrial | None) -> None:
+            if new is not None:
+                self._recent.put_written(new)
+                self._on_change(new.record)
+
+        return await self._db.awrite(change, then) is not None
+
+    async def children_going_on(self, trial_id: int) -> list[int]:
+        """The trials that a generator added and of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE parent_id = :id AND NOT settled ORDER BY id DESC"
+        return await self._ids(query, {"id": trial_id})
+
+    async def unfinished_parents(self, experiment_id: int | None = None) -> list[int]:
+        """The trials of generators that have not ended: all, or those of an experiment."""
+        query = "SELECT id FROM trials WHERE NOT settled AND is_generated"
+        if experiment_id is None:
+            return await self._ids(query, {})
+        return await self._ids(f"{query} AND experiment_id = :id", {"id": experiment_id})
+
+    async def unfinished_auxiliary(self) -> list[tuple[int, int]]:
+        """The auxiliary trials that have not ended, each with its experiment."""
+        query = "SELECT id, experiment_id FROM trials WHERE NOT settled AND auxiliary"
+        rows = await self._db.aread(lambda connection: connection.rows(query))
+        return [(row["id"], row["experiment_id"]) for row in rows]
+
+    async def auxiliary_to_stop(self, experiment_id: int, *, was_held: bool) -> list[int]:
+        """The auxiliary trials of an experiment that is over.
+
+        It is, if no ordinary trial goes on, and one ended since the auxiliary one was added, or
+        whoever built it has just left.
+        """
+        final = [state.value for state in TrialState if state.is_final]
+        names = {f"final_{place}": state for place, state in enumerate(final)}
+        listed = ", ".join(f":{name}" for name in names)
+        of_it = "FROM trials WHERE experiment_id = :id"
+        has_ended = f"EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND ended >= main.created)"
+        query = (
+            "SELECT id FROM trials AS main WHERE experiment_id = :id AND auxiliary"
+            f" AND state NOT IN ({listed})"
+            f" AND NOT EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND state NOT IN ({listed}))"
+        )
+        if not was_held:
+            query += f" AND {has_ended}"
+        return await self._ids(query, {"id": experiment_id, **names})
+
+    async def going_on(self, experiment_id: int) -> list[int]:
+        """The trials of an experiment of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE experiment_id = :id AND NOT settled ORDER BY id DESC"
+        return await self._ids(query, {"id": experiment_id})
+
+    async def _ids(self, query: str, parameters: Mapping[str, Any]) -> list[int]:
+        rows = await self._db.aread(lambda connection: connection.rows(query, parameters))
+        return [row["id"] for row in rows]
 
     # -- asked by the API -------------------------------------------------------------
 
@@ -181,6 +336,9 @@ class TrialStore:
         project: str | None,
         states: Sequence[TrialState],
         name: str | None,
+        labels: Sequence[str] = (),
+        origin_id: int | None = None,
+        parent_id: int | None = None,
         sort: str,
         cursor: str | None,
         limit: int,
@@ -193,6 +351,9 @@ class TrialStore:
         asked.equal("experiments.project", project)
         asked.one_of("trials.state", [state.value for state in states])
         asked.equal("trials.name", name)
+        asked.all_in("trials.labels", labels)
+        asked.equal("trials.origin_id", origin_id)
+        asked.equal("trials.parent_id", parent_id)
         order.begin_after(cursor, asked)
         query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 
@@ -260,11 +421,14 @@ class TrialStore:
         replicas: Sequence[Replica] = (),
         outcome: Outcome | None = None,
         spec: JobSpec | None = None,
+        labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
         """A change to a new status if the old one still stands, and what follows it."""
         record = advanced(stored.record, status, replicas, outcome)
         if spec is not None:
             record = msgspec.structs.replace(record, spec=spec)
+        if labels is not None:
+            record = msgspec.structs.replace(record, labels=labels)
         new = StoredTrial(record=record, status=status)
 
         def change(connection: Connection) -> bool:
@@ -272,8 +436,37 @@ class TrialStore:
 
         def then(is_done: bool) -> None:
             if is_done:
-                self._recent.put_written(new)
+                self._recent.put_changed(new)
+                self._on_change(record)
             else:
                 self._recent.drop(record.id)
 
         return change, then
+
+
+def _check_parent(connection: Connection, request: CreateTrial) -> None:
+    """Refuse a trial whose parent is none, or takes no more."""
+    parent_id = request.parent_id or 0
+    parent = find(connection, "id", parent_id)
+    if parent is None:
+        raise NotFound(f"There is no trial {parent_id} to add to.")
+    record, status = parent.record, parent.status
+    named = f"Trial {record.id} ({record.name})"
+    if not isinstance(record.spec.roles[0].executable, GeneratorCall):
+        raise Conflict(
+            f"{named} has no generator: nothing can be added to it.",
+            hint="Add it to the experiment: exp.add(...)",
+        )
+    if request.experiment_id != record.experiment_id:
+        raise Conflict(f"{named} belongs to experiment {record.experiment_id}.")
+    if status.is_finished or status.stop_requested:
+        raise Conflict(
+            f"{named} is {record.state.value.lower()}: nothing can be added to it any more.",
+            hint=f"See: windlass show {record.id}",
+        )
+    if status.holds(ConditionType.CREATED):
+        raise Conflict(
+            f"The generator of trial {record.id} ({record.name}) has returned: nothing can be "
+            "added to it any more.",
+            hint="Add it before the generator returns, or to the experiment: exp.add(...)",
+        )

@@ -88,22 +88,19 @@ def _changed(
     """The arguments of a call that is repeated, some of them with other values now."""
     import inspect
 
-    with open(path, "rb") as file:
-        changes = pickle.loads(file.read())  # noqa: S301  # the author's own, as the call is
-    signature = inspect.signature(function)
-    given = signature.bind_partial(*args, **kwargs).arguments
-    named = {
-        name: value
-        for name, value in changes.items()
-        if name in signature.parameters
-        and signature.parameters[name].kind
-        not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    }
-    given.update(named)
-    bound = inspect.BoundArguments(
-        signature, {name: given[name] for name in signature.parameters if name in given}
-    )
-    others = {name: value for name, value in changes.items() if name not in named}
+    changes: dict[str, Any] = {}
+    with open(path, "rb") as file:  # one after the other: a repetition of one that was changed
+        while file.peek(1):
+            changes.update(pickle.load(file))  # noqa: S301  # the author's own, as the call is
+    bound = inspect.signature(function).bind_partial(*args, **kwargs)
+    bound.apply_defaults()  # else what comes behind one that was left out would be lost
+    known = bound.signature.parameters
+    for name in changes.keys() & known.keys():
+        is_rest = known[name].kind is inspect.Parameter.VAR_POSITIONAL
+        bound.arguments[name] = tuple(changes[name]) if is_rest else changes[name]
+    in_order = {name: bound.arguments[name] for name in known if name in bound.arguments}
+    bound = inspect.BoundArguments(bound.signature, in_order)
+    others = {name: value for name, value in changes.items() if name not in known}
     return bound.args, {**bound.kwargs, **others}
 
 

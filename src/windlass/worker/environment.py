@@ -61,7 +61,9 @@ class Environment:
         return [
             [self._uv, "venv", "--quiet", "--no-project", "--python", self._author_python,
              *quiet, self.target],
-            [self._uv, "pip", "install", "--python", self.python, *quiet, "-r", self._lock],
+            # A lock names all there is to be: what else one of them would like is not looked for.
+            [self._uv, "pip", "install", "--no-deps", "--python", self.python, *quiet,
+             "-r", self._lock],
             [self._author_python, "-c", _SHOW_OWN_PACKAGES, self.target],
         ]  # fmt: skip
 

@@ -14,7 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LOG, STATE = "log", "state"
+LOG, STATE, METRICS = "log", "state", "metrics"
+
+_PATIENCE = 0.02  # seconds that a program is held up, at most, when many nudge at once
 
 
 class Nudger:
@@ -24,14 +26,12 @@ class Nudger:
     """
 
     def __init__(self, server_file: str, key: dict[str, Any]) -> None:
-        self._server_file = server_file
+        self._server = ServerAddress(server_file)
         self._messages = {
             about: json.dumps({**key, "about": about}).encode() for about in (LOG, STATE)
         }
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._address = ""
-        self._seen: tuple[int, int] | None = None
         self._unsent: dict[str, float] = {}  # what is to be told, and not before when
 
     def nudge(self, about: str, delay: float = 0.0) -> None:
@@ -51,28 +51,54 @@ class Nudger:
         """Send what is due."""
         now = time.monotonic()
         due = [about for about, not_before in self._unsent.items() if not_before <= now]
-        if due:
-            self._find_server()
+        address = self._server.find() if due else ""
         for about in due:
-            if self._send(about):
+            if self._send(about, address):
                 del self._unsent[about]
 
-    def _find_server(self) -> None:
-        try:
-            found = os.stat(self._server_file)
-        except OSError:
-            self._address, self._seen = "", None
-            return
-        if self._seen != (found.st_mtime_ns, found.st_ino):
-            self._seen = (found.st_mtime_ns, found.st_ino)
-            self._address = str((read_json(self._server_file) or {}).get("nudge") or "")
-
-    def _send(self, about: str) -> bool:
+    def _send(self, about: str, address: str) -> bool:
         """Whether there is nothing left to do about it."""
-        if not self._address:
+        if not address:
             return True
         try:
-            self._socket.sendto(self._messages[about], self._address)
+            self._socket.sendto(self._messages[about], address)
         except OSError as error:
             return error.errno not in (errno.EAGAIN, errno.ENOBUFS)
         return True
+
+
+class ServerAddress:
+    """Where nudges go: as `server.json` says, which is read again when it is another."""
+
+    def __init__(self, server_file: str) -> None:
+        self._file = server_file
+        self._known: tuple[int, int, str] | None = None  # time and inode of the file; the address
+
+    def find(self) -> str:
+        """The path of the server's socket; empty if there is no server."""
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            return ""
+        known = self._known
+        if known is None or known[:2] != (found.st_mtime_ns, found.st_ino):
+            address = str((read_json(self._file) or {}).get("nudge") or "")
+            known = self._known = (found.st_mtime_ns, found.st_ino, address)
+        return known[2]
+
+
+def send_once(message: bytes, address: str) -> None:
+    """Send one nudge and leave nothing open: for processes whose descriptors are not ours."""
+    if not address:
+        return
+    try:
+        sender = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    except OSError:
+        return  # no descriptor is left
+    try:
+        sender.settimeout(_PATIENCE)
+        sender.sendto(message, address)
+    except OSError:
+        pass  # it may be lost
+    finally:
+        sender.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterator
 from typing import Annotated
 
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument, NotFound
-from windlass.model.wire import API, BlobsAnswer, SnapshotAnswer
+from windlass.model.wire import API, BlobsAnswer, FetchBlobs, SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
 from windlass.server.blobs import BlobStore, IncomingBlob
 from windlass.server.http import OCTETS, Answer, Request, file_answer
@@ -22,6 +23,7 @@ _HEADER = 40
 _AT_ONCE = 1 << 20
 _LARGEST_BLOB = 8 << 30
 _LARGEST_MANIFEST = 64 << 20
+_LARGEST_LIST = 2 << 20  # of digests to fetch
 
 
 async def check_snapshot(request: Request, services: Services) -> SnapshotAnswer:
@@ -137,9 +139,58 @@ async def get_blob(services: Services, digest: str) -> Answer:
         raise NotFound(f"There is no blob {digest[:80]}.") from error
 
 
+async def fetch_blobs(data: FetchBlobs, services: Services) -> Answer:
+    """A pack of the blobs that are asked for, as far as they are here."""
+    blobs = services.blobs
+    sizes = await asyncio.to_thread(_sizes, blobs, data.digests)
+    length = sum(_HEADER + size for size in sizes.values())
+    # The length is told: whoever gets less knows that it was cut.
+    headers = {"Content-Length": str(length)}
+    return Answer(_packed(blobs, sizes), media_type=OCTETS, headers=headers)
+
+
+def _sizes(blobs: BlobStore, digests: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for digest in dict.fromkeys(digests):
+        try:
+            found[digest] = blobs.size(digest)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+async def _packed(blobs: BlobStore, sizes: dict[str, int]) -> AsyncGenerator[bytes, None]:
+    pieces = _pieces(blobs, sizes)
+    while piece := await asyncio.to_thread(next, pieces, b""):
+        yield piece
+
+
+def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
+    """The pack in pieces of a fair size: many small blobs, or a part of a large one."""
+    buffered: list[bytes] = []
+    held = 0
+    for digest, size in sizes.items():
+        buffered.append(bytes.fromhex(digest) + size.to_bytes(8, "big"))
+        try:
+            with open(blobs.place(digest), "rb") as file:
+                while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
+                    size -= len(piece)
+                    buffered.append(piece)
+                    held += len(piece)
+                    if held >= _AT_ONCE:
+                        yield b"".join(buffered)
+                        buffered, held = [], 0
+        except OSError:
+            return  # it went meanwhile: whoever reads sees that bytes are missing
+        if size:
+            return  # it was cut: the same
+    yield b"".join(buffered)
+
+
 routes = [
     Route("POST", f"{API}/snapshots", check_snapshot, largest_body=_LARGEST_MANIFEST),
     Route("GET", f"{API}/blobs", missing_blobs),
     Route("POST", f"{API}/blobs", upload_blobs, largest_body=None),
+    Route("POST", f"{API}/blobs/fetch", fetch_blobs, media_type=OCTETS, largest_body=_LARGEST_LIST),
     Route("GET", f"{API}/blobs/{{digest}}", get_blob, media_type=OCTETS),
 ]

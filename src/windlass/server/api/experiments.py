@@ -1,4 +1,4 @@
-"""Experiments: listed and looked up."""
+"""Experiments: made, changed, listed, looked up, followed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage
+from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
+from windlass.server.experiment_stream import follow_experiment
+from windlass.server.faults import MissingBlobs
+from windlass.server.http import EVENTS, Answer
+from windlass.server.hub import experiment_topic
+from windlass.server.labels import LabelText, read_labels
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.stopping import stop_all
 
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
+Holder = Annotated[str, Meta(min_length=1, max_length=100)]
 
 _LARGEST = 4 << 20
 
@@ -22,13 +29,19 @@ async def list_experiments(
     services: Services,
     project: MaybeText = None,
     name: MaybeText = None,
+    labels: LabelText = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""
     return await services.experiments.page(
-        project=project, name=name, sort=sort, cursor=cursor, limit=limit
+        project=project,
+        name=name,
+        labels=read_labels(labels),
+        sort=sort,
+        cursor=cursor,
+        limit=limit,
     )
 
 
@@ -41,7 +54,59 @@ async def change_experiment(
     services: Services, experiment_id: int, data: ChangeExperiment
 ) -> ExperimentRecord:
     """Give an experiment other labels, notes, links and so on."""
-    return await services.experiments.change(experiment_id, data)
+    blobs = services.blobs
+
+    def size_of(digest: str) -> int:
+        if not blobs.has(digest):
+            raise MissingBlobs([digest])
+        return blobs.size(digest)
+
+    record = await services.experiments.change(experiment_id, data, size_of)
+    services.hub.publish(experiment_topic(experiment_id))
+    return record
+
+
+async def stop_experiment(
+    services: Services, experiment_id: int, data: StopTrial
+) -> ExperimentRecord:
+    """Ask all trials of an experiment that go on to stop."""
+    await services.experiments.by_id(experiment_id)
+    await stop_all(services, await services.trials.going_on(experiment_id), data)
+    return await services.experiments.by_id(experiment_id)
+
+
+async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
+    """Keep an experiment open for as long as this is listened to."""
+    await services.experiments.by_id(experiment_id)
+    return Answer(
+        services.holds.stream(services.hub, experiment_id, holder),
+        media_type=EVENTS,
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def let_go_experiment(
+    services: Services, experiment_id: int, holder: Holder
+) -> ExperimentRecord:
+    """Hold an experiment no longer."""
+    await services.experiments.by_id(experiment_id)
+    services.holds.let_go(experiment_id, holder)
+    return await services.experiments.by_id(experiment_id)
+
+
+async def stream_experiment(
+    services: Services, experiment_id: int, metric: MaybeText = None
+) -> Answer:
+    """How an experiment and each of its trials stand, and again with each change; it never ends.
+
+    With a metric also what they report of it, from the first value on.
+    """
+    await services.experiments.by_id(experiment_id)
+    return Answer(
+        follow_experiment(services, experiment_id, metric),
+        media_type=EVENTS,
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 async def get_experiment(services: Services, name: str) -> ExperimentRecord:
@@ -57,6 +122,17 @@ routes = [
         change_experiment,
         largest_body=_LARGEST,
     ),
+    Route(
+        "GET",
+        f"{API}/experiments/{{experiment_id:int}}/stream",
+        stream_experiment,
+        media_type=EVENTS,
+    ),
+    Route(
+        "GET", f"{API}/experiments/{{experiment_id:int}}/hold", hold_experiment, media_type=EVENTS
+    ),
+    Route("DELETE", f"{API}/experiments/{{experiment_id:int}}/hold", let_go_experiment),
+    Route("POST", f"{API}/experiments/{{experiment_id:int}}/stop", stop_experiment),
     Route("GET", f"{API}/experiments", list_experiments),
     Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes
 ]

@@ -12,16 +12,30 @@ from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import API, CreateTrial, LogPage, ScaleTrial, StopTrial, TrialPage
+from windlass.model.wire import (
+    API,
+    AskToStop,
+    Built,
+    ChangeLabels,
+    CreateTrial,
+    LogPage,
+    PointsPage,
+    ScaleTrial,
+    StopTrial,
+    TrialPage,
+)
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
+from windlass.server.labels import LabelText, read_labels
 from windlass.server.logs import Chosen
 from windlass.server.merging import Page
 from windlass.server.paging import PAGE_LIMIT
+from windlass.server.points import page_of_points
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
-from windlass.server.stopping import stop
+from windlass.server.stopping import ask_to_stop, stop
 from windlass.server.streams import follow, time_to_end
 from windlass.server.submission import submit
 
@@ -29,7 +43,7 @@ _LONG_POLL = 10.0
 _LARGEST_TRIAL = 64 << 20
 
 TrialId = int  # one that no trial could have is not found, like any other
-ExperimentId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
+SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
@@ -54,10 +68,13 @@ async def list_trials(
     services: Services,
     uid: MaybeText = None,
     experiment: MaybeText = None,
-    experiment_id: ExperimentId = None,
+    experiment_id: SomeId = None,
     project: MaybeText = None,
     state: Annotated[str, Meta(max_length=200)] | None = None,
     name: MaybeText = None,
+    labels: LabelText = None,
+    origin_id: SomeId = None,
+    parent_id: SomeId = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Limit = 100,
@@ -70,6 +87,9 @@ async def list_trials(
         project=project,
         states=_states(state),
         name=name,
+        labels=read_labels(labels),
+        origin_id=origin_id,
+        parent_id=parent_id,
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -215,6 +235,33 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
     return await describe(services, trial_id)
 
 
+async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
+    """The generator of a trial is done: it added all that there is to add, or raised."""
+    await built(services, trial_id, data)
+    return await describe(services, trial_id)
+
+
+async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToStop) -> TrialRecord:
+    """Have a trial end by itself: `wl.should_stop()` says yes in it. One that has ended stays."""
+    await ask_to_stop(services, trial_id, data)
+    return await describe(services, trial_id)
+
+
+async def read_metrics(
+    services: Services, trial_id: TrialId, name: MaybeText = None, cursor: MaybeText = None
+) -> PointsPage:
+    """What a trial reported, of one metric or of all, a piece at a time."""
+    await services.trials.record(trial_id)
+    return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
+
+
+async def change_trial(services: Services, trial_id: TrialId, data: ChangeLabels) -> TrialRecord:
+    """Give a trial other labels."""
+    await services.trials.change_labels(trial_id, data)
+    services.hub.publish(trial_id)
+    return await describe(services, trial_id)
+
+
 async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """Stop a trial's replicas without failing it; nothing runs until it is resumed."""
     from windlass.server import steering
@@ -267,12 +314,16 @@ routes = [
     Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
+    Route("PATCH", _TRIAL, change_trial),
     Route("GET", f"{_TRIAL}/stream", stream_trial, media_type=EVENTS),
     Route("GET", f"{_TRIAL}/logs", read_logs),
     Route("GET", f"{_TRIAL}/events", list_events),
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
+    Route("POST", f"{_TRIAL}/built", trial_built),
+    Route("GET", f"{_TRIAL}/metrics", read_metrics),
+    Route("POST", f"{_TRIAL}/ask-to-stop", ask_to_stop_trial),
     Route("POST", f"{_TRIAL}/suspend", suspend_trial),
     Route("POST", f"{_TRIAL}/resume", resume_trial),
     Route("POST", f"{_TRIAL}/scale", scale_trial),

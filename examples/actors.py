@@ -1,0 +1,198 @@
+"""A learner and its actors: reinforcement learning whose roles talk over sockets.
+
+    python examples/actors.py --actors 3 --updates 40
+
+The actors balance a pole on a cart with the policy they last heard of and send every episode to
+the learner; the learner improves the policy by REINFORCE and answers each episode with it. They
+find it by its address, which every replica has in WINDLASS_HOSTS. Plain Python, no framework.
+
+    learner-0 | actor 2, attempt 1 is here
+    learner-0 | actor 0, attempt 1 is here
+    learner-0 | actor 1, attempt 1 is here
+    learner-0 | update   1  return  20.7
+    learner-0 | update  10  return  91.6
+    learner-0 | update  20  return 171.5
+    learner-0 | update  30  return 180.7
+    learner-0 | update  40  return 194.0
+    SUCCEEDED
+
+Actors are services: when the learner is done they are stopped. One that dies is started again,
+connects again, and nobody else minds. The learner leaves a checkpoint at every update: it goes on
+from there if it is the one that dies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import queue
+import random
+import socket
+import socketserver
+import threading
+import time
+from typing import Any
+
+import windlass as wl
+
+State = tuple[float, float, float, float]  # of the cart and of the pole: where, and how fast
+Episode = list[tuple[State, int]]  # what was seen, and what was done: 1 pushes to the right
+
+LONGEST = 200  # steps; the return of an episode is how many it lasted
+BATCH = 10  # episodes an update
+FIRST: dict[str, Any] = {"weights": [0.0] * 4, "update": 0}  # the policy that pushes either way
+
+
+# -- the pole -------------------------------------------------------------------------
+
+
+def push(state: State, action: int) -> State:
+    """The pole a fiftieth of a second later; the equations of Barto, Sutton and Anderson."""
+    x, speed, angle, turn = state
+    force = 10.0 if action else -10.0
+    sin, cos = math.sin(angle), math.cos(angle)
+    shove = (force + 0.05 * turn * turn * sin) / 1.1
+    spin = (9.8 * sin - cos * shove) / (0.5 * (4 / 3 - 0.1 * cos * cos / 1.1))
+    pull = shove - 0.05 * spin * cos / 1.1
+    return x + 0.02 * speed, speed + 0.02 * pull, angle + 0.02 * turn, turn + 0.02 * spin
+
+
+def chance(weights: list[float], state: State) -> float:
+    """How likely the policy is to push to the right."""
+    drive = sum(weight * value for weight, value in zip(weights, state, strict=True))
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, drive))))
+
+
+def play(weights: list[float], rng: random.Random) -> Episode:
+    """One episode, until the pole falls, the cart leaves the track or it was long enough."""
+    state: State = tuple(rng.uniform(-0.05, 0.05) for _ in range(4))  # type: ignore[assignment]
+    episode: Episode = []
+    while len(episode) < LONGEST and abs(state[0]) < 2.4 and abs(state[2]) < 0.21:
+        action = int(rng.random() < chance(weights, state))
+        episode.append((state, action))
+        state = push(state, action)
+    return episode
+
+
+def improve(weights: list[float], episodes: list[Episode]) -> list[float]:
+    """A step along the policy's gradient: more of what was followed by a long way to go."""
+    moves = [(s, a, len(e) - t) for e in episodes for t, (s, a) in enumerate(e)]
+    mean = sum(left for *_, left in moves) / len(moves)
+    gradient = [0.0] * 4
+    for state, action, left in moves:
+        blame = (action - chance(weights, state)) * (left - mean)
+        gradient = [g + blame * value for g, value in zip(gradient, state, strict=True)]
+    size = math.hypot(*gradient) or 1.0
+    return [weight + 0.5 * g / size for weight, g in zip(weights, gradient, strict=True)]
+
+
+# -- the roles ------------------------------------------------------------------------
+
+
+def learner(updates: int) -> None:
+    """Take episodes from whoever brings some, and tell everybody the newest policy."""
+    saved = wl.latest_checkpoint()
+    policy = json.loads(pathlib.Path(saved).read_text()) if saved else FIRST
+    brought: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    class Visit(socketserver.StreamRequestHandler):
+        """An actor that is connected: a line of JSON for every line of JSON."""
+
+        def handle(self) -> None:
+            for line in self.rfile:
+                brought.put(json.loads(line))
+                self.wfile.write(json.dumps(policy).encode() + b"\n")
+
+    class Server(socketserver.ThreadingTCPServer):
+        allow_reuse_address = True  # windlass keeps the port for us until we bind it so
+        daemon_threads = True
+
+    with Server(address_of("learner"), Visit) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        while policy["update"] < updates:
+            episodes = collect(brought, policy["update"])
+            weights = improve(policy["weights"], episodes)
+            policy = {"weights": weights, "update": policy["update"] + 1}
+            pathlib.Path("policy.json").write_text(json.dumps(policy))
+            wl.save_checkpoint("policy.json", step=policy["update"])
+            if policy["update"] == 1 or policy["update"] % 10 == 0:
+                lasted = sum(map(len, episodes)) / BATCH
+                print(f"update {policy['update']:3}  return {lasted:5.1f}", flush=True)
+        server.shutdown()
+
+
+def collect(brought: queue.Queue[dict[str, Any]], update: int) -> list[Episode]:
+    """A batch of episodes that were played with the newest policy; older ones tell of another."""
+    episodes: list[Episode] = []
+    while len(episodes) < BATCH:
+        message = brought.get()
+        if "hello" in message:
+            print(message["hello"], flush=True)
+        elif message["update"] == update:
+            episodes.append(message["episode"])
+    return episodes
+
+
+def actor() -> None:
+    """Play with the newest policy, for as long as anybody wants episodes."""
+    name = f"actor {os.environ['WINDLASS_INDEX']}, attempt {os.environ['WINDLASS_ATTEMPT']}"
+    rng = random.Random(name)
+    while True:
+        try:
+            with socket.create_connection(address_of("learner")) as connection:
+                lines = connection.makefile("rw")
+                answer = ask(lines, {"hello": f"{name} is here"})
+                while answer:
+                    policy = json.loads(answer)
+                    episode = play(policy["weights"], rng)
+                    answer = ask(lines, {"update": policy["update"], "episode": episode})
+        except OSError:
+            pass  # it does not listen yet, or was started again
+        time.sleep(0.1)
+
+
+def ask(lines: Any, message: dict[str, Any]) -> str:
+    """The learner's answer; empty if it has left."""
+    lines.write(json.dumps(message) + "\n")
+    lines.flush()
+    return str(lines.readline())
+
+
+def address_of(role: str) -> tuple[str, int]:
+    """Where the first replica of a role is found."""
+    host, _, port = json.loads(os.environ["WINDLASS_HOSTS"])[role][0].rpartition(":")
+    return host, int(port)
+
+
+# -- launching them -------------------------------------------------------------------
+
+
+def group(actors: int, updates: int) -> wl.JobGroup:
+    """The whole of it: one job of two roles, which run this very file."""
+    script = wl.PythonScript(__file__)
+    return wl.JobGroup(
+        learner=wl.Job(script, args={"updates": updates}, executor=wl.Local(cpus=0.5)),
+        actor=wl.Job(script, replicas=actors, service=True, executor=wl.Local(cpus=0.25)),
+        name="cart-pole",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--actors", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=40)
+    options = parser.parse_args()
+    match os.environ.get("WINDLASS_ROLE"):
+        case "learner":
+            learner(options.updates)
+        case "actor":
+            actor()
+        case _:
+            print(group(options.actors, options.updates).run().state)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""A sweep: one experiment, a trial for every combination, and a table of what came of them.
+
+    python examples/sweep.py             # --dry-run shows what would run, and runs nothing
+
+The code is packaged once; adding a trial of it then takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+
+import windlass as wl
+
+
+def train(lr: float, hidden: int, epochs: int = 12) -> float:
+    """A network of one hidden layer learns which side of a wave a point is on."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (2000, 2))
+    y = x[:, 1] > np.sin(2 * x[:, 0])
+    w1, b1 = rng.normal(0, 1, (2, hidden)), rng.normal(0, 1, hidden)
+    w2, b2 = np.zeros(hidden), 0.0
+    right = 0.0
+    for epoch in range(1, epochs + 1):
+        for rows in rng.permutation(len(x)).reshape(-1, 20):
+            layer = np.tanh(x[rows] @ w1 + b1)
+            slope = (1 / (1 + np.exp(-(layer @ w2 + b2))) - y[rows]) / len(rows)
+            back = np.outer(slope, w2) * (1 - layer**2)
+            w2, b2 = w2 - lr * layer.T @ slope, b2 - lr * slope.sum()
+            w1, b1 = w1 - lr * x[rows].T @ back, b1 - lr * back.sum(axis=0)
+        right = float(((np.tanh(x @ w1 + b1) @ w2 + b2 > 0) == y).mean())
+        wl.report(epoch, accuracy=round(right, 4))
+    return right
+
+
+def main() -> None:
+    exp = wl.create_experiment("wave", dry_run="--dry-run" in sys.argv)
+    [executable] = exp.package([wl.PythonFunction(train)])
+    job = wl.Job(executable, executor=wl.Local(cpus=0.5))
+    for lr, hidden in itertools.product((0.01, 0.1, 1.0), (4, 32)):
+        exp.add(job, args={"lr": lr, "hidden": hidden})
+    exp.wait()
+    if "--dry-run" not in sys.argv:
+        print(exp.table(metrics=["accuracy"]))
+
+
+if __name__ == "__main__":
+    main()

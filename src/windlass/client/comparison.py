@@ -1,0 +1,148 @@
+"""Comparing what users hold: what the records only name is fetched, and no more than differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.blobs import fetch_blobs, fetch_lists
+from windlass.client.transport import Transport, path_of
+from windlass.model.errors import InvalidArgument, ServerError, shown
+from windlass.model.records import TrialRecord
+
+if TYPE_CHECKING:
+    from windlass.client.experiments import Experiment
+    from windlass.client.trials import Trial
+    from windlass.comparing.experiments import ExperimentDiff
+    from windlass.comparing.trees import Row
+    from windlass.comparing.trials import Diff
+
+
+def diff_trials(transport: Transport, before: TrialRecord, after: TrialRecord) -> Diff:
+    """What differs between two trials: two requests, for lists and for files that differ."""
+    from windlass.comparing import trials
+
+    trees = trials.wanted_trees(before, after)
+    lists = trials.wanted_lists(before, after)
+    fetched = fetch_lists(transport, [*trees, *lists])
+    materials = trials.Materials(
+        trees={tree: _files_of(fetched[tree]) for tree in trees if tree in fetched},
+        blobs={digest: fetched[digest] for digest in lists if digest in fetched},
+    )
+    files = trials.wanted_files(before, after, materials.trees)
+    if files:
+        materials.blobs |= fetch_blobs(transport, files)
+    return trials.diff_trials(before, after, materials)
+
+
+def _files_of(manifest: bytes) -> Sequence[Row]:
+    from windlass.packaging.manifest import parse_manifest
+
+    try:
+        return parse_manifest(manifest)
+    except ValueError as error:
+        raise ServerError(
+            f"The server's list of the files of a tree is damaged: {error}."
+        ) from error
+
+
+def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
+    """What differs between a trial and another, or that of an id."""
+    from windlass.client.trials import Trial
+
+    record = other.record if isinstance(other, Trial) else record_of(trial._transport, other)
+    if record.uid == trial.record.uid:
+        raise InvalidArgument(
+            f"Trial {trial.id} is compared with itself.", hint="Name another: trial.diff(7)"
+        )
+    return diff_trials(trial._transport, trial.record, record)
+
+
+def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
+    """What differs between two experiments; code and environment of the newest trials."""
+    from windlass.comparing import experiments
+
+    if before.id == after.id:
+        raise InvalidArgument(
+            f"Experiment {before.id} ({before.name}) is compared with itself.",
+            hint="See which there are: windlass ls --experiments",
+        )
+    sides = [
+        (each.record, experiments.ordinary(trial.record for trial in each.list_trials()))
+        for each in (before, after)
+    ]
+    old, new = (experiments.newest_of(trials) for _, trials in sides)
+    newest = diff_trials(before._transport, old, new) if old and new else None
+    return experiments.diff_experiments(sides[0], sides[1], newest)
+
+
+def compare(
+    transport: Transport,
+    trials: Iterable[Trial[Any] | int],
+    *,
+    metrics: Sequence[str] | str | None = None,
+    sort_by: str | None = None,
+) -> Any:
+    """A table of some trials, of whichever library for data frames is there."""
+    from windlass.comparing.frames import frame_of
+    from windlass.comparing.tables import table_of
+
+    records = records_of(transport, trials)
+    return frame_of(table_of(records, metrics=metrics, sort_by=sort_by))
+
+
+def experiment_table(
+    experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
+) -> Any:
+    """A table of an experiment's trials, without those that only build others."""
+    from windlass.comparing.frames import frame_of
+    from windlass.comparing.tables import table_of
+
+    records = ordinary_records(experiment)
+    return frame_of(table_of(records, metrics=metrics, sort_by=sort_by))
+
+
+def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
+    """The trials of an experiment that ran something for its own sake, oldest first."""
+    from windlass.comparing.experiments import ordinary
+
+    return ordinary(trial.record for trial in experiment.list_trials())
+
+
+def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list[TrialRecord]:
+    """The records of at least two different trials."""
+    from windlass.client.trials import Trial
+
+    if isinstance(trials, (int, str, Trial)) or not isinstance(trials, Iterable):
+        raise InvalidArgument(
+            f"{shown(trials)} is no list of trials.", hint="Name at least two: wl.compare([3, 5])"
+        )
+    named = list(trials)
+    ids = [each.id if isinstance(each, Trial) else each for each in named]
+    check_ids(ids)
+    return [
+        each.record if isinstance(each, Trial) else record_of(transport, each) for each in named
+    ]
+
+
+def check_ids(ids: Sequence[object]) -> None:
+    """Refuse what is nothing to compare: fewer than two, or one of them twice."""
+    twice = [each for position, each in enumerate(ids) if each in ids[:position]]
+    if twice:
+        raise InvalidArgument(
+            f"Trial {shown(twice[0])} is named twice.", hint="Name each trial once."
+        )
+    if len(ids) < 2:
+        named = f"only {shown(ids[0])} is named" if ids else "none is named"
+        raise InvalidArgument(
+            f"It takes two trials to compare; {named}.", hint="See which there are: windlass ls"
+        )
+
+
+def record_of(transport: Transport, trial_id: object) -> TrialRecord:
+    """The record of the trial with that id."""
+    if isinstance(trial_id, bool) or not isinstance(trial_id, int):
+        raise InvalidArgument(
+            f"{shown(trial_id)} is no trial and no trial id.", hint="See: windlass ls"
+        )
+    return transport.ask("GET", path_of("trials", trial_id), TrialRecord)

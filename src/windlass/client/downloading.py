@@ -1,0 +1,295 @@
+"""The code of trials, written to a folder: the very files, nowhere but there, nothing replaced.
+
+What is there already has to be of the same tree, unchanged; each file gets its name once it is
+whole. So a download that was cut is gone on with by asking again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from windlass.client.blobs import fetch_in_batches, fetch_lists
+from windlass.client.transport import Transport
+from windlass.model.errors import Conflict, InvalidArgument, NotFound, WindlassError, shown
+from windlass.model.records import TrialRecord
+from windlass.model.text import clean
+from windlass.worker.restore import Entry, RestoreError, Tree, open_folder, read_tree
+
+NOTE = "TRIALS.txt"
+_UNFINISHED = b".windlass-unfinished-"
+_PIECE = 1 << 20
+_MOST_TOLD = 5
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def download_trial(
+    transport: Transport, record: TrialRecord, folder: str | os.PathLike[str]
+) -> Path:
+    """Write the code of a trial to a folder; of roles with different code, each to its own."""
+    root = _named(folder)
+    layout = _layout(record)
+    if not layout:
+        raise NotFound(
+            f"Trial {record.id} ({clean(record.name)}) has no recorded code.",
+            hint=f"What it runs: windlass show {record.id}",
+        )
+    _write_layout(transport, root, layout)
+    return root
+
+
+def download_experiment(
+    transport: Transport, name: str, records: Sequence[TrialRecord], folder: str | os.PathLike[str]
+) -> Path:
+    """Write the code of all trials: one folder if they share it, else one for each version."""
+    root = _named(folder)
+    versions: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for record in records:
+        if layout := _layout(record):
+            versions.setdefault(tuple(layout.items()), []).append(record.id)
+    if not versions:
+        raise NotFound(f"No trial of {shown(name)} has recorded code.")
+    if len(versions) == 1:
+        _write_layout(transport, root, dict(next(iter(versions))))
+        return root
+    places = {_version_name(version): dict(version) for version in versions}
+    _refuse_others(root, {*places, NOTE})
+    for place, layout in places.items():
+        _write_layout(transport, root, layout, place)
+    note = "".join(
+        f"{_version_name(version)}  trial{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}\n"
+        for version, ids in versions.items()
+    )
+    (root / NOTE).write_text(note)
+    return root
+
+
+def _layout(record: TrialRecord) -> dict[str, str]:
+    """Which tree goes into which sub-folder; the one tree of all roles into none (`""`)."""
+    from windlass.comparing.settings import trees_of
+
+    trees = {role: tree for role, tree in trees_of(record.spec).items() if tree is not None}
+    if len(set(trees.values())) == 1:
+        return {"": next(iter(trees.values()))}
+    return trees
+
+
+def _version_name(version: Sequence[tuple[str, str]]) -> str:
+    if len(version) == 1:
+        return f"code-{version[0][1][:12]}"
+    joined = "".join(f"{role} {tree}\n" for role, tree in version)
+    return f"code-{hashlib.sha256(joined.encode()).hexdigest()[:12]}"
+
+
+def _named(folder: object) -> Path:
+    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+        raise InvalidArgument(
+            f"{shown(folder)} is no folder.", hint='Name one: trial.download_code("code")'
+        )
+    return Path(folder).expanduser()
+
+
+def _write_layout(
+    transport: Transport, root: Path, layout: Mapping[str, str], place: str = ""
+) -> None:
+    """Write trees to a folder, or a place in it: all is looked at before anything is written."""
+    trees = {role: _fetch_tree(transport, digest) for role, digest in layout.items()}
+    if "" not in trees:
+        _refuse_others(root / place, set(trees))
+    try:
+        plans = []
+        for role, tree in trees.items():
+            inner = os.fsencode("/".join(filter(None, (place, role))))
+            plans.append((inner, _lacking(root, inner, tree)))
+        root.mkdir(parents=True, exist_ok=True)
+        fd = os.open(os.path.realpath(root), _FOLDER)
+        try:
+            for inner, entries in plans:
+                _write(transport, fd, inner, entries)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise WindlassError(
+            f"The code cannot be written to {root}: {error.strerror or error}.",
+            hint="Mend that, then ask again: what is there already is kept.",
+        ) from error
+
+
+def _fetch_tree(transport: Transport, digest: str) -> Tree:
+    manifests = fetch_lists(transport, [digest])
+    if digest not in manifests:
+        raise NotFound(f"The list of files of the code {digest[:12]} is no longer there.")
+    try:
+        return read_tree(manifests[digest])
+    except RestoreError as error:
+        raise WindlassError(f"The code {digest[:12]} cannot be written: {error}.") from error
+
+
+def _refuse_others(root: Path, expected: set[str]) -> None:
+    """Refuse a folder that holds anything but what is to be in it."""
+    others = sorted({each.name for each in root.iterdir()} - expected) if root.is_dir() else []
+    if others:
+        raise _taken(root, [f"{shown(each)} is not of it" for each in others])
+
+
+def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
+    """What of a tree is not in the folder yet; `Conflict` if anything else is there."""
+    wanted = {(folder, e.name): e for folder, entries in tree.folders.items() for e in entries}
+    try:
+        fd = _open_existing(root, inner)
+    except FileNotFoundError:
+        return [(folder, entry) for (folder, _), entry in wanted.items()]
+    except NotADirectoryError:
+        raise InvalidArgument(
+            f"{root / os.fsdecode(inner)} is no folder: the code is written to one.",
+            hint="Name another.",
+        ) from None
+    problems: list[str] = []
+    try:
+        for folder, name, found, parent in _walk(fd, b"", tree):
+            entry = wanted.pop((folder, name), None)
+            path = shown(os.fsdecode(_joined(folder, name)))
+            if entry is None:
+                problems.append(f"{path} is not of it")
+            elif not _is_entry(parent, entry, found):
+                problems.append(f"{path} is another")
+            if len(problems) > _MOST_TOLD:
+                break
+    finally:
+        os.close(fd)
+    if problems:
+        raise _taken(root / os.fsdecode(inner), problems)
+    return [(folder, entry) for (folder, _), entry in wanted.items()]
+
+
+def _open_existing(root: Path, inner: bytes) -> int:
+    """The folder that was named, which may be a link, or one in it, reached through none."""
+    fd = os.open(os.path.realpath(root), _FOLDER)
+    for name in inner.split(b"/") if inner else ():
+        try:
+            below = os.open(name, _FOLDER, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = below
+    return fd
+
+
+def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os.stat_result, int]]:
+    """What a folder holds, links not followed; folders that the tree has are looked into."""
+    for text in sorted(os.listdir(fd)):
+        name = os.fsencode(text)
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if name.startswith(_UNFINISHED) and stat.S_ISREG(found.st_mode):
+            os.unlink(name, dir_fd=fd)  # of a download that was killed
+            continue
+        inner = _joined(folder, name)
+        if not stat.S_ISDIR(found.st_mode) or inner not in tree.folders:
+            yield folder, name, found, fd
+            continue
+        below = os.open(name, _FOLDER, dir_fd=fd)
+        try:
+            yield from _walk(below, inner, tree)
+        finally:
+            os.close(below)
+
+
+def _is_entry(folder: int, entry: Entry, found: os.stat_result) -> bool:
+    """Whether what is there is that very file: content, and whether it may be executed."""
+    if entry.mode == "l":
+        target = entry.content.encode("utf-8", "surrogateescape")
+        return stat.S_ISLNK(found.st_mode) and os.readlink(entry.name, dir_fd=folder) == target
+    if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
+        return False
+    if bool(found.st_mode & stat.S_IXUSR) != (entry.mode == "x"):
+        return False
+    hasher = hashlib.sha256()
+    fd = os.open(entry.name, _READ, dir_fd=folder)
+    try:
+        while piece := os.read(fd, _PIECE):
+            hasher.update(piece)
+    finally:
+        os.close(fd)
+    return hasher.hexdigest() == entry.content
+
+
+def _write(
+    transport: Transport, root: int, inner: bytes, entries: Sequence[tuple[bytes, Entry]]
+) -> None:
+    sizes = {e.content: e.size for _, e in entries if e.mode != "l"}
+    links = [(_joined(inner, folder), e) for folder, e in entries if e.mode == "l"]
+    files: dict[str, list[tuple[bytes, Entry]]] = {digest: [] for digest in sizes}
+    for folder, entry in entries:
+        if entry.mode != "l":
+            files[entry.content].append((_joined(inner, folder), entry))
+    lost = []
+    for asked, came in fetch_in_batches(transport, sizes):
+        for folder, entry in (each for digest in asked for each in files[digest]):
+            data = came.get(entry.content)
+            if data is None or len(data) != entry.size:
+                lost.append(os.fsdecode(_joined(folder, entry.name)))
+            else:
+                _write_entry(root, folder, entry, data)
+    for folder, entry in links:
+        _write_entry(root, folder, entry, b"")
+    if lost:
+        some = ", ".join(shown(path) for path in lost[:_MOST_TOLD])
+        more = f" and {len(lost) - _MOST_TOLD} more" if len(lost) > _MOST_TOLD else ""
+        raise NotFound(
+            f"The code is not whole: the server no longer has {some}{more}.",
+            hint="All the rest of it was written.",
+        )
+
+
+def _joined(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder and name else folder or name
+
+
+def _write_entry(root: int, folder: bytes, entry: Entry, data: bytes) -> None:
+    """Write a file or link, never through a link and never over anything."""
+    parent = open_folder(root, folder, replacing=False)
+    try:
+        if entry.mode == "l":
+            target = entry.content.encode("utf-8", "surrogateescape")
+            os.symlink(target, entry.name, dir_fd=parent)
+            return
+        temporary = _UNFINISHED + os.urandom(8).hex().encode()
+        fd = os.open(temporary, _WRITE, 0o777 if entry.mode == "x" else 0o666, dir_fd=parent)
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(fd, view) :]
+            finally:
+                os.close(fd)
+            _give_name(parent, temporary, entry.name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+    finally:
+        os.close(parent)
+
+
+def _give_name(folder: int, temporary: bytes, name: bytes) -> None:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    # Two names that are one here, where upper and lower case are the same.
+    raise FileExistsError(errno.EEXIST, f"{shown(os.fsdecode(name))} is there already")
+
+
+def _taken(root: Path, problems: Sequence[str]) -> Conflict:
+    told = list(problems[:_MOST_TOLD]) + (["and more"] if len(problems) > _MOST_TOLD else [])
+    return Conflict(
+        f"{root} is not empty, and holds something else: {'; '.join(told)}.",
+        hint="Nothing was written. Name a folder that is empty, or is not there yet.",
+    )

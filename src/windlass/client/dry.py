@@ -1,0 +1,338 @@
+"""Dry runs: everything of a run but the running. Nothing is sent, and no server is started."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import msgspec
+
+from windlass.client.discovery import Endpoint, running_endpoint
+from windlass.client.experiments import Experiment
+from windlass.client.outcomes import Outcome
+from windlass.client.session import Client
+from windlass.client.submission import Draft
+from windlass.client.transport import Body, Transport
+from windlass.client.trials import Trial
+from windlass.model.errors import InvalidArgument, ServerError, Unsupported
+from windlass.model.quantities import format_size
+from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
+from windlass.model.resources import Capacity
+from windlass.model.wire import CreateExperiment, CreateTrial, ServerInfo, StreamEnd
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_SHORTEST_SECRET = 4  # what is shorter is found in any text, and not masked anywhere either
+
+
+class DryTransport(Transport):
+    """Packages are made for the server that would be used; nothing is asked of it."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server that would be used; where none runs, the embedded one that would start."""
+        if self._home is None:
+            return super().endpoint
+        return running_endpoint(self._home) or Endpoint("", "", self._home)
+
+    def reconnect(self) -> None:
+        """There is no connection."""
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> T:
+        """Nothing but what the server would lack of a tree: nothing is sent."""
+        if (method, path) == ("GET", "/blobs"):
+            return msgspec.convert({}, answer)
+        return super().ask(method, path, answer, body=body, query=query)
+
+    def _send(self, *_args: object) -> NoReturn:
+        raise nothing_ran()
+
+
+class DryClient(Client):
+    """A client that shows what it is given to submit."""
+
+    def __init__(self, server: str | None = None, token: str | None = None) -> None:
+        self.transport = DryTransport(server, token)
+        self.trials: dict[str, DryTrial[Any]] = {}  # that were shown, by their keys
+        self._machine: Capacity | None = None
+
+    def create_experiment(
+        self,
+        name: str,
+        project: str | None = None,
+        labels: Sequence[str] = (),
+        description: str = "",
+        config: Mapping[str, Any] | None = None,
+        *,
+        wait: bool = False,  # noqa: ARG002 -- there is nothing to wait for
+    ) -> DryExperiment:
+        """An experiment that is not made: what is added to it is shown."""
+        from windlass.authoring.founding import new_experiment
+
+        return DryExperiment(self, new_experiment(name, project, labels, description, config))
+
+    def submit(self, draft: Draft) -> DryTrial[Any]:
+        """Show what would run; what the server would refuse is refused.
+
+        Of one that is like the one before it, what differs is shown.
+        """
+        key = draft.request.key
+        if key not in self.trials:
+            before = next(reversed(self.trials.values()), None)
+            self.trials[key] = self.look(draft)
+            self.trials[key].show(before)
+        return self.trials[key]
+
+    def look(self, draft: Draft) -> DryTrial[Any]:
+        """What would run, without a word."""
+        return DryTrial(self.transport, draft, self._check(draft.request))
+
+    def _check(self, request: CreateTrial) -> str:
+        """Refuse what the server would; whether there is room, in words."""
+        from windlass.engine.fitting import check_fits
+        from windlass.frameworks import problems_of
+        from windlass.runtimes.validation import problems_of as problems_here
+
+        spec = request.spec
+        endpoint = self.transport.endpoint
+        problems = problems_of(spec)
+        if endpoint.is_embedded:
+            problems += problems_here(spec)
+        if problems:
+            raise InvalidArgument.of(problems)
+        capacity = self._capacity(endpoint)
+        if capacity is None:
+            return f"not checked: {endpoint.url} does not answer"
+        check_fits(spec, capacity, request.name or request.experiment)
+        where = "this machine" if endpoint.is_embedded else endpoint.url
+        return f"fits {where} ({_described(capacity)})"
+
+    def _capacity(self, endpoint: Endpoint) -> Capacity | None:
+        """What the server has to give, or this machine while none runs."""
+        if endpoint.url:
+            try:  # as a named server, which is never started
+                asked = Transport(endpoint.url, endpoint.token, timeout=5.0)
+                return asked.ask("GET", "/server", ServerInfo).capacity
+            except ServerError:
+                if not endpoint.is_embedded:
+                    return None
+        if self._machine is None:
+            from windlass.runtimes.machine import read_capacity
+
+            self._machine = read_capacity()
+        return self._machine
+
+
+class DryTrial(Trial[R]):
+    """A trial that was not started: what it would run can be looked at, and nothing came of it.
+
+    ```python
+    trial = wl.Job(wl.Command(["echo", "hello"])).submit(dry_run=True)
+    assert "echo hello" in trial.preview
+    trial.wait()  # there is nothing to wait for
+    ```
+
+    What only something that ran has, a log or a value, raises `wl.Unsupported`.
+    """
+
+    def __init__(self, transport: Transport, draft: Draft, room: str = "") -> None:
+        super().__init__(transport, _record_of(draft.request))
+        self._draft = draft
+        self._room = room
+
+    @property
+    def state(self) -> str:
+        """DRY: it is none of those that a trial can be in."""
+        return "DRY"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing to wait for: so it is."""
+        return True
+
+    @property
+    def preview(self) -> str:
+        """What would run, as it was shown."""
+        from windlass.client.preview import preview_of
+
+        return self._masked(preview_of(self._draft, self._room))
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """What each role would run, as one would type it; a function as it would be called."""
+        from windlass.client.preview import commands_of
+
+        return {role: self._masked(text) for role, text in commands_of(self._draft).items()}
+
+    def show(self, before: DryTrial[Any] | None = None) -> None:
+        """Print the preview; after one that is like it, what differs."""
+        from windlass.client.preview import difference_of, preview_of
+        from windlass.client.view import may_colour, write
+
+        if sys.stdout is None:
+            return  # it was closed before Python started
+        coloured = may_colour(sys.stdout)
+        if before is None:
+            text = preview_of(self._draft, self._room, coloured=coloured)
+        else:
+            text = difference_of(self._draft, before._draft, coloured=coloured)
+        write(sys.stdout, self._masked(text) + "\n")
+        sys.stdout.flush()
+
+    def refresh(self) -> DryTrial[R]:
+        """Itself: no server knows of it."""
+        return self
+
+    def outcome(self, _end: StreamEnd | None = None) -> Outcome:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
+    def _masked(self, text: str) -> str:
+        for secret in sorted(self._draft.request.private.secrets.values(), key=len, reverse=True):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "***")
+        return text
+
+    def __repr__(self) -> str:
+        return f"<DryTrial {self.name}: nothing ran>"
+
+
+class DryExperiment(Experiment):
+    """An experiment that was not made: what is added to it is shown, and nothing comes of it.
+
+    ```python
+    exp = wl.create_experiment("sweep", dry_run=True)
+    for lr in (0.1, 0.01):
+        exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
+    exp.wait()  # there is nothing to wait for
+    ```
+    """
+
+    def __init__(self, client: DryClient, request: CreateExperiment) -> None:
+        self._dry_client = client
+        record = ExperimentRecord(
+            id=0,
+            uid=request.key,
+            name=request.name,
+            project=request.project,
+            created=time.time(),
+            labels=request.labels,
+            description=request.description,
+            config=request.config,
+        )
+        super().__init__(client.transport, record)
+
+    @property
+    def trial_count(self) -> int:
+        """How many trials were added."""
+        return len(self._dry_client.trials)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """How many trials are in which state: in none."""
+        return {"DRY": self.trial_count} if self.trial_count else {}
+
+    def list_trials(
+        self,
+        *,
+        state: str | list[str] | None = None,
+        labels: str | Sequence[str] | None = None,
+        sort_by: str = "id",
+        limit: int | None = None,
+    ) -> Iterator[Trial[Any]]:
+        """What was added; those of any other state are none."""
+        if state is not None or labels is not None or sort_by != "id":
+            raise nothing_ran()
+        return iter(list(self._dry_client.trials.values())[:limit])
+
+    def wait(self, timeout: float | str | None = None) -> DryExperiment:  # noqa: ARG002
+        """Itself: there is nothing to wait for."""
+        return self
+
+    async def _wait_async(self) -> DryExperiment:
+        return self
+
+    def __enter__(self) -> DryExperiment:
+        """Itself: there is nothing to hold."""
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Nothing: there is nothing to wait for."""
+
+    async def __aenter__(self) -> DryExperiment:
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        pass
+
+    def search(self, *_args: Any, **_settings: Any) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise Unsupported(
+            "A search has no dry run: what it tries depends on what came of what it tried before.",
+            hint="Look at one of its trials: exp.add(job, args={...})",
+        )
+
+    @property
+    def _client(self) -> DryClient:
+        return self._dry_client
+
+    def _now(self) -> ExperimentRecord:
+        return self._record
+
+    def _change(self, **changes: Any) -> Self:
+        """Nothing is kept; what may be noted was checked."""
+        plain = {name: value for name, value in changes.items() if hasattr(self._record, name)}
+        self._record = msgspec.structs.replace(self._record, **plain)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<DryExperiment {self.name}: {self.trial_count} trials, nothing ran>"
+
+
+def nothing_ran() -> Unsupported:
+    """The error for what needs something that ran."""
+    return Unsupported(
+        "Nothing ran: this was a dry run.", hint="Leave dry_run=True out, and it runs."
+    )
+
+
+def _record_of(request: CreateTrial) -> TrialRecord:
+    return TrialRecord(
+        id=0,
+        uid=request.key,
+        name=request.name or request.experiment,
+        experiment=request.experiment,
+        experiment_id=request.experiment_id or 0,
+        project=request.project,
+        state=TrialState.QUEUED,
+        message="nothing ran: this was a dry run",
+        params=request.params,
+        spec=request.spec,
+        provenance=request.provenance,
+        labels=request.labels,
+        auxiliary=request.auxiliary,
+        parent_id=request.parent_id,
+        recipe=request.recipe,
+    )
+
+
+def _described(capacity: Capacity) -> str:
+    told = [f"{capacity.cpus:g} CPU" + ("" if capacity.cpus == 1 else "s")]
+    told.append(format_size(capacity.memory))
+    kinds = [device.kind for device in capacity.devices]
+    told += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(told)

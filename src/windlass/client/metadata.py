@@ -1,0 +1,412 @@
+"""What people note on experiments and trials, as they hold them: labels, notes, links, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windlass.model.errors import InvalidArgument, NotFound, shown
+from windlass.model.records import Artifact, ExperimentRecord, Link, TrialRecord
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from windlass.client.transport import Transport
+
+
+class Labelled:
+    """What has labels: a trial, an experiment.
+
+    Labels are added and removed on the server one by one: others that change them meanwhile lose
+    nothing by it.
+    """
+
+    _record: Any
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Words to find it by, in the order they were given.
+
+        ```python
+        trial = train.submit(0.1)
+        trial.add_label("baseline", "paper")
+        assert trial.labels == ("baseline", "paper")
+        ```
+        """
+        labels: tuple[str, ...] = self._record.labels
+        return labels
+
+    def set_labels(self, labels: Sequence[str]) -> Self:
+        """Have these labels and no others.
+
+        ```python
+        train.submit(0.1).set_labels(["baseline"])
+        ```
+        """
+        return self._change(labels=check_labels(labels))
+
+    def add_label(self, *labels: str) -> Self:
+        """Have these labels, too.
+
+        ```python
+        wl.get_experiment("train").add_label("paper")
+        ```
+        """
+        return self._change(add_labels=check_labels(labels))
+
+    def remove_label(self, *labels: str) -> Self:
+        """Have these labels no longer; one that is not there is no matter.
+
+        ```python
+        wl.get_experiment("train").remove_label("paper")
+        ```
+        """
+        return self._change(remove_labels=check_labels(labels))
+
+    if TYPE_CHECKING:
+
+        def _change(self, **changes: Any) -> Self: ...
+
+
+class LabelledTrial(Labelled):
+    """The labels of a trial."""
+
+    _transport: Transport
+    _record: TrialRecord
+
+    if TYPE_CHECKING:
+
+        def _learn(self, record: TrialRecord) -> None: ...
+
+    def _change(self, **changes: Any) -> Self:
+        from windlass.client.transport import path_of
+        from windlass.model.wire import ChangeLabels
+
+        path = path_of("trials", self._record.id)
+        self._learn(self._transport.ask("PATCH", path, TrialRecord, body=ChangeLabels(**changes)))
+        return self
+
+
+class Described(Labelled):
+    """What is noted on an experiment, to be changed at any time."""
+
+    _transport: Transport
+    _record: ExperimentRecord
+
+    @property
+    def description(self) -> str:
+        """What it is about."""
+        return self._record.description
+
+    @property
+    def notes(self) -> str:
+        """What was found out, what is to be done: any text."""
+        return self._record.notes
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Settings that its trials share, or whatever else is to be kept with it as JSON."""
+        return self._record.config
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Things elsewhere that belong to it, each with `name` and `url`."""
+        return self._record.links
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Files that are kept with it, each with `name`, `size`, `digest` and `created`."""
+        return self._record.artifacts
+
+    def set_description(self, text: str) -> Self:
+        """Say what it is about.
+
+        ```python
+        wl.get_experiment("train").set_description("How much the learning rate matters.")
+        ```
+        """
+        return self._change(description=_check_text("description", text))
+
+    def set_notes(self, text: str) -> Self:
+        """Have this text as its notes, in place of the one that was there.
+
+        ```python
+        experiment = wl.get_experiment("train")
+        experiment.set_notes(experiment.notes + "0.3 diverges.\\n")
+        ```
+        """
+        return self._change(notes=_check_text("notes", text))
+
+    def set_config(self, config: Mapping[str, Any]) -> Self:
+        """Keep these settings with it, in place of those that were there. They are JSON.
+
+        ```python
+        wl.get_experiment("train").set_config({"dataset": "v3", "layers": [64, 32]})
+        ```
+        """
+        return self._change(config=check_config(config))
+
+    def add_link(self, name: str, url: str) -> Self:
+        """Have a link of that name; one that was there leads elsewhere from now on.
+
+        ```python
+        wl.get_experiment("train").add_link("paper", "https://arxiv.org/abs/1412.6980")
+        ```
+        """
+        return self._change(put_links={_check_name("link", name): _check_url(url)})
+
+    def remove_link(self, name: str) -> Self:
+        """Have no link of that name.
+
+        ```python
+        wl.get_experiment("train").remove_link("paper")
+        ```
+        """
+        _find("link", name, self._now().links)
+        return self._change(remove_links=(name,))
+
+    def add_artifact(self, name: str, path: str | os.PathLike[str]) -> Self:
+        """Keep a copy of a file with it, under that name; what had the name before is replaced.
+
+        ```python
+        from pathlib import Path
+
+        Path("curve.csv").write_text("step,loss\\n1,0.5\\n")
+        wl.get_experiment("train").add_artifact("curve.csv", "curve.csv")
+        ```
+        """
+        from windlass.client.artifacts import keep_file
+
+        _check_file_name(name)
+        return keep_file(
+            self._transport, path, lambda digest: self._change(put_artifacts={name: digest})
+        )
+
+    def download_artifact(self, name: str, directory: str | os.PathLike[str] = ".") -> Path:
+        """Write an artifact to a folder, which is made if it is not there; the path of the file.
+
+        ```python
+        experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
+        print(experiment.download_artifact("notes.md", "downloads").stat().st_size)
+        ```
+        """
+        from windlass.client.artifacts import fetch_file
+
+        found: Artifact = _find("artifact", name, self._now().artifacts)
+        _check_file_name(found.name)  # whatever the server says, nothing is written elsewhere
+        return fetch_file(self._transport, found, Path(directory))
+
+    def remove_artifact(self, name: str) -> Self:
+        """Keep the file of that name no longer.
+
+        ```python
+        experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
+        experiment.remove_artifact("notes.md")
+        ```
+        """
+        _find("artifact", name, self._now().artifacts)
+        return self._change(remove_artifacts=(name,))
+
+    def _now(self) -> ExperimentRecord:
+        """How it stands now."""
+        from windlass.client.transport import path_of
+
+        path = path_of("experiments", self._record.id)
+        self._record = self._transport.ask("GET", path, ExperimentRecord)
+        return self._record
+
+    def _change(self, **changes: Any) -> Self:
+        from windlass.client.transport import path_of
+        from windlass.model.wire import ChangeExperiment
+
+        path = path_of("experiments", self._record.id)
+        body = ChangeExperiment(**changes)
+        self._record = self._transport.ask("PATCH", path, ExperimentRecord, body=body)
+        return self
+
+
+# -- what can be noted ----------------------------------------------------------------
+
+_LONGEST_TEXT = 100_000
+_LONGEST_NAME = 200
+_LONGEST_URL = 2000
+_MOST_LABELS = 100
+_LARGEST_CONFIG = 1 << 20
+_DEEPEST = 50
+
+
+def check_labels(labels: object) -> tuple[str, ...]:
+    """Labels, if they can be; all that is wrong with them is told at once.
+
+    >>> check_labels(["baseline", "baseline"])
+    ('baseline',)
+    >>> check_labels("baseline")
+    Traceback (most recent call last):
+    ...
+    windlass.InvalidArgument: labels: write a list: ['baseline']
+    """
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, set, frozenset)):
+        raise InvalidArgument(f"labels: write a list: [{shown(labels)}]")
+    problems = [f"labels: {flaw}" for label in labels if (flaw := _name_flaw("label", label))]
+    if len(set(map(str, labels))) > _MOST_LABELS:
+        problems.append(f"labels: there can be {_MOST_LABELS}, these are {len(labels)}")
+    if problems:
+        raise InvalidArgument.of(problems)
+    return tuple(dict.fromkeys(labels))
+
+
+def label_query(labels: object) -> str | None:
+    """Labels as the server is asked for those that have all of them; one may be a text.
+
+    >>> label_query("baseline"), label_query(None)
+    ('["baseline"]', None)
+    """
+    if not labels:
+        return None
+    import json
+
+    return json.dumps(check_labels([labels] if isinstance(labels, str) else labels))
+
+
+def check_config(config: object) -> dict[str, Any]:
+    """A mapping that JSON can hold exactly; which value it cannot is told.
+
+    >>> check_config({"layers": (64, 32)})
+    {'layers': [64, 32]}
+    >>> check_config({"model": {"scale": [1.0, float("nan")]}})
+    Traceback (most recent call last):
+    ...
+    windlass.InvalidArgument: config: model.scale[1] is nan, which JSON has no way to write.
+      A text can say it: 'nan'
+    """
+    if not isinstance(config, Mapping):
+        raise InvalidArgument(
+            f"config: {shown(config)} is no mapping.", hint='Write {"dataset": "v3"}.'
+        )
+    import json
+
+    plain: dict[str, Any] = _plain(config, "", _DEEPEST)
+    size = len(json.dumps(plain))
+    if size > _LARGEST_CONFIG:
+        raise InvalidArgument(
+            f"config: {size} bytes of JSON are too many; there can be {_LARGEST_CONFIG}.",
+            hint="Keep it as a file: add_artifact(name, path)",
+        )
+    return plain
+
+
+def _plain(value: Any, where: str, left: int) -> Any:
+    """A value as JSON has it."""
+    if value is None or isinstance(value, (bool, str)):
+        return _checked_text(value, where) if isinstance(value, str) else value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise _no_json(where, value, "is beyond 64 bits", str(value))
+        return int(value)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise _no_json(where, value, "JSON has no way to write", str(value))
+        return float(value)
+    if left == 0:
+        raise InvalidArgument(f"config: {where} is nested more than {_DEEPEST} deep.")
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                place = f"{where} has" if where else "there is"
+                raise InvalidArgument(f"config: {place} the name {shown(key)}, which is no text.")
+        above = f"{where}." if where else ""
+        return {
+            _checked_text(key, "a name"): _plain(each, f"{above}{key}", left - 1)
+            for key, each in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, f"{where}[{n}]", left - 1) for n, each in enumerate(value)]
+    hint = "Write it as text, numbers, lists and mappings, or keep a file: add_artifact(name, path)"
+    raise InvalidArgument(
+        f"config: {where} is {shown(value)}, a {type(value).__name__}, which is no JSON.", hint=hint
+    )
+
+
+def _no_json(where: str, value: object, why: str, text: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"config: {where} is {shown(value)}, which {why}.", hint=f"A text can say it: {shown(text)}"
+    )
+
+
+def _checked_text(text: str, where: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            f"config: {where} is {shown(text)}, which holds half a character."
+        ) from None
+    return text
+
+
+def _check_text(what: str, text: Any) -> str:
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{what}: {shown(text)} is no text.")
+    if len(text) > _LONGEST_TEXT:
+        raise InvalidArgument(
+            f"{what}: {len(text)} characters are too many; there can be {_LONGEST_TEXT}.",
+            hint="Keep it as a file: add_artifact(name, path)",
+        )
+    return text
+
+
+def _check_name(what: str, name: Any) -> str:
+    if flaw := _name_flaw(what, name):
+        raise InvalidArgument(f"{what}: {flaw}.")
+    checked: str = name
+    return checked
+
+
+def _name_flaw(what: str, name: Any) -> str:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        return f"{shown(name)} is no {what}: it is a text on one line"
+    if len(name) > _LONGEST_NAME:
+        return f"a {what} has at most {_LONGEST_NAME} characters, this one {len(name)}"
+    return ""
+
+
+def _check_file_name(name: Any) -> None:
+    _check_name("artifact", name)
+    if "/" in name or name in (".", ".."):
+        raise InvalidArgument(
+            f"artifact: {shown(name)} is no name of a file.",
+            hint=f"Leave the folders out: {shown(os.path.basename(name) or 'model.pt')}",
+        )
+
+
+def _check_url(url: Any) -> str:
+    import re
+
+    if not isinstance(url, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", url):
+        guess = f"https://{url}" if isinstance(url, str) and "." in url else "https://..."
+        is_path = isinstance(url, str) and url.startswith(("/", "~", "."))
+        hint = f"Write the whole of it: {shown(guess)}"
+        if is_path:
+            hint = "To keep a file with the experiment: add_artifact(name, path)"
+        raise InvalidArgument(f"link: {shown(url)} is no URL.", hint=hint)
+    if url.lower().startswith(("javascript:", "vbscript:")):
+        raise InvalidArgument(f"link: {shown(url)} is a script, not a place.")
+    if len(url) > _LONGEST_URL:
+        raise InvalidArgument(f"link: a URL has at most {_LONGEST_URL} characters.")
+    return url
+
+
+def _find(what: str, name: Any, there: Sequence[Any]) -> Any:
+    """The entry of that name; one that is not there is told with the one that was meant."""
+    import difflib
+
+    for each in there:
+        if each.name == name:
+            return each
+    names = [each.name for each in there]
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"There is: {', '.join(names[:10])}." if names else f"It has no {what}s."
+    if near:
+        hint = f"Did you mean {near[0]!r}?"
+    raise NotFound(f"There is no {what} {shown(name)}.", hint=hint)

@@ -1,0 +1,208 @@
+"""How an experiment stands, as lines for whoever waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from windlass.client.experiment_stream import ExperimentNews
+from windlass.client.live import Line
+from windlass.client.outcomes import how_it_ended
+from windlass.model.quantities import format_duration
+from windlass.model.records import ExperimentRecord, Summary, TrialRecord, TrialState
+
+_MOST_ROWS = 20
+_MOST_FAILED = 10
+_MOST_METRICS = 4
+_LONGEST_CELL = 40
+_LONGEST_VALUE = 24
+
+_COLOURS = {
+    TrialState.QUEUED: "yellow",
+    TrialState.STARTING: "cyan",
+    TrialState.RUNNING: "cyan",
+    TrialState.RESTARTING: "yellow",
+    TrialState.SUSPENDED: "yellow",
+    TrialState.STOPPING: "yellow",
+    TrialState.SUCCEEDED: "green",
+    TrialState.FAILED: "red",
+    TrialState.STOPPED: "magenta",
+}
+
+
+class Progress:
+    """What is known of an experiment and its trials, kept up by the news of its stream."""
+
+    def __init__(self, experiment: ExperimentRecord) -> None:
+        self.experiment = experiment
+        self.trials: dict[int, TrialRecord] = {}
+
+    def learn(self, news: ExperimentNews) -> None:
+        """Take in what the stream says."""
+        if isinstance(news, ExperimentRecord):
+            self.experiment = news
+        elif isinstance(news, TrialRecord):
+            self.trials = {**self.trials, news.id: news}  # others may be reading the old one
+
+    @property
+    def ordinary(self) -> list[TrialRecord]:
+        """The trials that count."""
+        return [each for each in self.trials.values() if not each.auxiliary]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every trial that counts has ended, and all of them are known."""
+        goes_on = any(
+            number and not TrialState(name).is_final
+            for name, number in self.experiment.states.items()
+        )
+        return not goes_on and len(self.ordinary) >= self.experiment.trials
+
+    @property
+    def failed(self) -> list[TrialRecord]:
+        """Those that ended without success."""
+        return [
+            each
+            for each in self.ordinary
+            if each.state.is_final and each.state is not TrialState.SUCCEEDED
+        ]
+
+    def table(self) -> list[Line]:
+        """The lines while it goes on: how many are in which state, and those at work."""
+        now = time.time()
+        going = [
+            each
+            for each in self.trials.values()
+            if not each.state.is_final and each.state is not TrialState.QUEUED
+        ]
+        queued = [each for each in self.trials.values() if each.state is TrialState.QUEUED]
+        lines: list[Line] = [self._head(int(now))]
+        lines += _rows(going[:_MOST_ROWS], differing(self.ordinary), now)
+        if len(going) > _MOST_ROWS:
+            lines.append([(f"  and {len(going) - _MOST_ROWS} more", "dim")])
+        if not going and queued and queued[0].message:
+            lines.append([(f"  trial {queued[0].id} waits: {queued[0].message}", "dim")])
+        return lines
+
+    def conclusion(self) -> list[Line]:
+        """What is said in the end: how many ended how, and which did not succeed."""
+        ended = [each.ended for each in self.ordinary if each.ended is not None]
+        lines: list[Line] = [self._head(max(ended, default=time.time()))]
+        vary = differing(self.ordinary)
+        for each in self.failed[:_MOST_FAILED]:
+            params = _short(each.params, vary)
+            name = f"{each.name} {params}".rstrip()
+            lines.append(
+                [
+                    (f"  {each.id}  ", ""),
+                    (each.state.value, _COLOURS[each.state]),
+                    (f"  {name}: {reason_of(each)}", ""),
+                ]
+            )
+        if len(self.failed) > _MOST_FAILED:
+            lines.append([(f"  and {len(self.failed) - _MOST_FAILED} more", "")])
+        return lines
+
+    def _head(self, now: float) -> Line:
+        record = self.experiment
+        created = [each.created for each in self.ordinary]
+        passed = format_duration(max(now - min(created), 0.0)) if created else ""
+        number = f"{record.trials} {'trial' if record.trials == 1 else 'trials'}"
+        line: list[tuple[str, str]] = [
+            (f"experiment {record.id} ({record.name})", "bold"),
+            (f"  {number}: " if record.states else "  no trials", ""),
+        ]
+        order = list(TrialState)
+        states = sorted(record.states, key=lambda name: order.index(TrialState(name)))
+        for place, name in enumerate(states):
+            comma = ", " if place else ""
+            line.append((comma, ""))
+            line.append((f"{record.states[name]} {name.lower()}", _COLOURS[TrialState(name)]))
+        line.append((f"  {passed}", "dim"))
+        return line
+
+
+def reason_of(trial: TrialRecord) -> str:
+    """Why a trial did not succeed, in a few words."""
+    if trial.error is not None and trial.error.type and trial.state is TrialState.FAILED:
+        kind = trial.error.type.rpartition(".")[2]
+        return f"{kind}: {trial.error.message}" if trial.error.message else kind
+    return how_it_ended(trial)
+
+
+def differing(trials: Iterable[TrialRecord]) -> list[str]:
+    """The parameters that are not the same in all trials, in the order in which they appear.
+
+    >>> differing([])
+    []
+    """
+    seen: dict[str, str] = {}
+    vary: dict[str, None] = {}
+    known = list(trials)
+    for number, trial in enumerate(known):
+        for name, value in trial.params.items():
+            text = repr(value)
+            if name not in seen:
+                seen[name] = text
+                if number:
+                    vary[name] = None  # those before have it not
+            elif seen[name] != text:
+                vary[name] = None
+        for name in seen:
+            if name not in trial.params:
+                vary[name] = None
+    return [name for name in seen if name in vary]
+
+
+def _rows(trials: Sequence[TrialRecord], vary: Sequence[str], now: float) -> list[Line]:
+    if not trials:
+        return []
+    heads = ("ID", "STATE", "TOOK", "NAME", "PARAMETERS", "METRICS")
+    cells = [
+        (
+            str(each.id),
+            each.state.value,
+            format_duration(int(now - each.started)) if each.started is not None else "-",
+            _cut(each.name + (" (auxiliary)" if each.auxiliary else "")),
+            _cut(_short(each.params, vary)),
+            _metrics(each.metrics),
+        )
+        for each in trials
+    ]
+    widths = [max(len(row[column]) for row in [heads, *cells]) for column in range(len(heads))]
+    empty = [not any(row[column] for row in cells) for column in range(len(heads))]
+    shown = [column for column in range(len(heads)) if not empty[column]]
+
+    def line(row: Sequence[str], styles: Mapping[int, str], otherwise: str = "") -> Line:
+        spans = []
+        for column in shown:
+            text = row[column].rjust if column in (0, 2) else row[column].ljust
+            spans.append((f"  {text(widths[column])}", styles.get(column, otherwise)))
+        return spans
+
+    lines = [line(heads, {}, "dim")]
+    for row, each in zip(cells, trials, strict=True):
+        lines.append(line(row, {1: _COLOURS[each.state]}))
+    return lines
+
+
+def _short(params: Mapping[str, Any], vary: Sequence[str]) -> str:
+    return " ".join(f"{name}={_value(params[name])}" for name in vary if name in params)
+
+
+def _value(value: object) -> str:
+    is_plain = isinstance(value, str) and value and not set(value) & set(" \t\n='\"")
+    text = str(value) if is_plain else repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _metrics(metrics: Mapping[str, Summary]) -> str:
+    told = [f"{name} {each.last:.4g}" for name, each in metrics.items() if each.last is not None]
+    steps = [each.step for each in metrics.values() if each.step is not None]
+    step = [f"step {max(steps)}"] if steps else []
+    return "  ".join([*step, *told[:_MOST_METRICS]])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"

@@ -1,0 +1,65 @@
+"""Waiting for the trials of an experiment, with a live table for whoever looks on."""
+
+from __future__ import annotations
+
+from windlass.client.experiment_stream import ExperimentFollowing
+from windlass.client.live import Live
+from windlass.client.progress import Progress, reason_of
+from windlass.client.transport import Transport
+from windlass.model.errors import ExperimentFailed
+from windlass.model.records import ExperimentRecord
+
+
+class Waiting:
+    """One wait for an experiment's ordinary trials. `cut` ends it, from any thread."""
+
+    def __init__(
+        self, transport: Transport, experiment: ExperimentRecord, timeout: float | None = None
+    ) -> None:
+        self._following = ExperimentFollowing(transport, experiment.id, timeout=timeout)
+        self.progress = Progress(experiment)
+        self.cut = self._following.cut
+
+    def run(self) -> Progress:
+        """Wait until every trial that counts has ended; how it stands then."""
+        with Live(self.progress.table) as live:
+            try:
+                for news in self._following:
+                    self.progress.learn(news)
+                    if self.progress.is_over:
+                        live.say(*self.progress.conclusion())
+                        break
+            except KeyboardInterrupt:
+                live.say([(self._left(), "")])
+                raise
+        return self.progress
+
+    def _left(self) -> str:
+        record = self.progress.experiment
+        number = sum(not each.state.is_final for each in self.progress.ordinary)
+        what = f"{number} {'trial goes' if number == 1 else 'trials go'} on"
+        them = "it" if number == 1 else "them"
+        return (
+            f"Left experiment {record.id} ({record.name}): {what}. "
+            f"To stop {them}: windlass stop --experiment {record.id}"
+        )
+
+
+def failure_of(progress: Progress) -> ExperimentFailed | None:
+    """The error that says which trials did not succeed, if there are any."""
+    failed = progress.failed
+    if not failed:
+        return None
+    record = progress.experiment
+    told = [f"trial {each.id} ({each.name}): {reason_of(each)}" for each in failed[:10]]
+    if len(failed) > len(told):
+        told.append(f"and {len(failed) - len(told)} more: windlass ls -e {record.name} -s failed")
+    first = failed[0].id
+    told.append(f"See why: windlass show {first}, windlass logs {first}")
+    return ExperimentFailed(
+        f"Experiment {record.id} ({record.name}): {len(failed)} of "
+        f"{record.trials} {'trial' if record.trials == 1 else 'trials'} did not succeed.",
+        hint="\n".join(told),
+        experiment_id=record.id,
+        trial_ids=tuple(each.id for each in failed),
+    )

@@ -1,0 +1,58 @@
+"""Texts of unknown origin, for people: without what steers a terminal, as wide as they look."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def clean(text: str) -> str:
+    r"""A text of unknown origin on one line, without characters that steer a terminal.
+
+    >>> clean("two\nlines, \x1b[31mred")
+    'two lines, \\x1b[31mred'
+    """
+    if text.isprintable():
+        return text
+    text = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def clean_lines(text: str) -> str:
+    r"""The same for a text of several lines.
+
+    >>> clean_lines("two\nlines, \x1b[31mred")
+    'two\nlines, \\x1b[31mred'
+    """
+    return "\n".join(
+        "".join(
+            c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in line
+        )
+        for line in text.split("\n")
+    )
+
+
+def shorten(text: str, width: int) -> str:
+    """A text cut to a width, with a sign that it was.
+
+    >>> shorten("accuracy", 8), shorten("accuracy", 5)
+    ('accuracy', 'accu…')
+    """
+    if width_of(text) <= width:
+        return text
+    while text and width_of(text) > width - 1:
+        text = text[:-1] if not text.isascii() else text[: width - 1]
+    return text + "…"
+
+
+def width_of(text: str) -> int:
+    """How many places a text takes on a screen.
+
+    >>> width_of("loss"), width_of("損失")
+    (4, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

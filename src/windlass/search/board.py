@@ -1,0 +1,90 @@
+"""What a person sees of a search while it goes on: a table in a terminal, else a line a trial."""
+
+from __future__ import annotations
+
+import time
+
+from windlass.client.live import Line
+from windlass.model.quantities import format_duration
+from windlass.search.course import Course, Standing, Tried
+from windlass.search.result import counts, eta_text, table_of, told
+
+_COLOURS = {
+    Standing.RUNNING: "cyan",
+    Standing.COMPLETE: "green",
+    Standing.PRUNED: "yellow",
+    Standing.FAILED: "red",
+    Standing.UNREPORTED: "red",
+    Standing.STOPPED: "magenta",
+    Standing.INTERRUPTED: "magenta",
+}
+_MOST_ROWS = 16
+
+
+class Board:
+    """The lines about one search. The table is drawn by another thread: it is made beforehand."""
+
+    def __init__(self, course: Course, concurrent: int) -> None:
+        self._course = course
+        self._concurrent = concurrent
+        self._began = time.monotonic()
+        self._body: list[Line] = []
+        self._head: list[tuple[str, str]] = [(f"search {course.name!r}", "bold")]
+        self._left = ""
+        self._told = 0  # how many ends were told of, line by line
+
+    def begin_after(self, ended: int) -> None:
+        """So many had ended before anybody looked."""
+        self._told = ended
+
+    def update(self) -> None:
+        """Take in how the search stands now."""
+        course = self._course
+        done, whole = len(course.ended), len(course.ended) + len(course.running) + course.to_begin
+        head = [(f"search {course.name!r}", "bold"), (f"  {done} of {whole} trials: ", "")]
+        for place, (word, number) in enumerate(counts(course).items()):
+            head += [(", " if place else "", ""), (f"{number} {word}", _COLOURS[Standing(word)])]
+        body: list[Line] = []
+        if (best := course.best) is not None:
+            params = " ".join(f"{name}={_short(value)}" for name, value in best.params.items())
+            body.append(
+                [
+                    ("  best: ", ""),
+                    (told(course, best), "green"),
+                    (f"  trial {best.record.id}  ", "dim"),
+                    (params, ""),
+                ]
+            )
+        running = course.running[:_MOST_ROWS]
+        if running:
+            lines = str(table_of(course, running)).splitlines()
+            body.append([(f"  {lines[0]}", "dim")])
+            body += [[(f"  {line}", "")] for line in lines[1:]]
+        self._left = eta_text(course, self._concurrent)
+        self._head, self._body = head, body  # in one piece: another thread reads them
+
+    def lines(self) -> list[Line]:
+        """The table as it is now."""
+        passed = format_duration(int(time.monotonic() - self._began))
+        clock = f"  {passed}, {self._left}" if self._left else f"  {passed}"
+        return [[*self._head, (clock, "dim")], *self._body]
+
+    def line_of(self, tried: Tried) -> str:
+        """How one trial ended, for where no table can be."""
+        course = self._course
+        self._told += tried.standing is not Standing.INTERRUPTED
+        params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())
+        what = tried.standing.value
+        if tried.standing in (Standing.COMPLETE, Standing.PRUNED):
+            at = f" at step {tried.step}" if tried.standing is Standing.PRUNED else ""
+            what += f"{at}, {told(course, tried)}"
+        elif tried.record.message:
+            what += f": {tried.record.message.splitlines()[0]}"
+        mark = " (best so far)" if course.best is tried else ""
+        whole = len(course.ended) + len(course.running) + course.to_begin
+        return f"[{self._told}/{whole}] trial {tried.record.id} {what}{mark}  {params}"
+
+
+def _short(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"

@@ -1,0 +1,61 @@
+"""The best trial of an experiment, whoever added it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from windlass.model.errors import InvalidArgument, NotFound, shown
+from windlass.model.records import ExperimentRecord
+from windlass.search.course import is_pruned
+from windlass.search.values import last_value
+
+if TYPE_CHECKING:
+    from windlass.client.experiments import Experiment
+    from windlass.client.trials import Trial
+
+
+def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
+    """The best of the trials that succeeded; of equal ones the first."""
+    metric, mode = _looked_for(experiment.refresh().record, metric, mode)
+    found: Trial[Any] | None = None
+    least = math.inf
+    reported: set[str] = set()
+    for trial in experiment.list_trials(state="SUCCEEDED"):
+        reported |= set(trial.record.metrics)
+        if is_pruned(trial.record) or trial.record.auxiliary:
+            continue
+        value = last_value(trial, metric)
+        if value is None or math.isnan(value):
+            continue
+        order = value if mode == "min" else -value
+        if found is None or order < least:
+            found, least = trial, order
+    if found is None:
+        known = (
+            f"They reported {', '.join(sorted(reported))}." if reported else "None reported any."
+        )
+        raise NotFound(
+            f"No trial of experiment {experiment.id} ({experiment.name}) has succeeded with a "
+            f"value of {metric!r}.",
+            hint=known,
+        )
+    return found
+
+
+def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
+    """What is the best in: as it was said, or as the searches of the experiment say."""
+    if mode not in (None, "min", "max"):
+        raise InvalidArgument(f'mode is {shown(mode)}; it is "min" or "max".')
+    searched = {(each.get("metric", ""), each.get("mode", "")) for each in record.searches.values()}
+    fitting = {pair for pair in searched if metric in (None, pair[0]) and mode in (None, pair[1])}
+    if len(fitting) == 1 and (metric is None or mode is None):
+        return fitting.pop()
+    if metric is not None and mode is not None:
+        return metric, mode
+    what = "metric" if metric is None else "mode"
+    why = "has several searches" if len(fitting) > 1 else "has no search that says so"
+    raise InvalidArgument(
+        f"Best in what? Experiment {record.id} ({record.name}) {why}: name the {what}.",
+        hint='As in: exp.best("val_loss", "min")',
+    )

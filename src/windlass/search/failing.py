@@ -1,0 +1,80 @@
+"""Searches that can come to nothing: told after the first trials, not after the last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.client.transport import Transport
+from windlass.client.trials import Trial
+from windlass.model.errors import InvalidArgument, TrialFailed, WindlassError
+from windlass.search.course import Course, Standing, Tried
+
+_FIRST_FAILED = 5
+_FIRST_UNREPORTED = 2
+
+
+def flaw_of(course: Course, transport: Transport) -> WindlassError | None:
+    """The error that ends a search none of whose first trials came to anything.
+
+    Only trials that ended since the search was taken up count: whoever mends the program and goes
+    on is not held to what was before.
+    """
+    hopeless = (Standing.FAILED, Standing.UNREPORTED)
+    ended = [each for each in course.ended if each.is_new]
+    if not ended or any(each.standing not in hopeless for each in ended):
+        return None
+    is_last = not course.running and not course.to_begin
+    silent = [each for each in ended if each.standing is Standing.UNREPORTED]
+    if len(silent) >= _FIRST_UNREPORTED or (silent and is_last):
+        return _unreported(course, silent[0])
+    if len(ended) >= _FIRST_FAILED or is_last:
+        return _failed(course, ended, Trial(transport, ended[0].record))
+    return None
+
+
+def _unreported(course: Course, first: Tried) -> InvalidArgument:
+    metric, record = course.settings.metric, first.record
+    reported = sorted(record.metrics)
+    instead = f"it reported {', '.join(reported)}" if reported else "it reported nothing"
+    if record.result is not None and not reported:
+        instead += f" and returned {record.result.text}"
+    import difflib
+
+    near = difflib.get_close_matches(metric, reported, n=1)
+    remedy = (
+        f"Did you mean metric={near[0]!r}?"
+        if near
+        else f"Report it: wl.report(step, {metric}=...); or return it from the function, as a "
+        f'number or as {{"{metric}": ...}}.'
+        if metric.isidentifier()
+        else "Report it under this name, group and all: wl.report(step, group=..., name=...)."
+    )
+    return InvalidArgument(
+        f"Search {course.name!r} looks for {metric!r}, and trial {record.id} ({record.name}) "
+        f"ended without it: {instead}.",
+        hint=remedy,
+    )
+
+
+def _failed(course: Course, ended: list[Tried], first: Trial[Any]) -> TrialFailed:
+    error = first.outcome().error
+    record = first.record
+    if isinstance(error, TrialFailed):
+        what, lines = error.message, error.log_tail
+    elif record.error is not None:
+        what = (
+            f"Trial {record.id} ({record.name}) raised {record.error.type}: {record.error.message}"
+        )
+        lines = tuple(record.error.traceback.rstrip().splitlines()[-20:])
+    else:
+        what = f"Trial {record.id} ({record.name}) came to {ended[0].value}, which is no number."
+        lines = ()
+    many = "The only trial" if len(ended) == 1 else f"All of the first {len(ended)} trials"
+    return TrialFailed(
+        f"{many} of search {course.name!r} failed. {what}",
+        hint="When it is mended, run the search again: it goes on with the next trial.\n"
+        f"All about this one: windlass show {record.id}, windlass logs {record.id}",
+        trial_id=record.id,
+        exit_code=record.exit_code,
+        log_tail=lines,
+    )

@@ -1,0 +1,107 @@
+"""Adding the trials of a search: one job, its code as it was when the search began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from windlass.authoring.adding import Wish, add_job, job_of
+from windlass.authoring.jobs import Job, JobGroup
+from windlass.authoring.laying import changed, with_arguments
+from windlass.authoring.packing import package
+from windlass.client.session import Client
+from windlass.client.trials import Trial
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.records import ExperimentRecord, SearchPlace
+from windlass.search.course import identity
+
+
+class Launcher:
+    """Adds the trials of one search to an experiment.
+
+    What is searched for goes along as arguments. Of a group, a name begins with its role:
+    `"learner.lr"`.
+    """
+
+    def __init__(
+        self, client: Client, experiment: ExperimentRecord, name: str, what: Any,
+        args: Any, space: Iterable[str],
+    ) -> None:  # fmt: skip
+        self._client = client
+        self._experiment = experiment
+        self._name = name
+        job, problems = with_arguments(job_of(what), args)
+        told = [text for _, text in problems]
+        told += [
+            f"{each} is both in space and in args: which of them is it to be?"
+            for each in space
+            if _is_given(args, each)
+        ]
+        if isinstance(job, JobGroup):
+            told += _role_flaws(job, space)
+        if told:
+            raise InvalidArgument.of(told, where="exp.search")
+        self._job = job
+
+    @property
+    def job_name(self) -> str:
+        """What the job is called."""
+        from windlass.authoring.programs import executable_name
+
+        if self._job.name is not None:
+            return self._job.name
+        if isinstance(self._job, JobGroup):
+            return "+".join(self._job.roles)
+        return executable_name(self._job.executable)
+
+    def package(self) -> None:
+        """Snapshot its code now: all the trials that are added from here on run the same."""
+        if isinstance(self._job, Job):
+            [packaged] = package(self._client, [self._job.executable])
+            self._job = changed(self._job, executable=packaged)
+            return
+        names = list(self._job.roles)
+        found = package(self._client, [self._job.roles[name].executable for name in names])
+        roles = {
+            name: changed(self._job.roles[name], executable=each)
+            for name, each in zip(names, found, strict=True)
+        }
+        self._job = changed(self._job, roles=roles)
+
+    def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
+        """The trial of that number: a new one, or the one there is, whatever it tries."""
+        wish = Wish(
+            args=self._arguments(params),
+            identity=identity(self._name, number),
+            search=SearchPlace(search=self._name, number=number, params=dict(params)),
+        )
+        return add_job(self._client, self._experiment, self._job, wish)
+
+    def _arguments(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(self._job, Job):
+            return dict(params)
+        by_role: dict[str, Any] = {}
+        for name, value in params.items():
+            role, _, inner = name.partition(".")
+            by_role.setdefault(role, {})[inner] = value
+        return by_role
+
+
+def _is_given(args: Any, name: str) -> bool:
+    """Whether arguments name a parameter already, by its whole name or nested."""
+    if not isinstance(args, Mapping):
+        return False
+    if name in args:
+        return True
+    first, _, rest = name.partition(".")
+    return bool(rest) and _is_given(args.get(first), rest)
+
+
+def _role_flaws(group: JobGroup, space: Iterable[str]) -> list[str]:
+    roles = list(group.roles)
+    return [
+        f"space: {shown(each)} names no role of the group; write "
+        f"{shown(f'{roles[0]}.{each}')}, or another of its roles: {', '.join(roles)}."
+        for each in space
+        if each.partition(".")[0] not in roles or not each.partition(".")[2]
+    ]

@@ -1,0 +1,157 @@
+"""What a search was asked to be: recorded with its experiment, and held to when it goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from windlass.model.errors import Conflict, InvalidArgument, shown
+from windlass.search.spaces import Choice, Randint, Space, Uniform
+
+Method = Literal["grid", "random", "tpe", "asha"]
+Mode = Literal["min", "max"]
+
+DEFAULT_TRIALS = 50
+_MOST_TRIALS = 100_000
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What makes a search this one and no other."""
+
+    space: dict[str, Uniform | Randint | Choice]
+    metric: str
+    mode: Mode
+    method: Method
+    seed: int
+    trials: int
+    min_steps: int = 1
+    reduction: int = 4
+    job: str = ""  # what it is called
+    args: Any = None  # those that are the same in every trial
+
+    @property
+    def is_min(self) -> bool:
+        """Whether less is better."""
+        return self.mode == "min"
+
+    @property
+    def prunes(self) -> bool:
+        """Whether trials are ended early."""
+        return self.method == "asha"
+
+    def grid(self, number: int) -> dict[str, Any]:
+        """The combination of that number; the last name changes fastest."""
+        chosen: dict[str, Any] = {}
+        for name, space in reversed(self.space.items()):
+            values = space.values or []
+            number, place = divmod(number, len(values))
+            chosen[name] = values[place]
+        return {name: chosen[name] for name in self.space}
+
+
+def check_settings(
+    *, space: dict[str, Space], metric: object, mode: object, method: object, trials: object,
+    seed: object, min_steps: object, reduction: object,
+) -> int | None:  # fmt: skip
+    """Refuse what makes no search, all of it at once; how many trials, if that can be said."""
+    problems = []
+    if not isinstance(metric, str) or not metric:
+        problems.append(
+            f"metric is {shown(metric)}; it is the name of what trials report.\n"
+            'As in: metric="val_loss", with wl.report(step, val_loss=...) in the function'
+        )
+    if mode not in get_args(Mode):
+        problems.append(f'mode is {shown(mode)}; it is "min" or "max".')
+    if method not in get_args(Method):
+        known = ", ".join(f'"{each}"' for each in get_args(Method))
+        problems.append(f"method is {shown(method)}; it is one of {known}.")
+    size = grid_size(space, problems) if method == "grid" else None
+    number = _count(problems, "trials", trials, 1, _MOST_TRIALS) if trials is not None else size
+    if seed is not None:
+        _count(problems, "seed", seed, 0, 2**32 - 1)
+    _count(problems, "min_steps", min_steps, 1, 2**31)
+    _count(problems, "reduction", reduction, 2, 1000)
+    if problems:
+        raise InvalidArgument.of(problems, where="exp.search")
+    return number if size is None or number is None else min(number, size)
+
+
+def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
+    """How many combinations a grid has; what cannot be counted is a problem each."""
+    sizes = []
+    for name, each in space.items():
+        values = each.values
+        if values is None:
+            low, high = f"{each.low:g}", f"{each.high:g}"  # type: ignore[union-attr]  # no choice
+            step = "" if getattr(each, "log", False) else f" or wl.uniform({low}, {high}, step=...)"
+            problems.append(
+                f"{name} is {each}, which has no end of values: a grid tries them all.\n"
+                f'Use wl.choice({low}, ..., {high}){step}, or method="random".'
+            )
+        else:
+            sizes.append(len(values))
+    size = math.prod(sizes)
+    if size > _MOST_TRIALS:
+        problems.append(
+            f"a grid of {size:,} combinations is more than the {_MOST_TRIALS:,} of a search.\n"
+            'Leave values out, or use method="random".'
+        )
+    return size
+
+
+def check_same(
+    name: str, recorded: Mapping[str, Any], asked: Settings, *, is_seeded: bool
+) -> Settings:
+    """The settings to go on with; refused if they are those of another search.
+
+    Without a seed of its own, it goes on with the one there is.
+    """
+    free = ("trials",) if is_seeded else ("trials", "seed")
+    before, now = _flat(recorded, free), _flat(msgspec.to_builtins(asked), free)
+    differing = [
+        f"{key} was {_told(before.get(key))}, now {_told(now.get(key))}"
+        for key in dict.fromkeys([*before, *now])
+        if _normal(before.get(key)) != _normal(now.get(key))
+    ]
+    if differing:
+        raise Conflict(
+            f"This experiment has a search {name!r} with other settings: "
+            + "; ".join(differing) + ".",
+            hint='Give this one a name of its own, name="...", or go on with the settings it has.',
+        )  # fmt: skip
+    known = msgspec.convert(dict(recorded), Settings)
+    # The options as they were given: JSON knows no tuples.
+    return msgspec.structs.replace(known, space=asked.space, trials=asked.trials)
+
+
+def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
+    """What must stay as it is, each parameter of the space by itself."""
+    plain = {key: each for key, each in settings.items() if key not in (*free, "space")}
+    spaces = {f"space[{name!r}]": each for name, each in settings.get("space", {}).items()}
+    return {**spaces, **plain}
+
+
+def _told(value: Any) -> str:
+    """A setting as it was written; what is not there was not said."""
+    if value is None:
+        return "not given"
+    if isinstance(value, dict) and value.get("type") in ("uniform", "randint", "choice"):
+        return shown(msgspec.convert(value, Uniform | Randint | Choice))
+    return shown(value)
+
+
+def _normal(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def _count(problems: list[str], name: str, value: object, least: int, most: int) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        problems.append(f"{name} is {shown(value)}; it is a whole number.")
+    elif not least <= value <= most:
+        problems.append(f"{name} is {value}; it is from {least} to {most}.")
+    else:
+        return value
+    return None

@@ -1,0 +1,39 @@
+"""What a trial came to: the last it reported, or the number it returned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.client.trials import Trial
+from windlass.model.records import TrialState
+
+
+def returned_value(trial: Trial[Any], metric: str) -> float | None:
+    """The number that a trial's function returned, or has under that name in what it returned."""
+    if trial.record.state is not TrialState.SUCCEEDED or trial.record.result is None:
+        return None
+    value = trial.outcome().value
+    return number_of(value.get(metric) if isinstance(value, Mapping) else value)
+
+
+def number_of(value: Any) -> float | None:
+    """What is a number, as one; an array of one number is that number.
+
+    >>> number_of(3), number_of("3"), number_of(True), number_of([3])
+    (3.0, None, None, None)
+    """
+    if isinstance(value, (bool, str, bytes, Mapping)) or value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+
+
+def last_value(trial: Trial[Any], metric: str) -> float | None:
+    """What a trial came to."""
+    summary = trial.record.metrics.get(metric)
+    if summary is not None and summary.count:
+        return summary.last
+    return returned_value(trial, metric)

@@ -1,0 +1,104 @@
+"""The stream of one experiment: how it and each of its trials stand, as that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
+
+from windlass.model.errors import NotFound
+from windlass.model.records import TrialRecord
+from windlass.server.http import PING, event
+from windlass.server.hub import experiment_topic
+from windlass.server.points import Known, new_points
+from windlass.server.records import describe, enrich_page
+from windlass.server.services import Services
+
+_PAGE = 500
+_PACE = 0.1  # between two rounds of news: what changes faster is told as it stands then
+
+
+async def follow_experiment(
+    services: Services, experiment_id: int, metric: str | None
+) -> AsyncGenerator[bytes, None]:
+    """Server-sent events for as long as somebody listens: an experiment does not end."""
+    topic = experiment_topic(experiment_id)
+    news = services.hub.subscribe(topic)
+    known: Known = {}
+    try:
+        experiment = await _experiment(services, experiment_id)
+        yield experiment
+        async for told in _all_trials(services, experiment_id, metric, known):
+            yield told
+        yield experiment
+        while not services.hub.is_closing:
+            try:
+                await asyncio.wait_for(news.wait(), PING)
+            except asyncio.TimeoutError:
+                yield b": %d\n\n" % int(time.time())
+                continue
+            changed = news.take()
+            # Read before its trials: whatever it says has been told of them when it is.
+            experiment = await _experiment(services, experiment_id)
+            for trial_id in changed:
+                async for told in _trial(services, trial_id, metric, known):
+                    yield told
+            yield experiment
+            await asyncio.sleep(_PACE)
+    except NotFound:
+        return  # it was deleted meanwhile
+    finally:
+        services.hub.unsubscribe(news, topic)
+
+
+async def _experiment(services: Services, experiment_id: int) -> bytes:
+    record = await services.experiments.by_id(experiment_id)
+    return event("experiment", msgspec.json.encode(record))
+
+
+async def _all_trials(
+    services: Services, experiment_id: int, metric: str | None, known: Known
+) -> AsyncIterator[bytes]:
+    cursor: str | None = None
+    while True:
+        page = await services.trials.page(
+            uid=None,
+            experiment=None,
+            experiment_id=experiment_id,
+            project=None,
+            states=(),
+            name=None,
+            sort="id",
+            cursor=cursor,
+            limit=_PAGE,
+        )
+        for record in enrich_page(services, page).items:
+            async for told in _points(services, record, metric, known):
+                yield told
+            yield event("trial", msgspec.json.encode(record))
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+async def _trial(
+    services: Services, trial_id: int, metric: str | None, known: Known
+) -> AsyncIterator[bytes]:
+    record = await describe(services, trial_id)
+    # Whoever hears that a trial has ended has heard of all that it reported.
+    async for told in _points(services, record, metric, known):
+        yield told
+    yield event("trial", msgspec.json.encode(record))
+
+
+async def _points(
+    services: Services, record: TrialRecord, metric: str | None, known: Known
+) -> AsyncIterator[bytes]:
+    """What a trial reported of a metric and was not told, a piece at a time."""
+    if metric not in record.metrics:
+        return
+    pieces = new_points(services.home.path, record.id, metric, known)
+    while (points := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield event("points", msgspec.json.encode(points))

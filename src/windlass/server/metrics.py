@@ -1,0 +1,213 @@
+"""Metrics: what trials report is read as it comes, and what it comes to is kept.
+
+A nudge says that an attempt has reported something. What is new in its file is read, and
+counted in one transaction with how far it was read. A nudge may be lost, so the end of an
+attempt and the start of the server have everything read, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from pathlib import Path
+
+import msgspec
+
+from windlass.model.job import Job
+from windlass.model.records import Summary, TrialRecord
+from windlass.model.status import Event, EventKind, ReplicaId
+from windlass.runtimes import layout
+from windlass.runtimes.attempts import Attempt
+from windlass.runtimes.nudges import Source
+from windlass.server import summaries
+from windlass.server.database import Connection, Database
+from windlass.server.points import columns_of, read_records
+from windlass.server.rows import add_events
+from windlass.server.summaries import Added
+from windlass.server.trials import TrialStore
+from windlass.worker.reporting import MOST_NAMES
+
+_LOOK_AGAIN = 0.06  # seconds after a nudge: programs do not nudge twice within 0.05
+_LONGEST_REST = 1.0
+_NOW = 0.0
+_TRY_AGAIN = 1.0  # seconds until a disk that was full is tried again
+_log = logging.getLogger("windlass")
+
+
+class MetricStore:
+    """Reads what attempts report, and keeps the summaries of it."""
+
+    def __init__(
+        self,
+        home: Path,
+        database: Database,
+        trials: TrialStore,
+        publish: Callable[[int, int], None],
+    ) -> None:
+        """`publish` is told a trial and its experiment when there are new points."""
+        self._home = home
+        self._db = database
+        self._trials = trials
+        self._publish = publish
+        self._read: dict[str, set[ReplicaId]] = {}  # attempts that ended, by the uid of their job
+
+    def read_to_end(self, job: Job, ended: Iterable[ReplicaId]) -> None:
+        """Count all that attempts reported, which have ended."""
+        read = self._read.setdefault(job.uid, set())
+        for replica in sorted(set(ended) - read):
+            source = Source(job.uid, job.trial_id, replica)
+            while (counting := self.count_new(source)) is not None and counting.result():
+                pass
+            read.add(replica)
+
+    def forget(self, uid: str) -> None:
+        """Nothing of a job is left that may report something."""
+        self._read.pop(uid, None)
+
+    def count_new(self, source: Source) -> Future[bool] | None:
+        """Begin to count the next piece of what is new; none if nothing is.
+
+        The future is done once it is stored, and says whether there is more.
+        """
+        trial_id, replica = source.trial_id, source.replica
+        path = layout.attempt_dir(self._home, trial_id, replica) / layout.METRICS
+        if not path.exists():
+            return None
+        start = self._db.read(lambda each: summaries.position_of(each, trial_id, replica))
+        records, end = read_records(path, start)
+        if end == start:
+            return None
+        has_more = path.stat().st_size > end
+        tallies = {name: summaries.tally_of(each) for name, each in columns_of(records).items()}
+        piece = summaries.Piece(source.uid, trial_id, replica, start, end, tallies)
+        told: Future[bool] = Future()
+
+        def change(connection: Connection) -> tuple[bool, Added | None]:
+            added = summaries.add(connection, piece)
+            if added is None:  # somebody else counted it, or it is of no trial that there is
+                now = summaries.position_of(connection, trial_id, replica)
+                return now != start, None
+            if added.left_out:
+                _tell_of_limit(connection, trial_id, added.left_out)
+            return has_more, added
+
+        def then(done: tuple[bool, Added | None]) -> None:
+            _, added = done
+            if added is not None and added.summaries:
+                changed = added.summaries
+                self._trials.note(trial_id, lambda record: _with_metrics(record, changed))
+                self._publish(trial_id, added.experiment_id)
+
+        def tell(done: Future[tuple[bool, Added | None]]) -> None:
+            error = done.exception()
+            if error is None:
+                told.set_result(done.result()[0])
+            else:
+                told.set_exception(error)
+
+        self._db.submit(change, then).add_done_callback(tell)
+        return told
+
+
+def _with_metrics(record: TrialRecord, changed: dict[str, Summary]) -> TrialRecord:
+    metrics = dict(sorted({**record.metrics, **changed}.items()))
+    return msgspec.structs.replace(record, metrics=metrics)
+
+
+def _tell_of_limit(connection: Connection, trial_id: int, name: str) -> None:
+    """Say once that a trial has more metrics than it may have."""
+    query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = 'TooManyMetrics'"
+    if connection.value(query, {"trial_id": trial_id}):
+        return
+    message = f"{MOST_NAMES} metrics are the most that a trial has: there is no summary of {name!r}"
+    event = Event(
+        time=time.time(), kind=EventKind.WARNING, reason="TooManyMetrics", message=message
+    )
+    add_events(connection, trial_id, [event])
+
+
+class MetricReader:
+    """A thread that reads what attempts report when it is told of them."""
+
+    def __init__(self, store: MetricStore) -> None:
+        self._store = store
+        self._due: dict[Source, float] = {}  # when to look at which attempt
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="windlass-metrics", daemon=True)
+        self._thread.start()
+
+    def look(self, source: Source) -> None:
+        """Look at an attempt, now and once more a little later; from any thread."""
+        with self._changed:
+            self._due[source] = _NOW
+            self._changed.notify()
+
+    def catch_up(self, home: Path, jobs: Iterable[Job]) -> None:
+        """Look at all that was reported while nobody looked."""
+        for job in jobs:
+            for replica, path in layout.attempts(home, job.trial_id):
+                if (path / layout.METRICS).exists() and Attempt(job.uid, replica, path).is_of(
+                    job.uid
+                ):
+                    self.look(Source(job.uid, job.trial_id, replica))
+
+    def close(self) -> None:
+        """End the thread; what was not read is read at the next start."""
+        with self._changed:
+            self._closing.set()
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            due = self._take_due()
+            if due is None:
+                return
+            began = time.monotonic()
+            # All of them are stored by one commit.
+            begun = [(source, is_nudged, self._begin(source)) for source, is_nudged in due]
+            for source, is_nudged, counting in begun:
+                self._finish(source, is_nudged, counting)
+            # However much is reported, others have half of the time.
+            self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
+
+    def _take_due(self) -> list[tuple[Source, bool]] | None:
+        """Wait for what is to be looked at now, and whether it was nudged; none at the end."""
+        with self._changed:
+            while not self._closing.is_set():
+                now = time.monotonic()
+                due = [(each, at == _NOW) for each, at in self._due.items() if at <= now]
+                if due:
+                    for source, _ in due:
+                        del self._due[source]
+                    return due
+                soonest = min(self._due.values(), default=None)
+                self._changed.wait(None if soonest is None else soonest - now)
+            return None
+
+    def _begin(self, source: Source) -> Future[bool] | None:
+        try:
+            return self._store.count_new(source)
+        except Exception:  # noqa: BLE001 -- one file's fault is not the others'
+            _log.exception("the metrics of %s cannot be read", source)
+            return None
+
+    def _finish(self, source: Source, is_nudged: bool, counting: Future[bool] | None) -> None:
+        # What is reported right after a nudge is told by no other.
+        due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
+        try:
+            if counting is not None and counting.result():
+                due = _NOW
+        except sqlite3.OperationalError as error:
+            _log.warning("metrics cannot be stored: %s", error)
+            due = time.monotonic() + _TRY_AGAIN
+        except Exception:  # noqa: BLE001 -- as above
+            _log.exception("the metrics of %s cannot be stored", source)
+        if due is not None:
+            with self._changed:
+                self._due.setdefault(source, due)

@@ -1,0 +1,54 @@
+"""What is searched in the tests: a module of its own, for trials import it."""
+
+from __future__ import annotations
+
+import time
+
+import windlass as wl
+
+
+@wl.run(cpus=0.1)
+def score(x: float, y: float = 0.0) -> float:
+    return x + y
+
+
+@wl.run(cpus=0.1)
+def descend(x: float, doomed: list[float], steps: int = 16) -> float:
+    """Reports the same at every step; one that is to be ended does not end before it is asked."""
+    for step in range(1, steps + 1):
+        wl.report(step, loss=x)
+    if x in doomed:
+        while not wl.should_stop():
+            time.sleep(0.01)
+    return x
+
+
+@wl.run(cpus=0.1)
+def stubborn(x: int) -> int:
+    """The first is good; the others report worse and worse, and never look whether to stop."""
+    for step in range(1, 100_000 if x else 5):
+        wl.report(step, loss=x * step)
+        time.sleep(0.05)
+    return x
+
+
+@wl.run(cpus=0.1)
+def moody(x: int) -> dict[str, float]:
+    if x == 2:
+        raise ValueError("two is too much")
+    if x == 3:
+        return {"loss": float("nan")}
+    return {"loss": 1 / x, "other": 0}
+
+
+@wl.run(cpus=0.1)
+def mumbling(x: float) -> None:
+    wl.report(1, val_los=x, accuracy=x)
+
+
+def learn(lr: float = 0.0) -> None:
+    wl.report(0, loss=lr)
+
+
+def act() -> None:
+    pass

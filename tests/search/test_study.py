@@ -1,0 +1,149 @@
+"""What Optuna is told and what it says: the very same as without us."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import optuna
+import pytest
+
+import windlass as wl
+from windlass.search.settings import Settings
+from windlass.search.study import Study
+
+SPACE = {
+    "lr": wl.loguniform(1e-5, 1e-1),
+    "layers": wl.randint(1, 9),
+    "kind": wl.choice("adam", "sgd", None),
+    "drop": wl.uniform(0, 0.5, step=0.1),
+}
+
+
+def settings(method: Any, **other: Any) -> Settings:
+    given = {"space": SPACE, "metric": "loss", "mode": "min", "seed": 7, "trials": 30, **other}
+    return Settings(method=method, **given)
+
+
+def loss(params: dict[str, Any]) -> float:
+    kind = 0 if params["kind"] == "sgd" else 1
+    value: float = (params["layers"] - 3) ** 2 + kind + abs(params["lr"] - 0.01) + params["drop"]
+    return value
+
+
+def run(study: Study, trials: int) -> list[dict[str, Any]]:
+    """Try so many more, one after the other."""
+    tried = []
+    for _ in range(trials):
+        params = study.propose()
+        number = study.begin(params)
+        study.complete(number, loss(params))
+        tried.append(params)
+    return tried
+
+
+def by_optuna_alone(sampler: optuna.samplers.BaseSampler, trials: int) -> list[dict[str, Any]]:
+    tried = []
+
+    def objective(trial: optuna.Trial) -> float:
+        params = {
+            "lr": trial.suggest_float("lr", 1e-5, 1e-1, log=True),
+            "layers": trial.suggest_int("layers", 1, 9),
+            "kind": trial.suggest_categorical("kind", ("adam", "sgd", None)),
+            "drop": trial.suggest_float("drop", 0, 0.5, step=0.1),
+        }
+        tried.append(params)
+        return loss(params)
+
+    optuna.create_study(sampler=sampler).optimize(objective, n_trials=trials)
+    return tried
+
+
+ALONE: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
+    "random": lambda: optuna.samplers.RandomSampler(seed=7),
+    "tpe": lambda: optuna.samplers.TPESampler(seed=7, constant_liar=True),
+}
+
+
+@pytest.mark.parametrize("method", ["random", "tpe"])
+def test_suggestions_are_those_of_optuna_alone(method: str) -> None:
+    assert run(Study(settings(method)), 30) == by_optuna_alone(ALONE[method](), 30)
+
+
+@pytest.mark.parametrize("method", ["random", "tpe", "asha"])
+def test_a_study_that_is_told_again_goes_on_as_if_nothing_had_been(method: str) -> None:
+    whole = run(Study(settings(method)), 30)
+    again = Study(settings(method))
+    for params in whole[:17]:
+        again.complete(again.begin(params), loss(params))
+    assert run(again, 13) == whole[17:]
+
+
+def test_another_suggestion_than_ours_may_be_what_is_tried() -> None:
+    study = Study(settings("tpe"))
+    run(study, 12)
+    other = {"lr": 0.01, "layers": 3, "kind": "sgd", "drop": 0.0}
+    study.propose()
+    number = study.begin(other)
+    assert number == 12
+    study.complete(number, loss(other))
+    assert len(run(study, 5)) == 5
+
+
+def test_a_grid_is_the_product_in_its_order() -> None:
+    space = {"a": wl.choice("x", "y"), "b": wl.randint(1, 3), "c": wl.uniform(0, 1, step=0.5)}
+    study = Study(settings("grid", space=space, trials=18))
+    tried = []
+    for _ in range(18):
+        params = study.propose()
+        study.complete(study.begin(params), 0.0)
+        tried.append(tuple(params.values()))
+    assert tried == list(itertools.product("xy", [1, 2, 3], [0.0, 0.5, 1.0]))
+
+
+@pytest.mark.parametrize("method", ["grid", "random"])
+def test_what_was_cut_short_is_tried_again_and_nothing_else_twice(method: str) -> None:
+    space = {"a": wl.randint(0, 5)} if method == "grid" else SPACE
+    whole = Study(settings(method, space=space))
+    expected = []
+    for _ in range(6):
+        expected.append(whole.propose())
+        whole.begin(expected[-1])
+    study = Study(settings(method, space=space))
+    for _ in range(3):
+        study.begin(study.propose())
+    study.fail(1, again=True)
+    rest = []
+    for _ in range(4):
+        rest.append(study.propose())
+        study.begin(rest[-1])
+    assert rest == [expected[1], *expected[3:]]
+
+
+def test_successive_halving_ends_the_worse_and_is_the_same_when_it_is_told_again() -> None:
+    def story(study: Study) -> list[tuple[int, int]]:
+        """Eight trials, each the worse the higher its number, in rounds."""
+        ended = []
+        for _ in range(8):
+            study.begin(study.propose())
+        for step in (1, 2, 4):
+            for number in range(8):
+                is_over = any(number == other for other, _ in ended)
+                if not is_over and study.report(number, step=step, value=float(number)):
+                    ended.append((number, step))
+                    study.prune(number)
+        return ended
+
+    first = story(Study(settings("asha", reduction=2)))
+    assert first == story(Study(settings("asha", reduction=2)))
+    assert {number for number, _ in first} == {1, 2, 3, 4, 5, 6, 7}, "only the best goes on"
+
+
+def test_importance_says_what_matters_without_other_packages() -> None:
+    study = Study(settings("random"))
+    assert study.importances() == {}
+    run(study, 30)
+    found = study.importances()
+    assert next(iter(found)) == "layers"
+    assert sum(found.values()) == pytest.approx(1)
