@@ -61,6 +61,7 @@ def create_experiment(
     description: str = "",
     config: Mapping[str, Any] | None = None,
     *,
+    wait: bool = False,
     dry_run: bool = False,
 ) -> Experiment:
     """A new experiment, made at once. Another of the same name may exist: their ids differ.
@@ -76,6 +77,8 @@ def create_experiment(
         labels: texts to find it by.
         description: what it is about.
         config: what is to be remembered of how it was set up: anything that JSON can say.
+        wait: whether the end of a `with` block waits for its trials, too, with a live table, and
+            raises `wl.ExperimentFailed` if some did not succeed.
         dry_run: whether to show what would run instead, and start nothing, not even the server:
             whatever is added is a trial that did not run.
     """
@@ -84,7 +87,7 @@ def create_experiment(
         from windlass.client.dry import DryClient
 
         client = DryClient()
-    return client.create_experiment(name, project, labels, description, config)
+    return client.create_experiment(name, project, labels, description, config, wait=wait)
 
 
 def package(executables: Sequence[Executable | Packaged]) -> list[Packaged]:

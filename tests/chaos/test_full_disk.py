@@ -15,6 +15,8 @@ from mounts import give_back, in_own_mounts, small_disk, take_inodes, take_space
 
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually, stop_server
+from roles import role
+from roles import submit as submit_roles
 from windlass.worker.identity import is_alive
 
 WORK = """
@@ -175,3 +177,33 @@ def test_wherever_the_space_runs_out_each_trial_is_taken_whole_or_refused(
         assert known == {1: "first", **expected}
         # All have ended: nobody's environment or secrets are left, of the refused least of all.
         eventually(lambda: not os.listdir(disk / "home" / "private"), "private files are gone")
+
+
+@in_own_mounts
+def test_a_full_disk_does_not_end_the_program_and_what_was_kept_is_written_later(
+    disk: Path, tmp_path: Path
+) -> None:
+    program = f"""
+import windlass as wl
+FOLDER = {str(tmp_path)!r}
+wl.report(0, n=0)
+touch(os.path.join(FOLDER, "ready"))
+wait_for(os.path.join(FOLDER, "full"))
+for step in range(1, 500):
+    wl.report(step, n=step)
+touch(os.path.join(FOLDER, "reported"))
+wait_for(os.path.join(FOLDER, "space"))
+wl.report(500, n=500)
+"""
+    with home_on(disk, size="16m"):
+        trial = submit_roles(role(program))
+        eventually((tmp_path / "ready").exists, "it runs")
+        take_space(disk)
+        (tmp_path / "full").touch()
+        eventually((tmp_path / "reported").exists, "it goes on")
+        give_back(disk)
+        (tmp_path / "space").touch()
+        trial.wait(timeout=PATIENCE)
+        assert trial.state == "SUCCEEDED"
+        assert [point.value for point in trial.metrics("n")] == list(range(501))
+        assert trial.summary_metrics["n"].count == 501

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from windlass.authoring.checks import Problem, check_labels, check_name, flaw_of
 from windlass.authoring.drafting import Filing
@@ -13,7 +15,7 @@ from windlass.authoring.function import Function
 from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.laying import changed, with_arguments, with_env
 from windlass.authoring.outlines import prepare_job
-from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import Recipe, SearchPlace
 
 if TYPE_CHECKING:
@@ -36,30 +38,39 @@ class Wish:
     identity: str | None = None
     auxiliary: bool = False
     parent_id: int | None = None
+    inherited: Mapping[str, Any] = field(default_factory=dict)  # the parameters of its parent
     search: SearchPlace | None = None
 
 
 def add(experiment: Experiment, client: Client, what: Any, wish: Wish) -> Trial[Any]:
     """A new trial of an experiment, or the one that its identity made before."""
-    if callable(what) and not isinstance(what, (Job, JobGroup, Function)):
-        raise Unsupported(
-            f"exp.add: {shown(what)} is a function; generators cannot be added yet.",
-            hint="Add a job of it: exp.add(wl.Job(wl.PythonFunction(...)), args={...})",
-        )
+    if is_generator(what):
+        from windlass.authoring.generators import add_generator
+
+        return add_generator(client, experiment.record, what, wish)
     return add_job(client, experiment.record, what, wish)
+
+
+def is_generator(what: Any) -> bool:
+    """Whether it is a function that adds jobs, and no job itself."""
+    return callable(what) and not isinstance(what, (Job, JobGroup, Function))
 
 
 def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish) -> Trial[Any]:
     """A trial of a job, a group, or a function that is decorated with `wl.run`."""
     job = _named(job_of(what), wish, experiment)
-    problems = _wish_problems(wish)
+    problems = check_wish(wish)
     job, found = with_arguments(job, wish.args)
     problems += found
     job, found = with_env(job, wish.env)
     problems += found
     if problems:
         raise InvalidArgument.of([text for _, text in problems], where="exp.add")
-    return client.submit(prepare_job(job).draft(client, _filing(experiment, wish)))
+    draft = prepare_job(job).draft(client, _filing(experiment, wish))
+    if wish.inherited:
+        params = {**wish.inherited, **draft.request.params}
+        draft.request = msgspec.structs.replace(draft.request, params=params)
+    return client.submit(draft)
 
 
 def key_of(experiment: ExperimentRecord, identity: str) -> str:
@@ -102,7 +113,8 @@ def _named(job: Job | JobGroup, wish: Wish, experiment: ExperimentRecord) -> Job
     return job if wish.name is None else changed(job, name=wish.name)
 
 
-def _wish_problems(wish: Wish) -> list[Problem]:
+def check_wish(wish: Wish) -> list[Problem]:
+    """What is wrong with it, whatever it is wished for."""
     problems = [*check_name("name", wish.name), *check_labels(wish.labels)]
     flaw = "" if wish.identity is None else _identity_flaw(wish.identity)
     if flaw:

@@ -13,9 +13,8 @@ from windlass.authoring.executables import Raw
 from windlass.model.errors import shown
 
 _DEEPEST = 20
-_MOST = 100_000  # values in one
 _EXACT = 2**53  # beyond this, readers of JSON lose digits
-_LARGEST = 1 << 20  # characters of arguments that are kept to be given again
+_LARGEST = 1 << 20  # characters, a number counting as eight
 
 RAW = "wl.Raw"
 
@@ -53,7 +52,7 @@ def words_from_json(recorded: Any) -> Any:
     return [words_from_json(each) for each in recorded] if isinstance(recorded, list) else recorded
 
 
-def exact_json(value: Any, at: str = "") -> Any:
+def exact_json(value: Any) -> Any:
     """A value as JSON that is read as the same value; paths and tuples become texts and lists.
 
     >>> exact_json({"lr": 0.1, "shape": (2, 3)})
@@ -63,63 +62,50 @@ def exact_json(value: Any, at: str = "") -> Any:
     ...
     windlass.authoring.recording.NotExact: model.act is <built-in function len>
     """
-    return _Exact().json(value, at, _DEEPEST)
+    return _Writing().json(value, "", _DEEPEST)
 
 
-class _Exact:
-    """One value on its way to JSON: what holds itself, or far too much, comes to an end."""
+def call_as_json(arguments: Any) -> Any:
+    """The arguments of a function, if JSON says them just so and they are not huge; else none.
 
-    def __init__(self) -> None:
-        self._left = _MOST
+    >>> call_as_json({"lr": 0.1}), call_as_json({"shape": (2, 3)})
+    ({'lr': 0.1}, None)
+    """
+    try:
+        return _Writing(is_strict=True).json(arguments, "", _DEEPEST)
+    except NotExact:
+        return None
+
+
+class _Writing:
+    """One value on its way to JSON: what holds itself, or far too much, comes to an end.
+
+    A strict one changes nothing: no path or tuple, no number of another kind.
+    """
+
+    def __init__(self, *, is_strict: bool = False) -> None:
+        self._is_strict = is_strict
+        self._left = _LARGEST
 
     def json(self, value: Any, at: str, depth: int) -> Any:
-        self._left -= 1
-        if _is_plain(value):
-            return value
+        self._left -= len(value) if type(value) is str else 8
         if depth == 0 or self._left < 0:
             raise NotExact(f"{at.partition('.')[0] or 'it'} is too deep or too large")
-        if isinstance(value, Mapping):
+        if _is_plain(value):
+            return value
+        kind = type(value)
+        if kind is dict or (isinstance(value, Mapping) and not self._is_strict):
             return {
                 _key(name, at): self.json(each, f"{at}.{name}".lstrip("."), depth - 1)
                 for name, each in value.items()
             }
-        if type(value) in (list, tuple):
+        if kind is list or (kind is tuple and not self._is_strict):
             return [self.json(each, f"{at}[{n}]", depth - 1) for n, each in enumerate(value)]
-        if isinstance(value, os.PathLike):
-            return self.json(os.fsdecode(value), at, depth)
-        plain = _unwrapped(value)
-        if plain is not None:
-            return self.json(plain, at, depth - 1)
-        raise NotExact(f"{at or 'it'} is {shown(value)}")
-
-
-def call_as_json(arguments: Any) -> Any:
-    """The arguments of a function, if JSON says them exactly and they are not huge; else none."""
-    try:
-        return arguments if _is_exact(arguments) and _weight(arguments) <= _LARGEST else None
-    except RecursionError:
-        return None
-
-
-def _is_exact(value: Any, depth: int = _DEEPEST) -> bool:
-    if _is_plain(value):
-        return True
-    if depth == 0:
-        return False
-    if type(value) is dict:
-        return all(
-            type(name) is str and _is_plain(name) and _is_exact(each, depth - 1)
-            for name, each in value.items()
-        )
-    return type(value) is list and all(_is_exact(each, depth - 1) for each in value)
-
-
-def _weight(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(len(name) + _weight(each) for name, each in value.items())
-    return sum(map(_weight, value)) if isinstance(value, list) else 8
+        is_simple = kind in (int, float, str)  # nan, a huge number: nothing is inside
+        plain = None if self._is_strict or is_simple else _unwrapped(value)
+        if plain is None:
+            raise NotExact(f"{at or 'it'} is {shown(value)}")
+        return self.json(plain, at, depth - 1)
 
 
 def _is_plain(value: Any) -> bool:
@@ -141,6 +127,8 @@ def _key(name: Any, at: str) -> str:
 
 def _unwrapped(value: Any) -> Any:
     """The plain number or text that a value of another kind is, as numpy's and enums are."""
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "shape", None) == ():
         return item()

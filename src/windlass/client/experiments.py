@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.metadata import Described
@@ -15,11 +15,13 @@ from windlass.model.wire import StopTrial
 if TYPE_CHECKING:
     import os
     from pathlib import Path
+    from types import TracebackType
 
     from windlass.authoring.executables import Executable
     from windlass.authoring.function import Function
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
+    from windlass.client.blocks import Block
     from windlass.client.session import Client
     from windlass.comparing.experiments import ExperimentDiff
     from windlass.search.result import SearchResult
@@ -34,9 +36,13 @@ class Experiment(Described):
     ```
     """
 
-    def __init__(self, transport: Transport, record: ExperimentRecord) -> None:
+    def __init__(
+        self, transport: Transport, record: ExperimentRecord, *, waits: bool = False
+    ) -> None:
         self._transport = transport
         self._record = record
+        self._waits = waits  # for its trials, at the end of a block
+        self._blocks: list[Block] = []
 
     @property
     def id(self) -> int:
@@ -98,7 +104,7 @@ class Experiment(Described):
 
     def add(
         self,
-        what: Job | JobGroup | Function[..., Any],
+        what: Job | JobGroup | Function[..., Any] | Callable[..., Any],
         args: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         env: Mapping[str, Any] | None = None,
@@ -118,7 +124,9 @@ class Experiment(Described):
         ```
 
         Args:
-            what: a `wl.Job`, a `wl.JobGroup`, or a function decorated with `wl.run`.
+            what: a `wl.Job`, a `wl.JobGroup`, a function decorated with `wl.run`; or a generator,
+                `def build(trial, **args)`, sync or async, which runs in this process and builds
+                its trial of the jobs that it gives to `trial.add`.
             args: laid over the job's own: a mapping changes them by name, nested ones too; a
                 list takes the place of a list; what is of the other kind comes behind. For a
                 group by role: `{"learner": {"lr": 0.1}}`.
@@ -312,6 +320,66 @@ class Experiment(Described):
         name = f"windlass-wait-experiment-{self.id}"
         self._record = (await in_thread(waiting.run, waiting.cut, name)).experiment
         return self
+
+    def __enter__(self) -> Experiment:
+        """Build it in a block: whatever fails to launch is raised at its end.
+
+        ```python
+        with wl.create_experiment("sweep", wait=True) as exp:
+            for lr in (0.1, 0.01):
+                exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
+        ```
+
+        The end of the block waits for generators, and with `wait=True` for the trials, too.
+        `wl.LaunchFailed` tells which generators raised, `wl.ExperimentFailed` which trials that
+        were waited for did not succeed. Ctrl-C waits for nothing; what was added goes on.
+        """
+        self._block().enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._blocks.pop().leave(raised)
+            return
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    async def __aenter__(self) -> Experiment:
+        """The same in asynchronous code: async generators run on the loop of the block.
+
+        ```python
+        async with wl.create_experiment("sweep") as exp:
+            trials = [exp.add(job, args={"lr": lr}) for lr in (0.1, 0.01)]
+            print(await asyncio.gather(*trials))
+        ```
+        """
+        await self._block().enter_async()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._blocks.pop().leave_async(raised)
+            return
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def _block(self) -> Block:
+        from windlass.client.blocks import Block
+
+        self._blocks.append(Block(self, self._transport, waits=self._waits))
+        return self._blocks[-1]
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Experiment:
         """Ask all its trials that go on to stop, auxiliary ones too.

@@ -49,13 +49,15 @@ class Client:
         labels: Sequence[str] = (),
         description: str = "",
         config: Mapping[str, Any] | None = None,
+        *,
+        wait: bool = False,
     ) -> Experiment:
         """A new experiment, made at once; one of the same name may exist: their ids differ."""
         from windlass.authoring.founding import new_experiment
 
         request = new_experiment(name, project, labels, description, config)
         record = self.transport.ask("POST", "/experiments", ExperimentRecord, body=request)
-        return Experiment(self.transport, record)
+        return Experiment(self.transport, record, waits=wait)
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
         """Snapshot the code of executables now and upload it; they are returned in their order."""

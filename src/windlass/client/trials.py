@@ -12,7 +12,7 @@ from windlass.client.metadata import LabelledTrial, label_query
 from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
-from windlass.model.errors import InvalidArgument, WaitTimeout, shown
+from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     Attempt,
@@ -314,6 +314,63 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
             replicas = {self._only_role(replicas, by_role): replicas}
         return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
 
+    def add(
+        self,
+        what: Any,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        identity: str | None = None,
+        auxiliary: bool = False,
+    ) -> Trial[Any]:
+        """Inside a generator: start a trial that is part of this one.
+
+        It takes what `Experiment.add` takes. The new trial has the parameters of this one
+        besides its own, and this one succeeds when all that was added to it has.
+
+        ```python
+        def train_and_test(trial, lr):
+            model = trial.add(wl.Job(wl.Command(["echo", "train"])), args={"lr": lr})
+            model.wait()
+            trial.add(wl.Job(wl.Command(["echo", "test"])))
+
+
+        with wl.create_experiment("two-steps") as exp:
+            exp.add(train_and_test, args={"lr": 0.1})
+        ```
+        """
+        from windlass.authoring.adding import Wish
+        from windlass.authoring.generators import add_to
+        from windlass.client.session import Client
+
+        wish = Wish(args, env, name, labels, identity, auxiliary, self.id, self.params)
+        try:
+            return add_to(self._record, Client.over(self._transport), what, wish)
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    @property
+    def children(self) -> list[Trial[Any]]:
+        """The trials that its generator added, oldest first, as they stand now.
+
+        ```python
+        for child in wl.get_trial(3).children:
+            print(child.id, child.state, child.params)
+        ```
+        """
+        return list(list_trials(self._transport, parent_id=self.id))
+
+    @property
+    def parent(self) -> Trial[Any] | None:
+        """The trial whose generator added it, as it stands now; none if nobody's did."""
+        if self._record.parent_id is None:
+            return None
+        path = path_of("trials", self._record.parent_id)
+        return Trial(self._transport, self._transport.ask("GET", path, TrialRecord))
+
     def logs(
         self,
         *,
@@ -477,6 +534,7 @@ def list_trials(
     name: str | None = None,
     labels: str | Sequence[str] | None = None,
     origin_id: int | None = None,
+    parent_id: int | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -490,6 +548,7 @@ def list_trials(
         "name": name,
         "labels": label_query(labels),
         "origin_id": origin_id,
+        "parent_id": parent_id,
         "sort": sort_by,
     }
     left = limit

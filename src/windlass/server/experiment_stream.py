@@ -10,11 +10,11 @@ import msgspec
 
 from windlass.model.errors import NotFound
 from windlass.model.records import TrialRecord
+from windlass.server.http import PING, event
 from windlass.server.hub import experiment_topic
 from windlass.server.points import Known, new_points
 from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
-from windlass.server.streams import PING, event
 
 _PAGE = 500
 _PACE = 0.1  # between two rounds of news: what changes faster is told as it stands then

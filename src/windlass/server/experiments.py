@@ -25,8 +25,11 @@ _encode = msgspec.json.encode
 class ExperimentStore:
     """Every experiment there is."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, is_held: Callable[[int], bool] = lambda _experiment_id: False
+    ) -> None:
         self._db = database
+        self._is_held = is_held
 
     async def create(self, request: CreateExperiment) -> ExperimentRecord:
         """The experiment that a key made before, or that it makes now."""
@@ -35,7 +38,7 @@ class ExperimentStore:
             query = "SELECT * FROM experiments WHERE uid = :key"
             found = connection.row(query, {"key": request.key})
             made = found or insert(connection, request, time.time())
-            return _experiment_records(connection, [made])[0]
+            return self._records(connection, [made])[0]
 
         return await self._db.awrite(change)
 
@@ -47,7 +50,7 @@ class ExperimentStore:
         def change(connection: Connection) -> ExperimentRecord:
             row = _row(connection, experiment_id)
             # Read and written in one turn of the only writer: nobody's change is lost.
-            [record] = _experiment_records(connection, [row])
+            [record] = self._records(connection, [row])
             given = changed_columns(record, request, size_of, time.time())
             if not given:
                 return record
@@ -76,7 +79,7 @@ class ExperimentStore:
             )
             if row is None:
                 raise _missing_experiment(connection, name)
-            return _experiment_records(connection, [row])[0]
+            return self._records(connection, [row])[0]
 
         return await self._db.aread(query)
 
@@ -84,7 +87,7 @@ class ExperimentStore:
         """The experiment with that id, whatever others are called."""
 
         def query(connection: Connection) -> ExperimentRecord:
-            return _experiment_records(connection, [_row(connection, experiment_id)])[0]
+            return self._records(connection, [_row(connection, experiment_id)])[0]
 
         return await self._db.aread(query)
 
@@ -108,11 +111,12 @@ class ExperimentStore:
 
         def run(connection: Connection) -> ExperimentPage:
             rows, following = cut(connection.rows(query, asked.parameters), limit)
-            return ExperimentPage(
-                items=tuple(_experiment_records(connection, rows)), next=following
-            )
+            return ExperimentPage(items=tuple(self._records(connection, rows)), next=following)
 
         return await self._db.aread(run)
+
+    def _records(self, connection: Connection, rows: Sequence[Row]) -> list[ExperimentRecord]:
+        return _experiment_records(connection, rows, self._is_held)
 
 
 def experiment_of(connection: Connection, request: CreateTrial, now: float) -> Row:
@@ -170,7 +174,9 @@ def _missing_experiment(connection: Connection, name: str) -> NotFound:
     return NotFound(f"There is no experiment {name!r}.", hint=hint)
 
 
-def _experiment_records(connection: Connection, rows: Sequence[Row]) -> list[ExperimentRecord]:
+def _experiment_records(
+    connection: Connection, rows: Sequence[Row], is_held: Callable[[int], bool]
+) -> list[ExperimentRecord]:
     counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
     auxiliary = dict.fromkeys(counts, 0)
     asked = Conditions()
@@ -193,7 +199,7 @@ def _experiment_records(connection: Connection, rows: Sequence[Row]) -> list[Exp
             trials=sum(counts[row["id"]].values()),
             states=counts[row["id"]],
             uid=row["uid"],
-            state=experiment_state(counts[row["id"]]),
+            state=experiment_state(counts[row["id"]], is_held=is_held(row["id"])),
             auxiliary=auxiliary[row["id"]],
             labels=_decode(row["labels"], tuple[str, ...], ()),
             description=row["description"],

@@ -11,6 +11,7 @@ from windlass.model.wire import Fault
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
+PING = 10.0  # seconds after which a stream that has no news shows that it is alive
 OCTETS = "application/octet-stream"
 _PIECE = 1 << 20
 
@@ -77,6 +78,12 @@ def _too_large(largest: int) -> Refused:
     text = f"The request is larger than {largest >> 20} MB."
     # What is left of it is not waited for.
     return Refused(413, Fault(code="invalid_argument", message=text), {"Connection": "close"})
+
+
+def event(name: str, data: bytes, identity: str = "") -> bytes:
+    """One server-sent event."""
+    first = f"id: {identity}\n" if identity else ""
+    return f"{first}event: {name}\ndata: ".encode() + data + b"\n\n"
 
 
 def file_answer(path: str) -> Answer:

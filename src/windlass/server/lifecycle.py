@@ -21,6 +21,7 @@ import uvicorn
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
 from windlass.home import Home
+from windlass.model.records import TrialRecord
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
 from windlass.runtimes.machine import read_capacity
@@ -29,7 +30,9 @@ from windlass.server.blobs import BlobStore
 from windlass.server.connections import Connection
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
+from windlass.server.families import Families
 from windlass.server.faults import to_fault
+from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
@@ -110,7 +113,8 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     listener = _listen()
     database = Database(home.database)
     hub = Hub(asyncio.get_running_loop())
-    services = _assemble(home, database, hub, launchers)
+    families = Families(asyncio.get_running_loop())
+    services = _assemble(home, database, hub, families, launchers)
     services.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     app = create_app(services, _token(home))
     config = uvicorn.Config(
@@ -131,11 +135,16 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     await asyncio.to_thread(_catch_up, home, services)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
-    watching = asyncio.create_task(_leave_when_homeless(server, home, services, lock))
+    watching = [
+        asyncio.create_task(_leave_when_homeless(server, home, services, lock)),
+        asyncio.create_task(families.look_after(services)),
+    ]
     try:
         await server.serve(sockets=[listener])
     finally:
-        watching.cancel()
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
         home.server_file.unlink(missing_ok=True)
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
@@ -170,11 +179,17 @@ def _listen() -> socket.socket:
     return listener
 
 
-def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) -> Services:
-    trials = TrialStore(
-        database,
-        on_change=lambda trial: hub.publish(experiment_topic(trial.experiment_id), trial.id),
-    )
+def _assemble(
+    home: Home, database: Database, hub: Hub, families: Families, launchers: Launchers
+) -> Services:
+    def changed(trial: TrialRecord) -> None:
+        hub.publish(experiment_topic(trial.experiment_id), trial.id)
+        families.changed(trial)
+
+    trials = TrialStore(database, on_change=changed)
+    holds = Holds(asyncio.get_running_loop())
+    holds.on_change = lambda experiment_id: hub.publish(experiment_topic(experiment_id))
+    holds.on_let_go = families.let_go
     blobs = BlobStore(home.blobs)
     blobs.sweep()
     private = PrivateFiles(home.private)
@@ -194,12 +209,13 @@ def _assemble(home: Home, database: Database, hub: Hub, launchers: Launchers) ->
     return Services(
         home=home,
         trials=trials,
-        experiments=ExperimentStore(database),
+        experiments=ExperimentStore(database, holds.is_held),
         blobs=blobs,
         logs=LogStore(home.path),
         metrics=reader,
         private=private,
         hub=hub,
+        holds=holds,
         runtime=runtime,
         admission=admission,
         controller=controller,

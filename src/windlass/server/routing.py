@@ -124,7 +124,9 @@ def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) 
     fields: list[tuple[str, Any, Any]] = []
     for name, parameter in inspect.signature(handler).parameters.items():
         if name not in _GIVEN and name not in blanks:
-            fields.append((name, hints[name], parameter.default))
+            is_needed = parameter.default is parameter.empty
+            default = msgspec.NODEFAULT if is_needed else parameter.default
+            fields.append((name, hints[name], default))
     return msgspec.defstruct("Query", fields, kw_only=True) if fields else None
 
 

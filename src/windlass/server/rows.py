@@ -97,6 +97,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
     now = time.time()
     status = JobStatus()
     belongs_to = experiment_of(connection, request, now)
+    is_generated = isinstance(request.spec.roles[0].executable, GeneratorCall)
     record = TrialRecord(
         id=0,
         uid=request.key,
@@ -106,6 +107,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         project=belongs_to["project"],
         state=state_of(status),
         created=now,
+        started=now if is_generated else None,  # there is nothing to wait for
         params=request.params,
         spec=request.spec,
         provenance=request.provenance,
@@ -114,7 +116,6 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         parent_id=request.parent_id,
         recipe=request.recipe,
     )
-    is_generated = isinstance(request.spec.roles[0].executable, GeneratorCall)
     trial_id = connection.value(
         _INSERT,
         {

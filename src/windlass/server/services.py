@@ -12,6 +12,7 @@ from windlass.model.resources import Capacity
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.blobs import BlobStore
 from windlass.server.experiments import ExperimentStore
+from windlass.server.holding import Holds
 from windlass.server.hub import Hub
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader
@@ -31,6 +32,7 @@ class Services:
     metrics: MetricReader
     private: PrivateFiles
     hub: Hub
+    holds: Holds
     runtime: LocalRuntime
     admission: AdmissionQueue
     controller: Controller

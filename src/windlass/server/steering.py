@@ -12,7 +12,7 @@ import msgspec
 from windlass.engine.fitting import check_fits
 from windlass.frameworks import problems_of
 from windlass.model.errors import Conflict, InvalidArgument
-from windlass.model.job import JobSpec, Role
+from windlass.model.job import GeneratorCall, JobSpec, Role
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
@@ -110,6 +110,11 @@ def _events(old: JobSpec, new: JobSpec) -> list[Event]:
 
 
 def _check_goes_on(record: TrialRecord) -> None:
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        raise Conflict(
+            f"{_name(record)} has no processes of its own: it consists of what its generator adds.",
+            hint=f"Change those; which they are: windlass show {record.id}",
+        )
     if record.state.is_final:
         is_plain = record.state is TrialState.SUCCEEDED or not record.message
         why = "" if is_plain else f": {record.message}"

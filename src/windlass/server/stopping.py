@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
+from windlass.model.job import GeneratorCall
 from windlass.model.status import Phase, ReplicaId
 from windlass.model.wire import AskToStop, StopTrial
 from windlass.runtimes import layout
@@ -21,6 +22,12 @@ _log = logging.getLogger("windlass")
 
 async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
     """Have a trial end; nothing if it has."""
+    record = await services.trials.record(trial_id)
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        from windlass.server import generators
+
+        await generators.stop(services, record, order)
+        return
     try:
         await _record(services, trial_id, order)
     except sqlite3.OperationalError as error:

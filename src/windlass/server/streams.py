@@ -13,11 +13,11 @@ from windlass.model.job import CleanPolicy
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Phase
 from windlass.model.wire import INLINE_LIMIT, LogPage, StreamEnd
+from windlass.server.http import PING, event
 from windlass.server.hub import QUEUE
 from windlass.server.records import describe
 from windlass.server.services import Services
 
-PING = 10.0
 _FAREWELL = 2.0  # that the other replicas of a job have to end once it is judged
 _FINAL = frozenset(phase.value for phase in Phase if phase.is_final)
 
@@ -107,9 +107,3 @@ async def _end(services: Services, record: TrialRecord) -> StreamEnd:
         result=small(record.result.digest if record.result else None),
         error=small(record.error.pickle if record.error else None),
     )
-
-
-def event(name: str, data: bytes, identity: str = "") -> bytes:
-    """One server-sent event."""
-    first = f"id: {identity}\n" if identity else ""
-    return f"{first}event: {name}\ndata: ".encode() + data + b"\n\n"

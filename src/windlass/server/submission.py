@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 
 from windlass.engine.fitting import check_fits
 from windlass.model.errors import InvalidArgument, Unsupported
-from windlass.model.job import FunctionCall, JobSpec
+from windlass.model.job import FunctionCall, GeneratorCall, JobSpec
 from windlass.model.records import TrialRecord
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
+from windlass.server.generators import first_status
 from windlass.server.services import Services
 
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
     """The trial, new or, for a key that was seen before, the old one."""
+    if isinstance(request.spec.roles[0].executable, GeneratorCall):
+        return await _submit_generated(services, request)
     key, controller = request.key, services.controller
     is_taken_in = False
 
@@ -40,6 +44,21 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
         raise
 
 
+async def _submit_generated(services: Services, request: CreateTrial) -> TrialRecord:
+    """A trial that consists of what will be added to it: no controller ever sees it."""
+
+    def check() -> None:
+        if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
+            raise InvalidArgument("A trial of a generator has no replicas of its own.")
+
+    return await services.trials.create(
+        request,
+        before=check,
+        begin=lambda _job: first_status(time.time()),
+        then=lambda: None,
+    )
+
+
 def _check(services: Services, request: CreateTrial) -> None:
     spec = request.spec
     if spec.backend != "local":
@@ -52,6 +71,8 @@ def _check(services: Services, request: CreateTrial) -> None:
     unknown = set(request.private.secrets) ^ set(spec.secret_names)
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
+    if any(isinstance(role.executable, GeneratorCall) for role in spec.roles):
+        problems.append("a generator is no role of a job: it is a trial by itself.")
     if any("\0" in value for value in request.private.environ.values()):
         problems.append("a variable of the environment holds a NUL character")
     if problems:

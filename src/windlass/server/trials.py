@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from windlass.model.errors import Conflict, NotFound
-from windlass.model.job import Job, JobSpec
+from windlass.model.job import GeneratorCall, Job, JobSpec
 from windlass.model.learning import learned
-from windlass.model.records import TrialRecord, TrialState
-from windlass.model.status import Event, JobStatus, Replica
+from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeLabels, CreateTrial, TrialPage
 from windlass.server.database import Connection, Database
 from windlass.server.metadata import changed_labels
@@ -83,6 +84,8 @@ class TrialStore:
             existing = find(connection, "uid", request.key)
             if existing is not None:
                 return existing, False
+            if request.parent_id is not None:
+                _check_parent(connection, request)
             before()
             made = insert(connection, request)
             status, happened = begin(made.job)
@@ -225,14 +228,98 @@ class TrialStore:
 
     def unfinished(self) -> Iterable[str]:
         """The uids of all jobs of which something may still run, oldest first."""
-        query = "SELECT uid FROM trials WHERE NOT settled ORDER BY id"
+        query = "SELECT uid FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
     def unfinished_jobs(self) -> list[Job]:
         """All jobs of which something may still run, oldest first."""
-        query = "SELECT id, uid, spec FROM trials WHERE NOT settled ORDER BY id"
+        query = (
+            "SELECT id, uid, spec FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
+        )
         rows = self._db.read(lambda connection: connection.rows(query))
         return [Job(uid=r["uid"], trial_id=r["id"], spec=decode_spec(r["spec"])) for r in rows]
+
+    # -- trials that end with others ---------------------------------------------------
+
+    async def judge(
+        self,
+        trial_id: int,
+        judge: Callable[
+            [JobStatus, Mapping[int, TrialState]],
+            tuple[JobStatus, Sequence[Event], ErrorInfo | None],
+        ],
+    ) -> bool:
+        """Say of a trial of a generator what follows from its children; whether that is news."""
+
+        def change(connection: Connection) -> StoredTrial | None:
+            stored = find(connection, "id", trial_id)
+            if stored is None:
+                return None
+            rows = connection.rows(
+                "SELECT id, state FROM trials WHERE parent_id = :id AND NOT auxiliary ORDER BY id",
+                {"id": trial_id},
+            )
+            children = {row["id"]: TrialState(row["state"]) for row in rows}
+            status, happened, error = judge(stored.status, children)
+            if status == stored.status and not happened:
+                return None
+            outcome = Outcome(error=error) if error is not None else None
+            new = StoredTrial(record=advanced(stored.record, status, (), outcome), status=status)
+            return new if store(connection, stored, new, happened) else None
+
+        def then(new: StoredTrial | None) -> None:
+            if new is not None:
+                self._recent.put_written(new)
+                self._on_change(new.record)
+
+        return await self._db.awrite(change, then) is not None
+
+    async def children_going_on(self, trial_id: int) -> list[int]:
+        """The trials that a generator added and of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE parent_id = :id AND NOT settled ORDER BY id DESC"
+        return await self._ids(query, {"id": trial_id})
+
+    async def unfinished_parents(self, experiment_id: int | None = None) -> list[int]:
+        """The trials of generators that have not ended: all, or those of an experiment."""
+        query = "SELECT id FROM trials WHERE NOT settled AND is_generated"
+        if experiment_id is None:
+            return await self._ids(query, {})
+        return await self._ids(f"{query} AND experiment_id = :id", {"id": experiment_id})
+
+    async def unfinished_auxiliary(self) -> list[tuple[int, int]]:
+        """The auxiliary trials that have not ended, each with its experiment."""
+        query = "SELECT id, experiment_id FROM trials WHERE NOT settled AND auxiliary"
+        rows = await self._db.aread(lambda connection: connection.rows(query))
+        return [(row["id"], row["experiment_id"]) for row in rows]
+
+    async def auxiliary_to_stop(self, experiment_id: int, *, was_held: bool) -> list[int]:
+        """The auxiliary trials of an experiment that is over.
+
+        It is, if no ordinary trial goes on, and one ended since the auxiliary one was added, or
+        whoever built it has just left.
+        """
+        final = [state.value for state in TrialState if state.is_final]
+        names = {f"final_{place}": state for place, state in enumerate(final)}
+        listed = ", ".join(f":{name}" for name in names)
+        of_it = "FROM trials WHERE experiment_id = :id"
+        has_ended = f"EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND ended >= main.created)"
+        query = (
+            "SELECT id FROM trials AS main WHERE experiment_id = :id AND auxiliary"
+            f" AND state NOT IN ({listed})"
+            f" AND NOT EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND state NOT IN ({listed}))"
+        )
+        if not was_held:
+            query += f" AND {has_ended}"
+        return await self._ids(query, {"id": experiment_id, **names})
+
+    async def going_on(self, experiment_id: int) -> list[int]:
+        """The trials of an experiment of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE experiment_id = :id AND NOT settled ORDER BY id DESC"
+        return await self._ids(query, {"id": experiment_id})
+
+    async def _ids(self, query: str, parameters: Mapping[str, Any]) -> list[int]:
+        rows = await self._db.aread(lambda connection: connection.rows(query, parameters))
+        return [row["id"] for row in rows]
 
     # -- asked by the API -------------------------------------------------------------
 
@@ -276,14 +363,6 @@ class TrialStore:
             return TrialPage(items=tuple(each.record for each in stored), next=following)
 
         return await self._db.aread(run)
-
-    async def going_on(self, experiment_id: int) -> list[int]:
-        """The trials of an experiment of which something may still run, newest first."""
-        query = "SELECT id FROM trials WHERE experiment_id = :id AND NOT settled ORDER BY id DESC"
-        rows = await self._db.aread(
-            lambda connection: connection.rows(query, {"id": experiment_id})
-        )
-        return [row["id"] for row in rows]
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""
@@ -363,3 +442,31 @@ class TrialStore:
                 self._recent.drop(record.id)
 
         return change, then
+
+
+def _check_parent(connection: Connection, request: CreateTrial) -> None:
+    """Refuse a trial whose parent is none, or takes no more."""
+    parent_id = request.parent_id or 0
+    parent = find(connection, "id", parent_id)
+    if parent is None:
+        raise NotFound(f"There is no trial {parent_id} to add to.")
+    record, status = parent.record, parent.status
+    named = f"Trial {record.id} ({record.name})"
+    if not isinstance(record.spec.roles[0].executable, GeneratorCall):
+        raise Conflict(
+            f"{named} has no generator: nothing can be added to it.",
+            hint="Add it to the experiment: exp.add(...)",
+        )
+    if request.experiment_id != record.experiment_id:
+        raise Conflict(f"{named} belongs to experiment {record.experiment_id}.")
+    if status.is_finished or status.stop_requested:
+        raise Conflict(
+            f"{named} is {record.state.value.lower()}: nothing can be added to it any more.",
+            hint=f"See: windlass show {record.id}",
+        )
+    if status.holds(ConditionType.CREATED):
+        raise Conflict(
+            f"The generator of trial {record.id} ({record.name}) has returned: nothing can be "
+            "added to it any more.",
+            hint="Add it before the generator returns, or to the experiment: exp.add(...)",
+        )

@@ -20,6 +20,7 @@ from windlass.server.stopping import stop_all
 
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
+Holder = Annotated[str, Meta(min_length=1, max_length=100)]
 
 _LARGEST = 4 << 20
 
@@ -74,6 +75,25 @@ async def stop_experiment(
     return await services.experiments.by_id(experiment_id)
 
 
+async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
+    """Keep an experiment open for as long as this is listened to."""
+    await services.experiments.by_id(experiment_id)
+    return Answer(
+        services.holds.stream(services.hub, experiment_id, holder),
+        media_type=EVENTS,
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def let_go_experiment(
+    services: Services, experiment_id: int, holder: Holder
+) -> ExperimentRecord:
+    """Hold an experiment no longer."""
+    await services.experiments.by_id(experiment_id)
+    services.holds.let_go(experiment_id, holder)
+    return await services.experiments.by_id(experiment_id)
+
+
 async def stream_experiment(
     services: Services, experiment_id: int, metric: MaybeText = None
 ) -> Answer:
@@ -108,6 +128,10 @@ routes = [
         stream_experiment,
         media_type=EVENTS,
     ),
+    Route(
+        "GET", f"{API}/experiments/{{experiment_id:int}}/hold", hold_experiment, media_type=EVENTS
+    ),
+    Route("DELETE", f"{API}/experiments/{{experiment_id:int}}/hold", let_go_experiment),
     Route("POST", f"{API}/experiments/{{experiment_id:int}}/stop", stop_experiment),
     Route("GET", f"{API}/experiments", list_experiments),
     Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes

@@ -15,6 +15,7 @@ from windlass.model.status import Event
 from windlass.model.wire import (
     API,
     AskToStop,
+    Built,
     ChangeLabels,
     CreateTrial,
     LogPage,
@@ -24,6 +25,7 @@ from windlass.model.wire import (
     TrialPage,
 )
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.labels import LabelText, read_labels
 from windlass.server.logs import Chosen
@@ -233,6 +235,12 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
     return await describe(services, trial_id)
 
 
+async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
+    """The generator of a trial is done: it added all that there is to add, or raised."""
+    await built(services, trial_id, data)
+    return await describe(services, trial_id)
+
+
 async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToStop) -> TrialRecord:
     """Have a trial end by itself: `wl.should_stop()` says yes in it. One that has ended stays."""
     await ask_to_stop(services, trial_id, data)
@@ -313,6 +321,7 @@ routes = [
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
+    Route("POST", f"{_TRIAL}/built", trial_built),
     Route("GET", f"{_TRIAL}/metrics", read_metrics),
     Route("POST", f"{_TRIAL}/ask-to-stop", ask_to_stop_trial),
     Route("POST", f"{_TRIAL}/suspend", suspend_trial),

@@ -1,0 +1,84 @@
+"""Executors are values; what no server has yet is refused before anything is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import Project
+
+ELSEWHERE = [
+    wl.Kubernetes(
+        namespace="research", accelerator="a100x8", cpus=4, memory="16GB",
+        container_image="lab/train:7", node_selector={"zone": "a"},
+        tolerations=[{"key": "gpu", "operator": "Exists"}], service_account="train",
+        queue="team", priority_class="high", volumes={"/data": "claim"},
+        image_pull_secrets=["registry"], pod_patch={"hostNetwork": True},
+    ),
+    wl.Ray(cluster="ray://head:10001", cpus=2, memory="4GB", accelerator="a100"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def here(project: Project, monkeypatch: pytest.MonkeyPatch, fresh_home: Path) -> Path:
+    """A home without a server, and a project in which we stand."""
+    project.write("train.py", "print('ran')")
+    monkeypatch.chdir(project.path)
+    return fresh_home
+
+
+@pytest.mark.parametrize("executor", ELSEWHERE, ids=lambda each: type(each).__name__)
+def test_an_executor_is_a_plain_value(executor: Any) -> None:
+    kind = type(executor)
+    fields = vars(executor)
+    assert kind(**fields) == executor != kind()
+    assert f"{kind.__name__}(" in repr(executor)
+    with pytest.raises(AttributeError):
+        executor.cpus = 3
+    with pytest.raises(wl.InvalidArgument, match=f"wl.{kind.__name__}: there is no option 'cpu'"):
+        kind(cpu=3)
+
+
+@pytest.mark.parametrize("executor", ELSEWHERE, ids=lambda each: type(each).__name__)
+def test_a_backend_that_is_not_there_is_refused_before_anything_is_done(
+    here: Path, executor: Any
+) -> None:
+    kind = type(executor).__name__
+    script = wl.PythonScript("train.py")
+    alone = wl.Job(script, executor=executor)
+    group = wl.JobGroup(chief=wl.Job(script), worker=wl.Job(script, executor=executor))
+    for job, where in ((alone, "wl.Job: "), (group, "wl.JobGroup: worker: ")):
+        for start in (job.submit, job.run):
+            with pytest.raises(wl.Unsupported) as caught:
+                start()
+            message = f"{where}executor: no server runs jobs on wl.{kind} yet"
+            assert caught.value.message == message
+            assert "executor=wl.Local(" in (caught.value.hint or "")
+    assert not here.exists()  # no server was asked for, nothing was written
+
+
+def test_a_container_is_refused_where_there_are_none(here: Path) -> None:
+    image = wl.Container("python:3.11", command=["python", "-V"])
+    for job in (wl.Job(image), wl.Job(image, executor=wl.Local(cpus=1))):
+        with pytest.raises(wl.Unsupported, match="runs plain processes, not containers") as caught:
+            job.submit()
+        assert "wl.PythonScript, wl.PythonModule or wl.Command" in (caught.value.hint or "")
+    with pytest.raises(wl.Unsupported, match="no server runs containers yet"):
+        wl.package([image])
+    assert not here.exists()
+
+
+def test_what_makes_no_sense_is_told_before_what_is_not_there_yet(here: Path) -> None:
+    with pytest.raises(wl.InvalidArgument, match="executor: cpus: -1 is out of range"):
+        wl.Job(wl.PythonScript("train.py"), executor=wl.Kubernetes(cpus=-1)).submit()
+    for image, command, flaw in (
+        ("", None, "'' is no name of an image"),
+        ("x", "ls -l", "command: 'ls -l' is no list of words"),
+        ("x", [1], "command: 1 is no word"),
+    ):
+        with pytest.raises(wl.InvalidArgument, match=flaw):
+            wl.Job(wl.Container(image, command=command)).submit()  # type: ignore[arg-type]
+    assert not here.exists()
