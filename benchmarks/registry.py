@@ -46,6 +46,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         jobs,
         listing,
         logs,
+        searches,
         startup,
         trees,
     )
@@ -58,6 +59,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "crowd",
         "submits",
         "jobs",
+        "search",
         "snapshot",
         "log-delay",
         "idle",
