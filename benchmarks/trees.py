@@ -60,26 +60,34 @@ def _beside_git(
     )
 
 
+def make_tree(shop: Workshop) -> Path:
+    """A project of many small files, committed; where it is."""
+    root = shop.root / "tree"
+    text = "def layer(x):\n    return [value * 2 for value in x]\n" * 20
+    for folder in range(100):
+        (root / f"part{folder:02}").mkdir(parents=True)
+        for file in range(100):
+            path = root / f"part{folder:02}" / f"module{file:02}.py"
+            path.write_text(f"# {folder} {file}\n{text}")
+    path.rename(root / "train.py")  # the last file is the script's own
+    for arguments in (
+        ("init", "--quiet"),
+        ("add", "--all"),
+        ("-c", "user.name=b", "-c", "user.email=b@b", "commit", "-qm", "First"),
+    ):
+        time_command(["git", "-C", root, *arguments], shop.environment, root)
+    return root
+
+
 class _Tree:
     """A project of many small files, committed, and what may be done with it."""
 
     def __init__(self, shop: Workshop) -> None:
         self._shop = shop
-        self._root = shop.root / "tree"
+        self._root = make_tree(shop)
         self._cache = shop.root / "cache"
         self._index = shop.root / "git"
         self._versions = count()
-        text = "def layer(x):\n    return [value * 2 for value in x]\n" * 20
-        for folder in range(100):
-            (self._root / f"part{folder:02}").mkdir(parents=True)
-            for file in range(100):
-                path = self._root / f"part{folder:02}" / f"module{file:02}.py"
-                path.write_text(f"# {folder} {file}\n{text}")
-        # The last file is the script's own.
-        path.rename(self._root / "train.py")
-        self._git("init", "--quiet", own=True)
-        self._git("add", "--all", own=True)
-        self._git("-c", "user.name=b", "-c", "user.email=b@b", "commit", "-qm", "First", own=True)
 
     def take(self) -> float:
         """Windlass's snapshot, in a process of its own that has loaded what it needs."""
@@ -113,8 +121,6 @@ class _Tree:
         version = next(self._versions)
         (self._root / "part50" / "module50.py").write_text(f"VERSION = {version}\n" * (version + 1))
 
-    def _git(self, *arguments: str, own: bool = False) -> float:
-        where: list[str | Path] = (
-            ["-C", self._root] if own else [f"--git-dir={self._index}", f"--work-tree={self._root}"]
-        )
+    def _git(self, *arguments: str) -> float:
+        where = [f"--git-dir={self._index}", f"--work-tree={self._root}"]
         return time_command(["git", *where, *arguments], self._shop.environment, self._root)

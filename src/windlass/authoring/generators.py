@@ -31,11 +31,11 @@ def add_generator(
     client: Client, experiment: ExperimentRecord, generator: Callable[..., Any], wish: Wish
 ) -> Trial[Any]:
     """The trial of a generator, which runs from now on; or the one that its identity made."""
-    given = _checked(generator, wish)
+    given = checked(generator, wish)
     building = building_of(client.transport, experiment)
     holder = building.hold()  # before there is a trial that could be without its author
     try:
-        request = _request(experiment, generator, given, wish, holder)
+        request = request_for(experiment, generator, given, wish, holder)
         record = client.transport.ask("POST", "/trials", TrialRecord, body=request)
         trial: Trial[Any] = Trial(client.transport, record)
         if not _is_new(building, record, holder):
@@ -66,7 +66,7 @@ def add_to(trial: TrialRecord, client: Client, what: Any, wish: Wish) -> Trial[A
     return add(Experiment(client.transport, record), client, what, wish)
 
 
-def _checked(generator: Callable[..., Any], wish: Wish) -> dict[str, Any]:
+def checked(generator: Callable[..., Any], wish: Wish) -> dict[str, Any]:
     """The arguments of a generator; all that is wrong is told before anything is made."""
     problems = [text for _, text in check_wish(wish)]
     args = wish.args if wish.args is not None else {}
@@ -93,13 +93,14 @@ def _checked(generator: Callable[..., Any], wish: Wish) -> dict[str, Any]:
     return dict(args)
 
 
-def _request(
+def request_for(
     experiment: ExperimentRecord,
     generator: Callable[..., Any],
     given: Mapping[str, Any],
     wish: Wish,
     holder: str,
 ) -> CreateTrial:
+    """The request for the trial of a generator."""
     qualname = getattr(generator, "__qualname__", type(generator).__qualname__)
     call = GeneratorCall(qualname=qualname[:1024], holder=holder)
     identity = wish.identity or ""
