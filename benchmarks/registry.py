@@ -47,6 +47,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         jobs,
         listing,
         logs,
+        searches,
         startup,
         trees,
     )
@@ -61,6 +62,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "adds",
         "add-runs",
         "jobs",
+        "search",
         "snapshot",
         "packaging",
         "log-delay",
