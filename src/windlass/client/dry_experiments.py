@@ -85,8 +85,8 @@ class DryExperiment(Experiment):
     def _build(self, generator: Callable[..., Any], wish: Wish) -> Trial[Any]:
         from windlass.authoring.generators import checked, request_for
 
-        given = checked(generator, wish)
-        request = request_for(self._record, generator, given, wish, "")
+        given, params = checked(generator, wish)
+        request = request_for(self._record, generator, params, wish, "")
         known = self._dry_client.trials
         if request.key not in known:
             trial: DryBuild[Any] = DryBuild(self, Draft(request))
