@@ -10,11 +10,13 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from windlass.authoring.adding import Wish, add, check_wish, key_of
 from windlass.authoring.function import bind, name_of
 from windlass.client.building import Building, building_of, known_building
+from windlass.client.dry import DryClient
 from windlass.client.experiments import Experiment
 from windlass.client.session import Client
 from windlass.client.transport import path_of
@@ -32,6 +34,12 @@ def add_generator(
 ) -> Trial[Any]:
     """The trial of a generator, which runs from now on; or the one that its identity made."""
     given, params = _checked(generator, wish)
+    if isinstance(client, DryClient):
+        from windlass.authoring.dry_generators import look
+
+        request = _request(experiment, generator, params, wish, "")
+        run = partial(_called, generator, given)
+        return look(client, experiment, request, run, is_async=_is_async(generator))
     building = building_of(client.transport, experiment)
     holder = building.hold()  # before there is a trial that could be without its author
     try:
@@ -64,6 +72,10 @@ def add_to(trial: TrialRecord, client: Client, what: Any, wish: Wish) -> Trial[A
         path = path_of("experiments", trial.experiment_id)
         record = client.transport.ask("GET", path, ExperimentRecord)
     return add(Experiment(client.transport, record), client, what, wish)
+
+
+def _called(generator: Callable[..., Any], given: Mapping[str, Any], trial: Trial[Any]) -> Any:
+    return generator(trial, **given)
 
 
 def _checked(generator: Callable[..., Any], wish: Wish) -> tuple[dict[str, Any], Mapping[str, Any]]:

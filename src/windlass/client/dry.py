@@ -303,9 +303,16 @@ class DryExperiment(Experiment):
         return f"<DryExperiment {self.name}: {self.trial_count} trials, nothing ran>"
 
 
-def nothing_ran() -> Unsupported:
+class NothingRan(Unsupported):
+    """What was asked needs something that ran."""
+
+
+NothingRan.__module__, NothingRan.__qualname__ = "windlass", "Unsupported"  # as users know it
+
+
+def nothing_ran() -> NothingRan:
     """The error for what needs something that ran."""
-    return Unsupported(
+    return NothingRan(
         "Nothing ran: this was a dry run.", hint="Leave dry_run=True out, and it runs."
     )
 
