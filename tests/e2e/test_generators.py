@@ -342,29 +342,6 @@ def test_it_has_no_processes_to_suspend_or_scale(home: Path, gate: Path) -> None
     assert trial.wait().state == "SUCCEEDED"
 
 
-def test_a_dry_run_shows_what_a_generator_would_add(
-    fresh_home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def build(trial: wl.Trial[Any], word: str) -> None:
-        trial.add(echo(word)).wait()
-        trial.add(echo("again"))
-
-    async def depends(trial: wl.Trial[Any]) -> None:
-        await trial.add(echo("first"))
-        trial.add(echo("never seen"))
-
-    with wl.create_experiment("dry", dry_run=True, wait=True) as exp:
-        exp.add(build, args={"word": "hello"})
-        exp.add(depends)
-    shown = capsys.readouterr()
-    for text in ("echo hello", "echo again", "echo first"):
-        assert f"command      {text}" in shown.out
-    assert "never seen" not in shown.out
-    assert "depends goes on with what comes of a trial: not in a dry run." in shown.err
-    assert exp.trial_count == 3
-    assert not (fresh_home / "server.json").exists()
-
-
 # -- who dies in the midst of it --------------------------------------------------------
 
 BUILD = f"""{PREAMBLE}

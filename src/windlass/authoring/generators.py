@@ -10,13 +10,11 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from windlass.authoring.adding import Wish, add, check_wish, key_of
 from windlass.authoring.function import bind, name_of
 from windlass.client.building import Building, building_of, known_building
-from windlass.client.dry import DryClient
 from windlass.client.experiments import Experiment
 from windlass.client.session import Client
 from windlass.client.transport import path_of
@@ -33,17 +31,11 @@ def add_generator(
     client: Client, experiment: ExperimentRecord, generator: Callable[..., Any], wish: Wish
 ) -> Trial[Any]:
     """The trial of a generator, which runs from now on; or the one that its identity made."""
-    given, params = _checked(generator, wish)
-    if isinstance(client, DryClient):
-        from windlass.authoring.dry_generators import look
-
-        request = _request(experiment, generator, params, wish, "")
-        run = partial(_called, generator, given)
-        return look(client, experiment, request, run, is_async=_is_async(generator))
+    given, params = checked(generator, wish)
     building = building_of(client.transport, experiment)
     holder = building.hold()  # before there is a trial that could be without its author
     try:
-        request = _request(experiment, generator, params, wish, holder)
+        request = request_for(experiment, generator, params, wish, holder)
         record = client.transport.ask("POST", "/trials", TrialRecord, body=request)
         trial: Trial[Any] = Trial(client.transport, record)
         if not _is_new(building, record, holder):
@@ -74,11 +66,7 @@ def add_to(trial: TrialRecord, client: Client, what: Any, wish: Wish) -> Trial[A
     return add(Experiment(client.transport, record), client, what, wish)
 
 
-def _called(generator: Callable[..., Any], given: Mapping[str, Any], trial: Trial[Any]) -> Any:
-    return generator(trial, **given)
-
-
-def _checked(generator: Callable[..., Any], wish: Wish) -> tuple[dict[str, Any], Mapping[str, Any]]:
+def checked(generator: Callable[..., Any], wish: Wish) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The arguments of a generator as given, and as recorded, with its defaults.
 
     All that is wrong is told before anything is made.
@@ -111,13 +99,14 @@ def _checked(generator: Callable[..., Any], wish: Wish) -> tuple[dict[str, Any],
     return dict(args), {**defaults, **args}
 
 
-def _request(
+def request_for(
     experiment: ExperimentRecord,
     generator: Callable[..., Any],
     params: Mapping[str, Any],
     wish: Wish,
     holder: str,
 ) -> CreateTrial:
+    """The request for the trial of a generator."""
     qualname = getattr(generator, "__qualname__", type(generator).__qualname__)
     call = GeneratorCall(qualname=qualname[:1024], holder=holder)
     identity = wish.identity or ""

@@ -255,10 +255,9 @@ class Experiment(Described):
         ```
         """
         from windlass.client.comparison import diff_experiments
-        from windlass.client.session import Client
 
         if not isinstance(other, Experiment):
-            other = Client.over(self._transport).get_experiment(other)
+            other = self._client.get_experiment(other)
         return diff_experiments(self, other)
 
     def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
