@@ -47,6 +47,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         jobs,
         listing,
         logs,
+        metrics,
         startup,
         trees,
     )
@@ -64,6 +65,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "snapshot",
         "packaging",
         "log-delay",
+        "reports",
         "idle",
         "listing",
     ]
