@@ -277,6 +277,47 @@ def test_a_script_of_an_experiment_runs_what_it_shows(here: Project, fresh_home:
         assert str(trial.code.tree)[:12] in shown
 
 
+def test_a_generator_shows_what_it_adds_as_far_as_that_can_be_known(
+    here: Project, fresh_home: Path
+) -> None:
+    here.write(
+        "build.py",
+        """
+        import windlass as wl
+
+        script = wl.Job(wl.PythonScript("witness.py"))
+
+        def build(trial, lr):
+            first = trial.add(script, args={"lr": lr})
+            second = trial.add(script, args={"lr": lr / 2})
+            print("parameters", trial.params, second.params)
+            trial.add(script, args={"loss": first.result()})
+            print("never said")
+
+        async def build_later(trial, lr):
+            await trial.add(script, args={"later": lr})
+            print("never said")
+
+        with wl.create_experiment("built", wait=True, dry_run=True) as exp:
+            exp.add(build, args={"lr": 0.5})
+            exp.add(build_later, args={"lr": 0.5})
+        """,
+    )
+    done = here.python("build.py")
+    assert done.returncode == 0, done.stderr
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    told = [line for line in lines if line.startswith(("command", "What", "parameters", "never"))]
+    assert told == [
+        "command python witness.py --lr=0.5",
+        "command python witness.py --lr=0.25",
+        "parameters {'lr': 0.5} {'lr': 0.25}",
+        "What build adds next depends on what runs: the dry run of it ends.",
+        "command python witness.py --later=0.5",
+        "What build_later adds next depends on what runs: the dry run of it ends.",
+    ]
+    assert os.listdir(fresh_home) == ["cache"]
+
+
 def test_what_an_experiment_refuses_is_refused_when_it_is_dry(
     here: Project, fresh_home: Path
 ) -> None:

@@ -122,7 +122,11 @@ def params_of(executable: Executable, arguments: Arguments) -> dict[str, Any]:
     """What is recorded of the arguments."""
     if isinstance(executable, PythonFunction):
         return bind(plain_function(executable.function), *_call_arguments(arguments))
-    own = own_arguments(executable)
+    return program_params(own_arguments(executable), arguments)
+
+
+def program_params(own: Sequence[str], arguments: Arguments) -> dict[str, Any]:
+    """What is recorded of a program's arguments, those of the command itself before the others."""
     if isinstance(arguments, Mapping):
         return {**read_params(own), **_without_raw(arguments)}
     return read_params([*own, *command_line(arguments)])

@@ -101,7 +101,8 @@ class _Writing:
             }
         if kind is list or (kind is tuple and not self._is_strict):
             return [self.json(each, f"{at}[{n}]", depth - 1) for n, each in enumerate(value)]
-        plain = None if self._is_strict else _unwrapped(value)
+        is_simple = kind in (int, float, str)  # nan, a huge number: nothing is inside
+        plain = None if self._is_strict or is_simple else _unwrapped(value)
         if plain is None:
             raise NotExact(f"{at or 'it'} is {shown(value)}")
         return self.json(plain, at, depth - 1)

@@ -9,14 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from windlass.authoring.arguments import (
-    check_arguments,
-    clashes,
-    command_line,
-    read_params,
-)
+from windlass.authoring.arguments import check_arguments, clashes, command_line
 from windlass.authoring.checks import nearest
-from windlass.authoring.programs import arguments_among, python_subject
+from windlass.authoring.programs import arguments_among, program_params, python_subject
 from windlass.authoring.recording import call_as_json, words_as_json, words_from_json
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import Executable, FunctionCall, ProcessCall, Role
@@ -47,7 +42,8 @@ def as_recorded(record: TrialRecord, role: Role) -> Given:
         return Given(role.executable, recorded, record.params)
     if isinstance(role.executable, ProcessCall):
         parts = _parts(role.executable.argv, recorded)
-        params = _params(*parts) if parts else read_params(arguments_among(role.executable.argv))
+        own, arguments = parts or (role.executable.argv, ())
+        params = program_params(arguments_among(own), arguments)
         return Given(role.executable, recorded, describe_params(params))
     return Given(role.executable, recorded, _params_of_role(record, role))
 
@@ -84,7 +80,11 @@ def _other_words(record: TrialRecord, role: Role, call: ProcessCall, given: Any)
     if problems := check_arguments(new, arguments_among(own)):
         raise InvalidArgument.of([text for _, text in problems], where=_called(record, role))
     argv = (*own, *command_line(new))
-    return Given(ProcessCall(argv=argv), words_as_json(new), describe_params(_params(own, new)))
+    return Given(
+        ProcessCall(argv=argv),
+        words_as_json(new),
+        describe_params(program_params(arguments_among(own), new)),
+    )
 
 
 def _parts(argv: Sequence[str], recorded: Any) -> tuple[tuple[str, ...], Any] | None:
@@ -180,14 +180,6 @@ def _is_flag(word: str, path: Sequence[str]) -> bool:
     name = word.partition("=")[0]
     is_flag = word.startswith("-") and name.lstrip("-") != ""
     return is_flag and _spelling([name.lstrip("-")]).removeprefix("no_") == _spelling(path)
-
-
-def _params(own: Sequence[str], arguments: Any) -> dict[str, Any]:
-    """What is recorded of arguments behind a command's own words."""
-    words = arguments_among(own)
-    if isinstance(arguments, Mapping):
-        return {**read_params(words), **arguments}
-    return read_params([*words, *command_line(arguments)])
 
 
 # -- functions ------------------------------------------------------------------------

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from windlass.cli.parameters import STATE, json_option
 
 if TYPE_CHECKING:
-    from windlass.cli.tables import Cell, Row
+    from windlass.cli.tables import Cell, Column, Row
     from windlass.client.experiments import Experiment
     from windlass.client.session import Client
     from windlass.model.records import ExperimentRecord, TrialRecord
@@ -33,6 +33,14 @@ _NAMESAKES = 20
     "-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state; repeatable."
 )
 @click.option(
+    "-l",
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="TEXT",
+    help="Only those with a label; repeatable.",
+)
+@click.option(
     "-n",
     "--limit",
     type=click.IntRange(min=1),
@@ -48,6 +56,7 @@ def command(
     ctx: click.Context,
     experiment: str | None,
     states: tuple[str, ...],
+    labels: tuple[str, ...],
     limit: int,
     everything: bool,
     experiments: bool,
@@ -57,22 +66,30 @@ def command(
     from windlass.client.session import default_client
 
     if experiments and (experiment or states):
-        raise click.UsageError("--experiments lists all experiments: no filter goes with it.", ctx)
+        raise click.UsageError("With --experiments the only filter is --label.", ctx)
     wanted = None if everything else limit
     if experiments:
-        _list_experiments(default_client(), wanted, as_json=as_json)
+        _list_experiments(default_client(), labels, wanted, as_json=as_json)
     else:
-        _list_trials(default_client(), experiment, list(states), wanted, as_json=as_json)
+        asked = Asked(experiment, list(states), labels)
+        _list_trials(default_client(), asked, wanted, as_json=as_json)
 
 
-def _list_trials(
-    client: Client, experiment: str | None, states: list[str], limit: int | None, *, as_json: bool
-) -> None:
+class Asked(NamedTuple):
+    """Which trials are wanted."""
+
+    experiment: str | None
+    states: list[str]
+    labels: tuple[str, ...]
+
+
+def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bool) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import is_terminal, paint, say
     from windlass.client.trials import list_trials
 
+    experiment = asked.experiment
     named = _experiments_of(client, experiment)
     is_id = experiment is not None and not named and experiment.isdecimal()
     # One more than is shown tells whether there are more.
@@ -80,7 +97,8 @@ def _list_trials(
         client.transport,
         experiment=None if is_id else experiment,
         experiment_id=int(experiment or 0) if is_id else None,
-        state=states or None,
+        state=asked.states or None,
+        labels=asked.labels,
         sort_by="-id",
         limit=limit and limit + 1,
     )
@@ -89,22 +107,21 @@ def _list_trials(
         return
     records = [trial.record for trial in found]
     if not records:
-        is_filtered = bool(experiment or states)
+        is_filtered = any(asked)
         say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
         return
     now = time.time()
-    print_table(
-        [
-            Column("ID", is_number=True),
-            Column("NAME", shrinks=True),
-            Column("STATE"),
-            Column("PARAMETERS", shrinks=True),
-            Column("TOOK", is_number=True),
-            Column("CREATED", is_number=True),
-            Column("OUTCOME", shrinks=True),
-        ],
-        [_trial_row(record, now) for record in records[:limit]],
-    )
+    columns = [
+        Column("ID", is_number=True),
+        Column("NAME", shrinks=True),
+        Column("STATE"),
+        Column("PARAMETERS", shrinks=True),
+        Column("TOOK", is_number=True),
+        Column("CREATED", is_number=True),
+        Column("OUTCOME", shrinks=True),
+    ]
+    shown = records[:limit]
+    print_table(*_with_labels(columns, [_trial_row(record, now) for record in shown], shown))
     _mention_rest(len(records), limit, "trial", "windlass ls --all")
     if len(named) > 1 and is_terminal(sys.stdout):
         several = ", ".join(str(each.id) for each in reversed(named))
@@ -119,31 +136,48 @@ def _experiments_of(client: Client, experiment: str | None) -> list[Experiment]:
     return list(client.list_experiments(name=experiment, sort_by="-id", limit=_NAMESAKES))
 
 
-def _list_experiments(client: Client, limit: int | None, *, as_json: bool) -> None:
+def _list_experiments(
+    client: Client, labels: tuple[str, ...], limit: int | None, *, as_json: bool
+) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import say
 
-    found = client.list_experiments(sort_by="-id", limit=limit and limit + 1)
+    found = client.list_experiments(labels=labels, sort_by="-id", limit=limit and limit + 1)
     if as_json:
         print_json_array(experiment.record for experiment in itertools.islice(found, limit))
         return
     records = [experiment.record for experiment in found]
     if not records:
-        say(_NOTHING)
+        say("No experiment matches." if labels else _NOTHING)
         return
     now = time.time()
-    print_table(
-        [
-            Column("ID", is_number=True),
-            Column("EXPERIMENT", shrinks=True),
-            Column("TRIALS", is_number=True),
-            Column("STATES", shrinks=True),
-            Column("CREATED", is_number=True),
-        ],
-        [_experiment_row(record, now) for record in records[:limit]],
-    )
+    columns = [
+        Column("ID", is_number=True),
+        Column("EXPERIMENT", shrinks=True),
+        Column("TRIALS", is_number=True),
+        Column("STATES", shrinks=True),
+        Column("CREATED", is_number=True),
+    ]
+    shown = records[:limit]
+    print_table(*_with_labels(columns, [_experiment_row(record, now) for record in shown], shown))
     _mention_rest(len(records), limit, "experiment", "windlass ls --experiments --all")
+
+
+def _with_labels(
+    columns: list[Column],
+    rows: Sequence[Row],
+    records: Sequence[TrialRecord] | Sequence[ExperimentRecord],
+) -> tuple[list[Column], Sequence[Row]]:
+    """The same table with the labels, if there are any."""
+    from windlass.cli.tables import Column
+    from windlass.cli.text import clean
+
+    if not any(record.labels for record in records):
+        return columns, rows
+    listed = [clean(", ".join(record.labels)) for record in records]
+    wider = [[*row, labels] for row, labels in zip(rows, listed, strict=True)]
+    return [*columns, Column("LABELS", shrinks=True)], wider
 
 
 def _trial_row(record: TrialRecord, now: float) -> Row:

@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -214,7 +215,7 @@ class Building:
             failure = failure or error
         with self._changed:
             if failure is not None and self._blocks:
-                self._failures.append(Failure(trial.record, failure))
+                self._failures.append(Failure(trial.record, _without_ours(failure)))
             is_ours_to_tell = failure is not None and not self._blocks
         if is_ours_to_tell and failure is not None:
             _print(trial.record, failure)
@@ -257,14 +258,25 @@ def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> Laun
 
 def described(error: BaseException) -> ErrorInfo:
     """An exception as it is recorded, its traceback from the generator's own frames on."""
-    frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
     kind = type(error)
     is_plain = kind.__module__ in ("builtins", "__main__")
     return ErrorInfo(
         type=kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}",
         message=_text(str(error)),
-        traceback=_text("".join(traceback.format_exception(kind, error, frames))),
+        traceback=_text("".join(traceback.format_exception(kind, error, frames_of(error)))),
     )
+
+
+def _without_ours(error: BaseException) -> BaseException:
+    return error.with_traceback(frames_of(error))
+
+
+def frames_of(error: BaseException) -> TracebackType | None:
+    """Where it was raised, from the generator's own frames on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    return frames
 
 
 def _text(text: str) -> str:

@@ -232,9 +232,6 @@ class Described(Labelled):
 _LONGEST_TEXT = 100_000
 _LONGEST_NAME = 200
 _LONGEST_URL = 2000
-_MOST_LABELS = 100
-_LARGEST_CONFIG = 1 << 20
-_DEEPEST = 50
 
 
 def check_labels(labels: object) -> tuple[str, ...]:
@@ -242,19 +239,12 @@ def check_labels(labels: object) -> tuple[str, ...]:
 
     >>> check_labels(["baseline", "baseline"])
     ('baseline',)
-    >>> check_labels("baseline")
-    Traceback (most recent call last):
-    ...
-    windlass.InvalidArgument: labels: write a list: ['baseline']
     """
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, set, frozenset)):
-        raise InvalidArgument(f"labels: write a list: [{shown(labels)}]")
-    problems = [f"labels: {flaw}" for label in labels if (flaw := _name_flaw("label", label))]
-    if len(set(map(str, labels))) > _MOST_LABELS:
-        problems.append(f"labels: there can be {_MOST_LABELS}, these are {len(labels)}")
-    if problems:
-        raise InvalidArgument.of(problems)
-    return tuple(dict.fromkeys(labels))
+    from windlass.authoring import checks
+
+    if problems := checks.check_labels(labels):
+        raise InvalidArgument.of([text for _, text in problems])
+    return tuple(dict.fromkeys(labels))  # type: ignore[call-overload]  # it was just checked
 
 
 def label_query(labels: object) -> str | None:
@@ -275,74 +265,13 @@ def check_config(config: object) -> dict[str, Any]:
 
     >>> check_config({"layers": (64, 32)})
     {'layers': [64, 32]}
-    >>> check_config({"model": {"scale": [1.0, float("nan")]}})
-    Traceback (most recent call last):
-    ...
-    windlass.InvalidArgument: config: model.scale[1] is nan, which JSON has no way to write.
-      A text can say it: 'nan'
     """
-    if not isinstance(config, Mapping):
-        raise InvalidArgument(
-            f"config: {shown(config)} is no mapping.", hint='Write {"dataset": "v3"}.'
-        )
-    import json
+    from windlass.authoring.founding import config_of
 
-    plain: dict[str, Any] = _plain(config, "", _DEEPEST)
-    size = len(json.dumps(plain))
-    if size > _LARGEST_CONFIG:
-        raise InvalidArgument(
-            f"config: {size} bytes of JSON are too many; there can be {_LARGEST_CONFIG}.",
-            hint="Keep it as a file: add_artifact(name, path)",
-        )
+    plain, problems = config_of({} if config is None else config)
+    if problems:
+        raise InvalidArgument.of([text for _, text in problems])
     return plain
-
-
-def _plain(value: Any, where: str, left: int) -> Any:
-    """A value as JSON has it."""
-    if value is None or isinstance(value, (bool, str)):
-        return _checked_text(value, where) if isinstance(value, str) else value
-    if isinstance(value, int):
-        if not -(2**63) <= value < 2**64:
-            raise _no_json(where, value, "is beyond 64 bits", str(value))
-        return int(value)
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            raise _no_json(where, value, "JSON has no way to write", str(value))
-        return float(value)
-    if left == 0:
-        raise InvalidArgument(f"config: {where} is nested more than {_DEEPEST} deep.")
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                place = f"{where} has" if where else "there is"
-                raise InvalidArgument(f"config: {place} the name {shown(key)}, which is no text.")
-        above = f"{where}." if where else ""
-        return {
-            _checked_text(key, "a name"): _plain(each, f"{above}{key}", left - 1)
-            for key, each in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [_plain(each, f"{where}[{n}]", left - 1) for n, each in enumerate(value)]
-    hint = "Write it as text, numbers, lists and mappings, or keep a file: add_artifact(name, path)"
-    raise InvalidArgument(
-        f"config: {where} is {shown(value)}, a {type(value).__name__}, which is no JSON.", hint=hint
-    )
-
-
-def _no_json(where: str, value: object, why: str, text: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"config: {where} is {shown(value)}, which {why}.", hint=f"A text can say it: {shown(text)}"
-    )
-
-
-def _checked_text(text: str, where: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument(
-            f"config: {where} is {shown(text)}, which holds half a character."
-        ) from None
-    return text
 
 
 def _check_text(what: str, text: Any) -> str:
