@@ -79,6 +79,23 @@ def test_an_example_can_be_looked_at_without_running_anything(
     assert os.listdir(tmp_path / "untouched") == ["cache"]
 
 
+def test_the_search_ends_what_does_not_keep_up(examples: Project) -> None:
+    counts, epochs, best = run(examples, "search_asha.py")
+    found = {how: int(number) for number, how in re.findall(r"(\d+) (complete|pruned)", counts)}
+    assert sum(found.values()) == 24
+    assert found["pruned"] > found["complete"] > 0
+    [trained, whole] = map(int, re.findall(r"\d+", epochs))
+    assert whole == 24 * 20
+    assert trained < whole / 2
+    assert float(best.rpartition(" ")[2]) < 0.25  # a training that learns nothing has 0.69
+    [shown] = [line for line in shown_in("search_asha.py") if "of 480 epochs" in line]
+    assert re.sub(r"^\d+", "", shown) == re.sub(r"^\d+", "", epochs)
+    experiment = next(wl.list_experiments(name="logistic"))
+    again = run(examples, "search_asha.py", str(experiment.id))
+    assert again == [counts, epochs, best], "all of it is known"
+    assert experiment.refresh().trial_count == 24
+
+
 # -- a learner with actors ------------------------------------------------------------
 
 

@@ -328,9 +328,18 @@ def test_what_an_experiment_refuses_is_refused_when_it_is_dry(
         exp.package([wl.PythonScript("missing.py")])
     with pytest.raises(wl.ResourceError, match="needs 10000 CPUs"):
         exp.add(wl.Job(wl.Command(["true"]), executor=TOO_MUCH))
-    with pytest.raises(wl.Unsupported, match="Nothing ran"):
-        exp.stop()
     assert list(exp.list_trials()) == []
+    exp.add(wl.Job(wl.Command(["true"])))
+    for ask in (
+        exp.stop,
+        exp.table,
+        lambda: exp.best("loss", "min"),
+        lambda: exp.download_code("code"),
+    ):
+        with pytest.raises(wl.Unsupported, match="Nothing ran"):
+            ask()
+    with pytest.raises(wl.Unsupported, match="A search has no dry run"):
+        exp.search(wl.Job(wl.Command(["true"])), space={}, metric="loss")
     assert not (fresh_home / "server.json").exists()
 
 

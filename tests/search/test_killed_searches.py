@@ -136,7 +136,7 @@ def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
     assert author.returncode == 128 + signal.SIGINT or author.returncode == -signal.SIGINT
     assert "Ctrl-C again leaves without waiting" in err
     assert "was interrupted after" in err
-    assert "To go on where it stopped, run it again." in err
+    assert "To go on: wl.get_experiment(1).search(...) with the same settings." in err
     states: dict[str, Any] = wl.get_experiment("interrupted").states
     assert states.get("STOPPED", 0) > 0
     assert not set(states) - {"STOPPED", "SUCCEEDED"}, "nothing is left running"

@@ -22,7 +22,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
 from windlass.model.wire import AskToStop, Points
 from windlass.search.board import Board
 from windlass.search.course import INTERRUPTED, Course, Standing
-from windlass.search.failing import flaw_of
+from windlass.search.failing import flaw_of, how_to_go_on
 from windlass.search.result import SearchResult, summary, told
 from windlass.search.values import returned_value
 
@@ -208,4 +208,4 @@ class Driver:
         lines = [f"Search {course.name!r} was interrupted after {done} of {whole} trials."]
         if (best := course.best) is not None:
             lines.append(f"Best so far: trial {best.record.id}, {told(course, best)}")
-        return [*lines, "To go on where it stopped, run it again."]
+        return [*lines, f"To go on: {how_to_go_on(self._experiment_id)}"]
