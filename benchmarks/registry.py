@@ -47,6 +47,8 @@ def all_benchmarks() -> dict[str, Benchmark]:
         jobs,
         listing,
         logs,
+        metrics,
+        searches,
         startup,
         trees,
     )
@@ -61,9 +63,11 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "adds",
         "add-runs",
         "jobs",
+        "search",
         "snapshot",
         "packaging",
         "log-delay",
+        "reports",
         "idle",
         "listing",
     ]

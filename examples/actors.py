@@ -6,19 +6,19 @@ The actors balance a pole on a cart with the policy they last heard of and send 
 the learner; the learner improves the policy by REINFORCE and answers each episode with it. They
 find it by its address, which every replica has in WINDLASS_HOSTS. Plain Python, no framework.
 
-    learner-0 | actor 2, attempt 1 is here
     learner-0 | actor 0, attempt 1 is here
     learner-0 | actor 1, attempt 1 is here
-    learner-0 | update   1  return  20.7
-    learner-0 | update  10  return  91.6
-    learner-0 | update  20  return 171.5
-    learner-0 | update  30  return 180.7
-    learner-0 | update  40  return 194.0
+    learner-0 | update   1  return  23.1
+    learner-0 | actor 2, attempt 1 is here
+    learner-0 | update  10  return 110.0
+    learner-0 | update  20  return 156.2
+    learner-0 | update  30  return 152.6
+    learner-0 | update  40  return 166.5
     SUCCEEDED
 
 Actors are services: when the learner is done they are stopped. One that dies is started again,
-connects again, and nobody else minds. The learner leaves a checkpoint at every update: it goes on
-from there if it is the one that dies.
+connects again, and nobody else minds. The learner leaves a checkpoint now and then: it goes on from
+there if it is the one that dies. `windlass stop --ask` ends it early, and well.
 """
 
 from __future__ import annotations
@@ -112,15 +112,16 @@ def learner(updates: int) -> None:
 
     with Server(address_of("learner"), Visit) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        while policy["update"] < updates:
+        while policy["update"] < updates and not wl.should_stop():
             episodes = collect(brought, policy["update"])
             weights = improve(policy["weights"], episodes)
             policy = {"weights": weights, "update": policy["update"] + 1}
-            pathlib.Path("policy.json").write_text(json.dumps(policy))
-            wl.save_checkpoint("policy.json", step=policy["update"])
+            lasted = sum(map(len, episodes)) / BATCH
+            wl.report(policy["update"], mean_return=lasted)
             if policy["update"] == 1 or policy["update"] % 10 == 0:
-                lasted = sum(map(len, episodes)) / BATCH
                 print(f"update {policy['update']:3}  return {lasted:5.1f}", flush=True)
+                pathlib.Path("policy.json").write_text(json.dumps(policy))
+                wl.save_checkpoint("policy.json", step=policy["update"])
         server.shutdown()
 
 

@@ -2,7 +2,16 @@
 
     python examples/sweep.py             # --dry-run shows what would run, and runs nothing
 
-The code is packaged once; adding a trial of it then takes milliseconds.
+The code is packaged once; adding a trial of it then takes milliseconds. The table is a data frame
+if pandas or polars is there:
+
+       id      state   seconds    lr  hidden  accuracy
+    0  28  SUCCEEDED  1.154235  1.00      32    0.9690
+    1  27  SUCCEEDED  1.538930  1.00       4    0.9670
+    2  26  SUCCEEDED  1.895571  0.10      32    0.9605
+    3  25  SUCCEEDED  1.601959  0.10       4    0.9275
+    4  24  SUCCEEDED  1.958014  0.01      32    0.9045
+    5  23  SUCCEEDED  1.445610  0.01       4    0.8980
 """
 
 from __future__ import annotations
@@ -43,7 +52,7 @@ def main() -> None:
         exp.add(job, args={"lr": lr, "hidden": hidden})
     exp.wait()
     if "--dry-run" not in sys.argv:
-        print(exp.table(metrics=["accuracy"]))
+        print(exp.table(metrics=["accuracy"], sort_by="-accuracy"))
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ NOT_RUN = {
     ("coming-from.md", "from absl import app"),
     ("coming-from.md", "import submitit"),
     ("coming-from.md", "import hydra"),
+    ("coming-from.md", "from ray import tune"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("repeating.md", "$ windlass rerun 7"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
@@ -286,7 +287,7 @@ def readings(
 ) -> Iterator[dict[Path, Future[None]]]:
     """What came of following each page that is tested; several at a time, much of it is waiting.
 
-    A page on which commands are typed shows the numbers of trials: it has a home of its own.
+    Each has a home of its own: pages show the numbers of trials, and name experiments alike.
     """
     tested = [each for each in request.session.items if "readings" in each.fixturenames]
     pages = [each.callspec.params["page"] for each in tested if isinstance(each, pytest.Function)]
@@ -298,14 +299,9 @@ def readings(
             stack.callback(stop_server, made.home)
             return made
 
-        shared = reader("pages")
-        with ThreadPoolExecutor(1) as one_by_one, ThreadPoolExecutor(2) as side_by_side:
+        with ThreadPoolExecutor(3) as side_by_side:
             for page in pages:
-                examples = examples_of(page)
-                if any(each.language == "console" for each in examples):
-                    found[page] = side_by_side.submit(reader(page.stem).follow, examples)
-                else:
-                    found[page] = one_by_one.submit(shared.follow, examples)
+                found[page] = side_by_side.submit(reader(page.stem).follow, examples_of(page))
             yield found
 
 
@@ -334,13 +330,15 @@ def test_no_example_goes_unrun_by_accident(page: Path) -> None:
     examples = examples_of(page)
     typed = [command for each in examples if each.language == "console"
              for command, _ in _commands(each)]  # fmt: skip
+    typed += [each.text for each in examples if each.language == "python"]  # they launch some
     for each in examples:
         assert each.language in LANGUAGES, f"{each}: a fence without a kind"
         if each.language == "console":
             assert each.text.startswith("$ "), f"{each}: nothing is typed"
         assert each.language != "toml" or each.mark("file"), f"{each}: written to no file"
         if name := each.mark("file"):
-            assert any(name in command for command in typed), f"{each}: nobody runs {name}"
+            runs = any(name in command for command in typed if command != each.text)
+            assert runs, f"{each}: nobody runs {name}"
         for mark in each.marks:
             word = mark.partition(" ")[0].rstrip(":")
             assert word in MARKS, f"{each}: {mark}"

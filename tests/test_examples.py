@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import os
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness import Project, stop_trials
+import windlass as wl
+from harness import Project, eventually, stop_trials
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -48,6 +52,50 @@ def test_the_framework_of_ten_lines_prints_what_it_says(examples: Project) -> No
     assert len(code) - 2 == 10  # without its head and its docstring
 
 
+def test_the_sweep_ends_in_the_table_that_it_shows(examples: Project) -> None:
+    def points(lines: list[str]) -> dict[str, float]:
+        rows = [line.partition("SUCCEEDED")[2].split()[1:] for line in lines]
+        return {f"{float(row[0])} {row[1]}": float(row[2]) for row in rows if row}
+
+    shown, found = points(shown_in("sweep.py")), points(run(examples, "sweep.py"))
+    assert len(shown) == 6
+    assert found == pytest.approx(shown, abs=0.02)  # another build of NumPy adds up otherwise
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_the_generator_goes_on_with_what_is_promising(examples: Project) -> None:
+    assert run(examples, "generator.py") == shown_in("generator.py")
+
+
+@pytest.mark.parametrize(("name", "trials"), [("sweep.py", 6), ("generator.py", 4)])
+def test_an_example_can_be_looked_at_without_running_anything(
+    name: str, trials: int, examples: Project, tmp_path: Path
+) -> None:
+    env = {"WINDLASS_HOME": str(tmp_path / "untouched")}
+    done = examples.python(name, "--dry-run", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "nothing was started" in done.stdout
+    assert len(re.findall(r"command +\w+\.\w+\(lr=", done.stdout)) == trials
+    assert os.listdir(tmp_path / "untouched") == ["cache"]
+
+
+def test_the_search_ends_what_does_not_keep_up(examples: Project) -> None:
+    counts, epochs, best = run(examples, "search_asha.py")
+    found = {how: int(number) for number, how in re.findall(r"(\d+) (complete|pruned)", counts)}
+    assert sum(found.values()) == 24
+    assert found["pruned"] > found["complete"] > 0
+    [trained, whole] = map(int, re.findall(r"\d+", epochs))
+    assert whole == 24 * 20
+    assert trained < whole / 2
+    assert float(best.rpartition(" ")[2]) < 0.25  # a training that learns nothing has 0.69
+    [shown] = [line for line in shown_in("search_asha.py") if "of 480 epochs" in line]
+    assert re.sub(r"^\d+", "", shown) == re.sub(r"^\d+", "", epochs)
+    experiment = next(wl.list_experiments(name="logistic"))
+    again = run(examples, "search_asha.py", str(experiment.id))
+    assert again == [counts, epochs, best], "all of it is known"
+    assert experiment.refresh().trial_count == 24
+
+
 # -- a learner with actors ------------------------------------------------------------
 
 
@@ -68,3 +116,37 @@ def test_the_learner_learns_from_what_its_actors_play(examples: Project) -> None
     assert list(told) == [1, 10, 20, 30, 40]
     assert told[1] < 60 and max(told.values()) > 120
     assert told[40] > 2 * told[1]
+
+
+def test_the_learner_goes_on_when_an_actor_or_it_itself_is_killed(examples: Project) -> None:
+    """It is asked to end only when all of it has happened: nothing depends on how fast it is."""
+    examples.write(
+        "launch.py",
+        "import actors\nprint(actors.group(actors=2, updates=1_000_000).submit().id)",
+    )
+    trial = wl.get_trial(int(run(examples, "launch.py")[0]))
+
+    def told() -> list[str]:
+        return [str(line) for line in trial.logs(role="learner")]
+
+    eventually(lambda: 10 in returns(told()), "it has learned a little")
+    kill(trial, "actor-1")
+    eventually(lambda: "actor 1, attempt 2 is here" in told(), "the actor is back")
+    before = max(returns(told()))
+    kill(trial, "learner-0")
+    eventually(lambda: max(returns(told())) > before + 20, "it goes on from its checkpoint")
+    again = "actor 0, attempt 1 is here"
+    eventually(lambda: told().count(again) == 2, "it has met the other actor once more")
+
+    trial.ask_to_stop().wait()
+    assert trial.state == "SUCCEEDED", trial.message
+    assert trial.restarts == 2
+    summary = trial.summary_metrics["mean_return"]
+    assert summary.min is not None and summary.max is not None
+    assert summary.min < 60 and summary.max > 120
+
+
+def kill(trial: wl.Trial[object], replica: str) -> None:
+    """Kill the process of a replica's first attempt, and nothing else of it."""
+    state = Path(trial.refresh().directory) / replica / "1" / "state.json"
+    os.kill(json.loads(state.read_text())["process"]["pid"], signal.SIGKILL)

@@ -124,6 +124,7 @@ def operations() -> list[str]:
         f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",
         f"POST {API}/trials/{{trial_id}}/stop", f"POST {API}/trials/{{trial_id}}/suspend",
         f"POST {API}/trials/{{trial_id}}/resume", f"POST {API}/trials/{{trial_id}}/scale",
+        f"GET {API}/trials/{{trial_id}}/metrics", f"POST {API}/trials/{{trial_id}}/ask-to-stop",
         f"GET {API}/experiments", f"POST {API}/experiments",
         f"PATCH {API}/experiments/{{experiment_id}}",
         f"GET {API}/experiments/{{experiment_id}}/stream",
@@ -132,7 +133,7 @@ def operations() -> list[str]:
         f"DELETE {API}/experiments/{{experiment_id}}/hold",
         f"POST {API}/trials/{{trial_id}}/built", f"PATCH {API}/trials/{{trial_id}}",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
-        f"GET {API}/blobs/{{digest}}",
+        f"GET {API}/blobs", f"POST {API}/blobs/fetch", f"GET {API}/blobs/{{digest}}",
     ]  # fmt: skip
 
 

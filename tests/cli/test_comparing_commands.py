@@ -183,8 +183,8 @@ def test_a_shell_completes_ids_and_experiments(
     assert {"diff", "compare", "code"} <= set(module_shell.complete("windlass "))
     assert one in module_shell.complete(f"windlass diff {one[:-1]}")
     assert one in module_shell.complete(f"windlass diff {ids[1]} ")
-    assert module_shell.complete("windlass diff tr") == ["train"]
-    assert module_shell.complete("windlass compare -e tr") == ["train"]
+    assert module_shell.complete("windlass diff tra") == ["train"]
+    assert module_shell.complete("windlass compare -e tra") == ["train"]
     assert one in module_shell.complete(f"windlass compare {ids[1]} ")
     assert one in module_shell.complete("windlass code ")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,25 @@ def test_json_has_all_of_it(shell: Shell, unlucky: Trial[Any]) -> None:
     assert len(told["attempts"]) == 12
     assert {"conditions", "events", "spec", "cause", "restarts"} <= set(told)
     assert "ReplicaRestarting" in [event["reason"] for event in told["events"]]
+
+
+def test_what_metrics_came_to_is_shown_as_a_table(shell: Shell) -> None:
+    program = """
+import windlass as wl
+for step in range(3):
+    wl.report(step, loss=1 / (step + 1), lr=1e-05)
+wl.report(2, group="validation", loss=float("nan"))
+"""
+    trial = shell.submit_roles(role(program)).wait(timeout=PATIENCE)
+    shown = shell.good("show", str(trial.id))
+    table = shown.partition("\nMetrics\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [
+        "  NAME                 LAST       MIN    MAX  STEP  COUNT",
+        "  loss             0.333333  0.333333      1     2      3",
+        "  lr                  1e-05     1e-05  1e-05     2      3",
+        "  validation/loss       nan                      2      1",
+    ]
+    told = json.loads(shell.good("show", str(trial.id), "--json"))
+    assert told["metrics"]["loss"]["max"] == 1.0
+    assert told["metrics"]["validation/loss"]["last"] is None
+    assert told["metrics"]["validation/loss"]["odd"] == {"last": "nan"}

@@ -52,3 +52,26 @@ def test_nobody_waits_who_does_not_want_to(shell: Shell) -> None:
         f"Trial {trial_id} (sleep) is stopped.\n",
     )
     assert shell.client.get_trial(int(trial_id)).wait().state == "STOPPED"
+
+
+ASKING = """
+    import time
+    import windlass as wl
+    while not wl.should_stop():
+        time.sleep(0.01)
+    print("ended by itself")
+"""
+
+
+def test_with_ask_a_program_ends_by_itself(shell: Shell) -> None:
+    shell.write("asking.py", ASKING)
+    trial_id = str(shell.submit("asking.py"))
+    told = shell.good("stop", "--ask", trial_id)
+    assert told == f"Trial {trial_id} (asking) is asked to end by itself.\n"
+    assert shell.good("logs", "-f", trial_id) == "ended by itself\n"
+    trial = shell.trial(trial_id)
+    assert (trial.state.value, trial.asked_to_stop) == ("SUCCEEDED", "windlass stop --ask")
+    assert "asked to stop: windlass stop --ask" in shell.good("show", trial_id)
+    refused = shell("stop", "--ask", "--grace", "3s", trial_id)
+    assert refused.returncode == 2
+    assert "With --ask nothing is forced, nor waited for." in refused.stderr

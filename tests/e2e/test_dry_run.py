@@ -208,18 +208,32 @@ def test_every_role_of_a_group_is_shown_with_what_is_its_own(
     assert "fits this machine (4 CPUs" in whole
 
 
-def test_secrets_are_shown_by_name_alone(here: Project, fresh_home: Path) -> None:
-    done = here.python(
-        "-c",
-        "import windlass as wl\n"
-        "def train(key): ...\n"
-        "job = wl.Job(wl.PythonFunction(train), args=['sesame'], secrets={'KEY': 'sesame'})\n"
-        "trial = job.submit(dry_run=True)\n"
-        "print(trial.preview, trial.commands, trial.record, trial)\n",
+SECRETS = ["sesame", "two\nlines", 'it\'s "quoted"', "x" * 150 + "y" * 150]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_secrets_are_shown_by_name_alone(secret: str, here: Project, fresh_home: Path) -> None:
+    here.write(
+        "launch.py",
+        """
+        import os
+        import windlass as wl
+
+        def train(key, keys): ...
+
+        key = os.environ["KEY"]
+        job = wl.Job(wl.PythonFunction(train), args=[key, {"a": [key]}], secrets=["KEY"])
+        trial = job.submit(dry_run=True)
+        print(trial.preview, trial.commands, trial.record, trial)
+        """,
     )
+    done = here.python("launch.py", env={"KEY": secret})
     assert done.returncode == 0, done.stderr
-    assert "KEY=***" in done.stdout and "train(key='***')" in done.stdout
-    assert "sesame" not in done.stdout + done.stderr
+    assert "KEY=***" in done.stdout
+    assert "launch.train(key='***', keys={'a': ['***']})" in done.stdout
+    told = done.stdout + done.stderr
+    for part in (secret, secret[:20], secret[-20:], secret.replace("\n", "\\n")):
+        assert part not in told
 
 
 def test_a_large_tree_is_shown_with_what_is_large_in_it(here: Project, fresh_home: Path) -> None:
@@ -277,6 +291,47 @@ def test_a_script_of_an_experiment_runs_what_it_shows(here: Project, fresh_home:
         assert str(trial.code.tree)[:12] in shown
 
 
+def test_a_generator_shows_what_it_adds_as_far_as_that_can_be_known(
+    here: Project, fresh_home: Path
+) -> None:
+    here.write(
+        "build.py",
+        """
+        import windlass as wl
+
+        script = wl.Job(wl.PythonScript("witness.py"))
+
+        def build(trial, lr):
+            first = trial.add(script, args={"lr": lr})
+            second = trial.add(script, args={"lr": lr / 2})
+            print("parameters", trial.params, second.params)
+            trial.add(script, args={"loss": first.result()})
+            print("never said")
+
+        async def build_later(trial, lr):
+            await trial.add(script, args={"later": lr})
+            print("never said")
+
+        with wl.create_experiment("built", wait=True, dry_run=True) as exp:
+            exp.add(build, args={"lr": 0.5})
+            exp.add(build_later, args={"lr": 0.5})
+        """,
+    )
+    done = here.python("build.py")
+    assert done.returncode == 0, done.stderr
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    told = [line for line in lines if line.startswith(("command", "What", "parameters", "never"))]
+    assert told == [
+        "command python witness.py --lr=0.5",
+        "command python witness.py --lr=0.25",
+        "parameters {'lr': 0.5} {'lr': 0.25}",
+        "What build adds next depends on what runs: the dry run of it ends.",
+        "command python witness.py --later=0.5",
+        "What build_later adds next depends on what runs: the dry run of it ends.",
+    ]
+    assert os.listdir(fresh_home) == ["cache"]
+
+
 def test_what_an_experiment_refuses_is_refused_when_it_is_dry(
     here: Project, fresh_home: Path
 ) -> None:
@@ -287,9 +342,18 @@ def test_what_an_experiment_refuses_is_refused_when_it_is_dry(
         exp.package([wl.PythonScript("missing.py")])
     with pytest.raises(wl.ResourceError, match="needs 10000 CPUs"):
         exp.add(wl.Job(wl.Command(["true"]), executor=TOO_MUCH))
-    with pytest.raises(wl.Unsupported, match="Nothing ran"):
-        exp.stop()
     assert list(exp.list_trials()) == []
+    exp.add(wl.Job(wl.Command(["true"])))
+    for ask in (
+        exp.stop,
+        exp.table,
+        lambda: exp.best("loss", "min"),
+        lambda: exp.download_code("code"),
+    ):
+        with pytest.raises(wl.Unsupported, match="Nothing ran"):
+            ask()
+    with pytest.raises(wl.Unsupported, match="A search has no dry run"):
+        exp.search(wl.Job(wl.Command(["true"])), space={}, metric="loss")
     assert not (fresh_home / "server.json").exists()
 
 

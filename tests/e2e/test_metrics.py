@@ -20,8 +20,13 @@ from reports import (
 )
 
 import windlass as wl
-from harness import PATIENCE, Project, eventually
+from experiments import new_experiment
+from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
+from windlass.client.experiment_stream import ExperimentFollowing
+from windlass.client.session import default_client
+from windlass.model.records import TrialRecord
+from windlass.model.wire import Points
 
 
 def test_a_summary_says_what_all_values_come_to(home: Path) -> None:
@@ -148,7 +153,6 @@ def test_outside_of_a_trial_everything_works_and_nothing_is_done(tmp_path: Path)
     program = """
 import sys
 import windlass as wl
-before = set(sys.modules)
 wl.rank()
 assert "windlass.worker.reporting" not in sys.modules
 assert wl.report(1, loss=0.1) is None
@@ -168,7 +172,7 @@ assert wl.current_trial() is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_many_points_come_in_pieces(home: Path, project: Project) -> None:
+def test_many_points_come_in_pieces(home: Path) -> None:
     """More than one answer holds, and than one transaction counts."""
     program = "import windlass as wl\nfor n in range(40_000): wl.report(n, n=n, other=0.123456789)"
     trial = submit(role(program)).wait(timeout=PATIENCE)
@@ -179,3 +183,37 @@ def test_many_points_come_in_pieces(home: Path, project: Project) -> None:
     points: list[Any] = list(trial.metrics("n"))
     assert [point.step for point in points] == list(range(40_000))
     assert [point.value for point in points] == list(range(40_000))
+
+
+def test_who_follows_an_experiment_hears_each_point_once_though_the_server_is_killed(
+    fresh_home: Path, tmp_path: Path
+) -> None:
+    gates = [tmp_path / "first", tmp_path / "second"]
+    program = f"""
+import windlass as wl
+for turn, gate in enumerate({list(map(str, gates))!r}):
+    for step in range(5):
+        wl.report(turn * 5 + step, loss=index, other=1)
+    wait_for(gate)
+wl.report(10, loss=float("nan"))
+"""
+    experiment = new_experiment("followed")
+    trial = submit(role(program, replicas=2), name="followed")
+    following = ExperimentFollowing(
+        default_client().transport, experiment.id, metric="loss", timeout=PATIENCE
+    )
+    steps: dict[int, list[int]] = {0: [], 1: []}
+    values: list[object] = []
+    for news in following:
+        if isinstance(news, TrialRecord) and news.state.is_final:
+            break  # after all that it reported
+        if isinstance(news, Points):
+            assert (news.trial_id, news.name) == (trial.id, "loss")
+            assert news.start == len(steps[news.index])
+            steps[news.index] += news.steps
+            values += news.values
+        if gates and all(len(each) == 15 - 5 * len(gates) for each in steps.values()):
+            kill_server(fresh_home)
+            gates.pop(0).touch()
+    assert steps == {0: list(range(11)), 1: list(range(11))}
+    assert values.count("nan") == 2

@@ -170,7 +170,7 @@ def test_a_search_whose_first_trials_all_fail_says_why_and_goes_on_when_it_is_me
         experiment.search(broken, concurrent=2, **asked)
     assert "All of the first" in str(failed.value)
     assert "no module named gold" in str(failed.value)
-    assert "run the search again" in str(failed.value)
+    assert f"wl.get_experiment({experiment.id}).search(...)" in str(failed.value)
     failures = experiment.refresh().states["FAILED"]
     assert failures < 9
     mended.touch()

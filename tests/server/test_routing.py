@@ -97,9 +97,20 @@ def test_the_document_has_every_operation_with_its_parameters(server: Server) ->
     listing = document["paths"][f"{API}/trials"]["get"]
     limit = next(each for each in listing["parameters"] if each["name"] == "limit")
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
+    [digests] = document["paths"][f"{API}/blobs"]["get"]["parameters"]
+    assert (digests["name"], digests["required"]) == ("digests", True)
     asked = document["paths"][f"{API}/trials"]["post"]["requestBody"]["content"]
     assert asked["application/json"]["schema"] == {"$ref": "#/components/schemas/CreateTrial"}
     assert "\\\\Z" not in json.dumps(document)
+
+
+def test_a_parameter_without_a_default_must_be_given(server: Server) -> None:
+    digest = "0" * 64
+    status, answer = server.ask("GET", f"{API}/blobs?digests={digest}")
+    assert (status, answer) == (200, {"missing": [digest]})
+    for query in ("", "?digests=", "?digests=x", f"?digests={digest},"):
+        status, fault = server.ask("GET", f"{API}/blobs{query}")
+        assert (status, fault["code"]) == (400, "invalid_argument"), fault
 
 
 async def _nothing(name: str) -> Answer:

@@ -44,11 +44,16 @@ class Wish:
 
 def add(experiment: Experiment, client: Client, what: Any, wish: Wish) -> Trial[Any]:
     """A new trial of an experiment, or the one that its identity made before."""
-    if callable(what) and not isinstance(what, (Job, JobGroup, Function)):
+    if is_generator(what):
         from windlass.authoring.generators import add_generator
 
         return add_generator(client, experiment.record, what, wish)
     return add_job(client, experiment.record, what, wish)
+
+
+def is_generator(what: Any) -> bool:
+    """Whether it is a function that adds jobs, and no job itself."""
+    return callable(what) and not isinstance(what, (Job, JobGroup, Function))
 
 
 def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish) -> Trial[Any]:

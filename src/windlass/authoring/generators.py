@@ -31,11 +31,11 @@ def add_generator(
     client: Client, experiment: ExperimentRecord, generator: Callable[..., Any], wish: Wish
 ) -> Trial[Any]:
     """The trial of a generator, which runs from now on; or the one that its identity made."""
-    given = _checked(generator, wish)
+    given, params = checked(generator, wish)
     building = building_of(client.transport, experiment)
     holder = building.hold()  # before there is a trial that could be without its author
     try:
-        request = _request(experiment, generator, given, wish, holder)
+        request = request_for(experiment, generator, params, wish, holder)
         record = client.transport.ask("POST", "/trials", TrialRecord, body=request)
         trial: Trial[Any] = Trial(client.transport, record)
         if not _is_new(building, record, holder):
@@ -66,8 +66,11 @@ def add_to(trial: TrialRecord, client: Client, what: Any, wish: Wish) -> Trial[A
     return add(Experiment(client.transport, record), client, what, wish)
 
 
-def _checked(generator: Callable[..., Any], wish: Wish) -> dict[str, Any]:
-    """The arguments of a generator; all that is wrong is told before anything is made."""
+def checked(generator: Callable[..., Any], wish: Wish) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The arguments of a generator as given, and as recorded, with its defaults.
+
+    All that is wrong is told before anything is made.
+    """
     problems = [text for _, text in check_wish(wish)]
     args = wish.args if wish.args is not None else {}
     name = name_of(generator)
@@ -89,17 +92,21 @@ def _checked(generator: Callable[..., Any], wish: Wish) -> dict[str, Any]:
             f"exp.add: {name} has a yield in it, and what it yields goes nowhere.",
             hint=f"Add its jobs one by one: def {name}(trial, ...): trial.add(job, args={{...}})",
         )
-    bind(generator, (None,), args)
-    return dict(args)
+    bound = bind(generator, (None,), args)
+    named = list(inspect.signature(generator).parameters.values())[1:]
+    plain = [each.name for each in named if each.kind is not each.VAR_KEYWORD]
+    defaults = {name: bound[name] for name in plain if name in bound}
+    return dict(args), {**defaults, **args}
 
 
-def _request(
+def request_for(
     experiment: ExperimentRecord,
     generator: Callable[..., Any],
-    given: Mapping[str, Any],
+    params: Mapping[str, Any],
     wish: Wish,
     holder: str,
 ) -> CreateTrial:
+    """The request for the trial of a generator."""
     qualname = getattr(generator, "__qualname__", type(generator).__qualname__)
     call = GeneratorCall(qualname=qualname[:1024], holder=holder)
     identity = wish.identity or ""
@@ -109,7 +116,7 @@ def _request(
         experiment_id=experiment.id,
         name=wish.name or name_of(generator),
         spec=JobSpec(roles=(Role(executable=call),)),
-        params={**wish.inherited, **describe_params(given)},
+        params={**wish.inherited, **describe_params(params)},
         provenance=collect(),
         labels=tuple(wish.labels),
         parent_id=wish.parent_id,

@@ -44,6 +44,7 @@ def command(
 
 
 def _show_trial(trial_id: int, *, as_json: bool) -> None:
+    from windlass.cli.children import print_children
     from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
@@ -67,6 +68,7 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     print_section("Code", _code(trial.record))
     print_section("Where", _where(trial.record, packages))
     print_replicas(trial.record)
+    print_children(client, trial)
     _print_timeline(trial.record, events)
     _print_cause(trial.record)
     _print_outcome(trial.record)
@@ -110,6 +112,7 @@ def print_section(title: str, lines: Lines) -> None:
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.ls import how_long
     from windlass.cli.text import format_ago, format_moment
+    from windlass.client.naming import is_generated
     from windlass.client.tips import limit_name
     from windlass.model.quantities import format_duration
 
@@ -119,8 +122,10 @@ def _overview(record: TrialRecord) -> Lines:
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
     yield "labels", ", ".join(record.labels)
+    is_built = is_generated(record)
+    yield "part of", f"trial {record.parent_id}" if record.parent_id is not None else ""
     if len(spec.roles) == 1:
-        yield "command", _command(role)
+        yield "generator" if is_built else "command", _command(role)
     yield "created", f"{format_moment(record.created)} ({format_ago(record.created, now)})"
     if record.started is not None:
         waited = format_duration(max(record.started - record.created, 0))
@@ -130,12 +135,12 @@ def _overview(record: TrialRecord) -> Lines:
     if record.exit_code is not None:
         yield "exit code", f"{record.exit_code}" + (f" ({record.signal})" if record.signal else "")
     yield "framework", spec.framework
-    if len(spec.roles) == 1:
+    if len(spec.roles) == 1 and not is_built:
         yield "replicas", f"{role.replicas} ({role.name})" if role.replicas != 1 else ""
         yield "resources", str(role.resources) + (" each" if role.replicas > 1 else "")
     yield "restarts", _restarts(record)
     yield "asked to stop", record.asked_to_stop
-    yield "backend", spec.backend
+    yield "backend", "" if is_built else spec.backend
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)
     yield "priority", str(spec.priority or "")
@@ -146,7 +151,7 @@ def _overview(record: TrialRecord) -> Lines:
     yield "secrets", " ".join(f"{name}=***" for name in spec.secret_names)
     yield "volumes", " ".join(f"{each.target}={each.source}" for each in spec.volumes)
     yield "packages", " ".join(spec.python.packages)
-    yield "files", record.directory
+    yield "files", "" if is_built else record.directory
 
 
 def _params(record: TrialRecord) -> Lines:

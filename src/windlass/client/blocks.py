@@ -105,8 +105,8 @@ class Block:
             which = ", ".join(map(str, given_up))
             sys.stderr.write(
                 f"Left experiment {number} ({self._experiment.name}) in the midst of building "
-                f"trial {which}. What was added goes on; to stop it: "
-                f"windlass stop --experiment {number}\n"
+                f"trial {which}; what was added goes on.\n"
+                f"To stop it: windlass stop --experiment {number}\n"
             )
             sys.stderr.flush()
 

@@ -8,11 +8,13 @@ of whatever failed.
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -31,6 +33,7 @@ _MOST_TOLD = 10
 
 _buildings: WeakKeyDictionary[Transport, dict[int, Building]] = WeakKeyDictionary()
 _lock = threading.Lock()
+_pid = os.getpid()
 
 
 class Failure(NamedTuple):
@@ -44,6 +47,7 @@ def building_of(transport: Transport, experiment: ExperimentRecord) -> Building:
     """What this program builds of an experiment."""
     with _lock:
         if not _buildings:
+            atexit.unregister(_finish)
             atexit.register(_finish)
         known = _buildings.setdefault(transport, {})
         if experiment.id not in known:
@@ -93,6 +97,8 @@ class Building:
             if self._users or self._holding is None:
                 return
             holding, self._holding = self._holding, None
+        with _lock:
+            _buildings.get(self._transport, {}).pop(self.experiment.id, None)
         holding.let_go()
 
     # -- blocks -----------------------------------------------------------------------
@@ -214,7 +220,7 @@ class Building:
             failure = failure or error
         with self._changed:
             if failure is not None and self._blocks:
-                self._failures.append(Failure(trial.record, failure))
+                self._failures.append(Failure(trial.record, _without_ours(failure)))
             is_ours_to_tell = failure is not None and not self._blocks
         if is_ours_to_tell and failure is not None:
             _print(trial.record, failure)
@@ -257,14 +263,25 @@ def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> Laun
 
 def described(error: BaseException) -> ErrorInfo:
     """An exception as it is recorded, its traceback from the generator's own frames on."""
-    frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
     kind = type(error)
     is_plain = kind.__module__ in ("builtins", "__main__")
     return ErrorInfo(
         type=kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}",
         message=_text(str(error)),
-        traceback=_text("".join(traceback.format_exception(kind, error, frames))),
+        traceback=_text("".join(traceback.format_exception(kind, error, frames_of(error)))),
     )
+
+
+def _without_ours(error: BaseException) -> BaseException:
+    return error.with_traceback(frames_of(error))
+
+
+def frames_of(error: BaseException) -> TracebackType | None:
+    """Where it was raised, from the generator's own frames on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    return frames
 
 
 def _text(text: str) -> str:
@@ -288,6 +305,8 @@ def _print(trial: TrialRecord, error: BaseException) -> None:
 
 def _finish() -> None:
     """At the end of the program: generators that run outside a block are waited for."""
+    if os.getpid() != _pid:
+        return  # after a fork they run in the other process
     for building in [each for known in list(_buildings.values()) for each in known.values()]:
         try:
             building.join()

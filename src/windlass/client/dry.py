@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
 from windlass.client.discovery import Endpoint, running_endpoint
-from windlass.client.experiments import Experiment
 from windlass.client.outcomes import Outcome
 from windlass.client.session import Client
 from windlass.client.submission import Draft
@@ -18,17 +16,27 @@ from windlass.client.transport import Body, Transport
 from windlass.client.trials import Trial
 from windlass.model.errors import InvalidArgument, ServerError, Unsupported
 from windlass.model.quantities import format_size
-from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
+from windlass.model.records import TrialRecord, TrialState
 from windlass.model.resources import Capacity
-from windlass.model.wire import CreateExperiment, CreateTrial, ServerInfo, StreamEnd
+from windlass.model.wire import CreateTrial, ServerInfo, StreamEnd
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from windlass.client.dry_experiments import DryExperiment
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 _SHORTEST_SECRET = 4  # what is shorter is found in any text, and not masked anywhere either
+
+
+class NothingRan(Unsupported):
+    """Something was asked of a dry run that only what ran can tell."""
+
+
+# Users know it as `wl.Unsupported`; tracebacks should say the same.
+NothingRan.__module__, NothingRan.__qualname__ = "windlass", "Unsupported"
 
 
 class DryTransport(Transport):
@@ -68,6 +76,7 @@ class DryClient(Client):
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
         self.transport = DryTransport(server, token)
         self.trials: dict[str, DryTrial[Any]] = {}  # that were shown, by their keys
+        self._shown: DryTrial[Any] | None = None  # the last of them
         self._machine: Capacity | None = None
 
     def create_experiment(
@@ -82,6 +91,7 @@ class DryClient(Client):
     ) -> DryExperiment:
         """An experiment that is not made: what is added to it is shown."""
         from windlass.authoring.founding import new_experiment
+        from windlass.client.dry_experiments import DryExperiment
 
         return DryExperiment(self, new_experiment(name, project, labels, description, config))
 
@@ -92,9 +102,9 @@ class DryClient(Client):
         """
         key = draft.request.key
         if key not in self.trials:
-            before = next(reversed(self.trials.values()), None)
-            self.trials[key] = self.look(draft)
-            self.trials[key].show(before)
+            trial = self.look(draft)
+            trial.show(self._shown)
+            self.trials[key] = self._shown = trial
         return self.trials[key]
 
     def look(self, draft: Draft) -> DryTrial[Any]:
@@ -201,6 +211,10 @@ class DryTrial(Trial[R]):
         """Nothing: it raises `wl.Unsupported`."""
         raise nothing_ran()
 
+    def _change(self, **_changes: Any) -> Self:
+        """Labels are kept nowhere; what they may be was checked."""
+        return self
+
     def _masked(self, text: str) -> str:
         for secret in sorted(self._draft.request.private.secrets.values(), key=len, reverse=True):
             if len(secret) >= _SHORTEST_SECRET:
@@ -211,101 +225,9 @@ class DryTrial(Trial[R]):
         return f"<DryTrial {self.name}: nothing ran>"
 
 
-class DryExperiment(Experiment):
-    """An experiment that was not made: what is added to it is shown, and nothing comes of it.
-
-    ```python
-    exp = wl.create_experiment("sweep", dry_run=True)
-    for lr in (0.1, 0.01):
-        exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
-    exp.wait()  # there is nothing to wait for
-    ```
-    """
-
-    def __init__(self, client: DryClient, request: CreateExperiment) -> None:
-        self._dry_client = client
-        record = ExperimentRecord(
-            id=0,
-            uid=request.key,
-            name=request.name,
-            project=request.project,
-            created=time.time(),
-            labels=request.labels,
-            description=request.description,
-            config=request.config,
-        )
-        super().__init__(client.transport, record)
-
-    @property
-    def trial_count(self) -> int:
-        """How many trials were added."""
-        return len(self._dry_client.trials)
-
-    @property
-    def states(self) -> dict[str, int]:
-        """How many trials are in which state: in none."""
-        return {"DRY": self.trial_count} if self.trial_count else {}
-
-    def list_trials(
-        self,
-        *,
-        state: str | list[str] | None = None,
-        labels: str | Sequence[str] | None = None,
-        sort_by: str = "id",
-        limit: int | None = None,
-    ) -> Iterator[Trial[Any]]:
-        """What was added; those of any other state are none."""
-        if state is not None or labels is not None or sort_by != "id":
-            raise nothing_ran()
-        return iter(list(self._dry_client.trials.values())[:limit])
-
-    def wait(self, timeout: float | str | None = None) -> DryExperiment:  # noqa: ARG002
-        """Itself: there is nothing to wait for."""
-        return self
-
-    async def _wait_async(self) -> DryExperiment:
-        return self
-
-    def __enter__(self) -> DryExperiment:
-        """Itself: there is nothing to hold."""
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        """Nothing: there is nothing to wait for."""
-
-    async def __aenter__(self) -> DryExperiment:
-        return self
-
-    async def __aexit__(self, *_raised: object) -> None:
-        pass
-
-    def search(self, *_args: Any, **_settings: Any) -> NoReturn:
-        """Nothing: it raises `wl.Unsupported`."""
-        raise Unsupported(
-            "A search has no dry run: what it tries depends on what came of what it tried before.",
-            hint="Look at one of its trials: exp.add(job, args={...})",
-        )
-
-    @property
-    def _client(self) -> DryClient:
-        return self._dry_client
-
-    def _now(self) -> ExperimentRecord:
-        return self._record
-
-    def _change(self, **changes: Any) -> Self:
-        """Nothing is kept; what may be noted was checked."""
-        plain = {name: value for name, value in changes.items() if hasattr(self._record, name)}
-        self._record = msgspec.structs.replace(self._record, **plain)
-        return self
-
-    def __repr__(self) -> str:
-        return f"<DryExperiment {self.name}: {self.trial_count} trials, nothing ran>"
-
-
-def nothing_ran() -> Unsupported:
+def nothing_ran() -> NothingRan:
     """The error for what needs something that ran."""
-    return Unsupported(
+    return NothingRan(
         "Nothing ran: this was a dry run.", hint="Leave dry_run=True out, and it runs."
     )
 

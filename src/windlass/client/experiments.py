@@ -61,7 +61,7 @@ class Experiment(Described):
 
     @property
     def created(self) -> float:
-        """When its first trial was submitted."""
+        """When it was created, in seconds since the epoch."""
         return self._record.created
 
     @property
@@ -255,10 +255,9 @@ class Experiment(Described):
         ```
         """
         from windlass.client.comparison import diff_experiments
-        from windlass.client.session import Client
 
         if not isinstance(other, Experiment):
-            other = Client.over(self._transport).get_experiment(other)
+            other = self._client.get_experiment(other)
         return diff_experiments(self, other)
 
     def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
@@ -344,7 +343,12 @@ class Experiment(Described):
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._blocks.pop().leave(raised)
+        try:
+            self._blocks.pop().leave(raised)
+            return
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
 
     async def __aenter__(self) -> Experiment:
         """The same in asynchronous code: async generators run on the loop of the block.
@@ -364,7 +368,12 @@ class Experiment(Described):
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._blocks.pop().leave_async(raised)
+        try:
+            await self._blocks.pop().leave_async(raised)
+            return
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
 
     def _block(self) -> Block:
         from windlass.client.blocks import Block

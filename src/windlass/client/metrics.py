@@ -61,7 +61,8 @@ class Summaries(Mapping[str, Summary]):
         if not record.metrics:
             so_far = "" if record.state.is_final else " so far"
             return f"{which} has reported no metrics{so_far}: there is no {name!r}."
-        near = difflib.get_close_matches(str(name), record.metrics, n=1)
+        in_a_group = [each for each in record.metrics if each.endswith(f"/{name}")]
+        near = in_a_group or difflib.get_close_matches(str(name), record.metrics, n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         names = list(record.metrics)
         more = f" and {len(names) - 20} more" if len(names) > 20 else ""

@@ -151,7 +151,7 @@ class Course:
     def recall(self, records: Iterable[TrialRecord], points: Iterable[Points], now: float) -> None:
         """Go through all that was before, in the order in which it was."""
         happened: list[tuple[float, Callable[[], None]]] = []
-        mine = {record.id: record for record in records if self._is_mine(record)}
+        mine = {record.id: record for record in records if self.is_mine(record)}
         for record in mine.values():
             happened.append((record.created, partial(self._begun, record, now)))
             if record.state.is_final:
@@ -174,16 +174,17 @@ class Course:
         if isinstance(news, Points):
             for point in _split(news):
                 self._reported(point, now)
-        elif self._is_mine(news):
+        elif self.is_mine(news):
             self._begun(news, now)
             self._changed(news, now)
 
     def begun(self, record: TrialRecord, now: float) -> None:
         """A trial was added; how it stands is heard of later, after what it reported."""
-        if self._is_mine(record):
+        if self.is_mine(record):
             self._begun(record, now)
 
-    def _is_mine(self, record: TrialRecord) -> bool:
+    def is_mine(self, record: TrialRecord) -> bool:
+        """Whether a trial is one of this search, and no repetition of one."""
         place = record.recipe.search
         if place is None or place.search != self.name:
             return False

@@ -10,18 +10,19 @@ import contextlib
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from windlass.client.building import building_of
 from windlass.client.experiment_stream import ExperimentFollowing, ExperimentNews
 from windlass.client.live import Live
 from windlass.client.transport import path_of
-from windlass.client.trials import Trial
+from windlass.client.trials import Trial, list_trials
 from windlass.model.errors import Conflict
-from windlass.model.records import ExperimentRecord, TrialRecord
+from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
 from windlass.model.wire import AskToStop, Points
 from windlass.search.board import Board
-from windlass.search.course import INTERRUPTED, Course, Standing, Tried
-from windlass.search.failing import flaw_of
+from windlass.search.course import INTERRUPTED, Course, Standing
+from windlass.search.failing import flaw_of, how_to_go_on
 from windlass.search.result import SearchResult, summary, told
 from windlass.search.values import returned_value
 
@@ -47,10 +48,15 @@ class Driver:
         self._following = ExperimentFollowing(
             self._transport, experiment.id, metric=settings.metric
         )
+        self._experiment_id = experiment.id
+        self._building = building_of(self._transport, experiment)
+        self._adding: tuple[int, dict[str, Any]] | None = None  # a trial that may exist or not
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()
 
     def run(self) -> SearchResult:
         """Run it to its end; what came of it."""
+        # Between two trials the experiment goes on, and so does what ends with it.
+        self._building.hold()
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
         try:
@@ -64,6 +70,7 @@ class Driver:
                 live.say(*([(line, "")] for line in summary(self._course)))
         finally:
             self._following.cut()
+            self._building.release()
         return SearchResult(self._course, self._transport)
 
     # -- the loop -----------------------------------------------------------------------
@@ -97,15 +104,17 @@ class Driver:
                 return
             self._follow(live)
             if (flaw := flaw_of(self._course, self._transport)) is not None:
-                self._stop_all()
+                self._stop_all(self._unfinished())
                 raise flaw
 
     def _fill(self) -> None:
         """Begin as many trials as may run at once."""
         course = self._course
         while course.to_begin and len(course.running) < self._concurrent:
-            number = len(course.tried)
-            course.begun(self._launcher.add(number, course.propose()).record, time.monotonic())
+            self._adding = len(course.tried), course.propose()
+            added = self._launcher.add(*self._adding)
+            course.begun(added.record, time.monotonic())
+            self._adding = None
 
     def _follow(self, live: Live) -> None:
         """Wait for something to happen, and do what follows from it."""
@@ -161,28 +170,37 @@ class Driver:
             if not record.state.is_final:
                 Trial(self._transport, record).stop(reason=reason)
 
-    def _stop_all(self) -> list[Tried]:
-        """Stop what runs: it is tried again when the search goes on. The newest first."""
-        running = self._course.running
-        for each in reversed(running):
-            self._stop(each.record.id, INTERRUPTED)
-        return running
-
-    # -- Ctrl-C -------------------------------------------------------------------------
+    # -- leaving in the midst -----------------------------------------------------------
 
     def _interrupted(self, live: Live) -> None:
         """Stop what runs, and say how to go on."""
-        number = len(self._course.running)
-        trials = f"{number} {'trial' if number == 1 else 'trials'}"
         try:
-            if number:
-                live.say([(f"Stopping {trials}; Ctrl-C again leaves without waiting.", "")])
-            self._stop_all()
-            while self._course.running:
-                self._follow(live)
+            running = self._unfinished()
+            if running:
+                these = "1 trial" if len(running) == 1 else f"{len(running)} trials"
+                live.say([(f"Stopping {these}; Ctrl-C again leaves without waiting.", "")])
+            self._stop_all(running)
+            for trial in running:
+                trial.wait()
         except KeyboardInterrupt:
-            live.say([(f"Left {trials} while they stop.", "")])
+            live.say([("Left the trials while they stop. See: windlass ls", "")])
         live.say(*([(line, "")] for line in self._farewell()))
+
+    def _unfinished(self) -> list[Trial[Any]]:
+        """What goes on of this search, asked of the server: Ctrl-C may come between any two lines.
+
+        A trial that was being added is added for certain, for it may be on its way.
+        """
+        if self._adding is not None:
+            self._launcher.add(*self._adding)
+        states = [state.value for state in TrialState if not state.is_final]
+        found = list_trials(self._transport, experiment_id=self._experiment_id, state=states)
+        return [trial for trial in found if self._course.is_mine(trial.record)]
+
+    def _stop_all(self, running: list[Trial[Any]]) -> None:
+        """Stop trials that are to be tried again when the search goes on. The newest first."""
+        for trial in reversed(running):
+            trial.stop(reason=INTERRUPTED)
 
     def _farewell(self) -> list[str]:
         course = self._course
@@ -190,4 +208,4 @@ class Driver:
         lines = [f"Search {course.name!r} was interrupted after {done} of {whole} trials."]
         if (best := course.best) is not None:
             lines.append(f"Best so far: trial {best.record.id}, {told(course, best)}")
-        return [*lines, "To go on where it stopped, run it again."]
+        return [*lines, f"To go on: {how_to_go_on(self._experiment_id)}"]

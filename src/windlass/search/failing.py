@@ -32,6 +32,11 @@ def flaw_of(course: Course, transport: Transport) -> WindlassError | None:
     return None
 
 
+def how_to_go_on(experiment_id: int) -> str:
+    """What to write to take up a search again, whatever the script does that began it."""
+    return f"wl.get_experiment({experiment_id}).search(...) with the same settings."
+
+
 def _unreported(course: Course, first: Tried) -> InvalidArgument:
     metric, record = course.settings.metric, first.record
     reported = sorted(record.metrics)
@@ -72,7 +77,7 @@ def _failed(course: Course, ended: list[Tried], first: Trial[Any]) -> TrialFaile
     many = "The only trial" if len(ended) == 1 else f"All of the first {len(ended)} trials"
     return TrialFailed(
         f"{many} of search {course.name!r} failed. {what}",
-        hint="When it is mended, run the search again: it goes on with the next trial.\n"
+        hint=f"When it is mended, go on with the next trial: {how_to_go_on(record.experiment_id)}\n"
         f"All about this one: windlass show {record.id}, windlass logs {record.id}",
         trial_id=record.id,
         exit_code=record.exit_code,

@@ -22,9 +22,10 @@ class SearchResult:
     """What `Experiment.search` found. Printed, it is the best, the top trials, and what mattered.
 
     ```python
-    found = experiment.search(train, space={"lr": wl.loguniform(1e-5, 1e-1)}, metric="loss")
+    exp = wl.create_experiment("tuning")
+    found = exp.search(train, space={"lr": wl.loguniform(1e-5, 1e-1)}, metric="loss", trials=3)
     print(found.best_params, found.best_value)
-    model = found.best.result()
+    print(found.best.id, found.best.result())
     ```
     """
 

@@ -17,7 +17,8 @@ from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
 
 _PAGE = 500
-_PACE = 0.1  # between two rounds of news: what changes faster is told as it stands then
+_PACE = 0.1  # at most, between two rounds of news: what changes faster is told as it stands then
+_REST = 4.0  # times that a round took: whoever follows a large experiment leaves time for others
 
 
 async def follow_experiment(
@@ -39,6 +40,7 @@ async def follow_experiment(
             except asyncio.TimeoutError:
                 yield b": %d\n\n" % int(time.time())
                 continue
+            began = time.monotonic()
             changed = news.take()
             # Read before its trials: whatever it says has been told of them when it is.
             experiment = await _experiment(services, experiment_id)
@@ -46,7 +48,7 @@ async def follow_experiment(
                 async for told in _trial(services, trial_id, metric, known):
                     yield told
             yield experiment
-            await asyncio.sleep(_PACE)
+            await asyncio.sleep(min(_REST * (time.monotonic() - began), _PACE))
     except NotFound:
         return  # it was deleted meanwhile
     finally:

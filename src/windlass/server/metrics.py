@@ -25,7 +25,7 @@ from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.nudges import Source
 from windlass.server import summaries
 from windlass.server.database import Connection, Database
-from windlass.server.points import columns_of, read_records
+from windlass.server.points import PIECE, columns_of, read_records
 from windlass.server.rows import add_events
 from windlass.server.summaries import Added
 from windlass.server.trials import TrialStore
@@ -60,57 +60,61 @@ class MetricStore:
         read = self._read.setdefault(job.uid, set())
         for replica in sorted(set(ended) - read):
             source = Source(job.uid, job.trial_id, replica)
-            while (counting := self.count_new(source)) is not None and counting.result():
-                pass
+            size = _size(self._path(source))  # a stray may write for ever
+            while (counting := self.count_new(source)) is not None:
+                start, end = counting.result()
+                if end == start or end >= size:
+                    break
             read.add(replica)
 
     def forget(self, uid: str) -> None:
         """Nothing of a job is left that may report something."""
         self._read.pop(uid, None)
 
-    def count_new(self, source: Source) -> Future[bool] | None:
+    def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
         """Begin to count the next piece of what is new; none if nothing is.
 
-        The future is done once it is stored, and says whether there is more.
+        The future is done once it is stored, and says from where to where that goes in the file.
         """
         trial_id, replica = source.trial_id, source.replica
-        path = layout.attempt_dir(self._home, trial_id, replica) / layout.METRICS
-        if not path.exists():
+        path = self._path(source)
+        if not _size(path):
             return None
         start = self._db.read(lambda each: summaries.position_of(each, trial_id, replica))
         records, end = read_records(path, start)
         if end == start:
             return None
-        has_more = path.stat().st_size > end
         tallies = {name: summaries.tally_of(each) for name, each in columns_of(records).items()}
         piece = summaries.Piece(source.uid, trial_id, replica, start, end, tallies)
-        told: Future[bool] = Future()
+        added: Added | None = None
 
-        def change(connection: Connection) -> tuple[bool, Added | None]:
+        def change(connection: Connection) -> tuple[int, int]:
+            nonlocal added
             added = summaries.add(connection, piece)
             if added is None:  # somebody else counted it, or it is of no trial that there is
-                now = summaries.position_of(connection, trial_id, replica)
-                return now != start, None
+                return start, summaries.position_of(connection, trial_id, replica)
             if added.left_out:
                 _tell_of_limit(connection, trial_id, added.left_out)
-            return has_more, added
+            return start, end
 
-        def then(done: tuple[bool, Added | None]) -> None:
-            _, added = done
+        def then(_done: tuple[int, int]) -> None:
             if added is not None and added.summaries:
                 changed = added.summaries
                 self._trials.note(trial_id, lambda record: _with_metrics(record, changed))
                 self._publish(trial_id, added.experiment_id)
 
-        def tell(done: Future[tuple[bool, Added | None]]) -> None:
-            error = done.exception()
-            if error is None:
-                told.set_result(done.result()[0])
-            else:
-                told.set_exception(error)
+        return self._db.submit(change, then)
 
-        self._db.submit(change, then).add_done_callback(tell)
-        return told
+    def _path(self, source: Source) -> Path:
+        folder = layout.attempt_dir(self._home, source.trial_id, source.replica)
+        return folder / layout.METRICS
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _with_metrics(record: TrialRecord, changed: dict[str, Summary]) -> TrialRecord:
@@ -190,18 +194,21 @@ class MetricReader:
                 self._changed.wait(None if soonest is None else soonest - now)
             return None
 
-    def _begin(self, source: Source) -> Future[bool] | None:
+    def _begin(self, source: Source) -> Future[tuple[int, int]] | None:
         try:
             return self._store.count_new(source)
         except Exception:  # noqa: BLE001 -- one file's fault is not the others'
             _log.exception("the metrics of %s cannot be read", source)
             return None
 
-    def _finish(self, source: Source, is_nudged: bool, counting: Future[bool] | None) -> None:
+    def _finish(
+        self, source: Source, is_nudged: bool, counting: Future[tuple[int, int]] | None
+    ) -> None:
         # What is reported right after a nudge is told by no other.
         due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
         try:
-            if counting is not None and counting.result():
+            start, end = counting.result() if counting is not None else (0, 0)
+            if end - start > PIECE // 2:  # there may be more
                 due = _NOW
         except sqlite3.OperationalError as error:
             _log.warning("metrics cannot be stored: %s", error)

@@ -20,6 +20,7 @@ from windlass.runtimes import layout
 from windlass.worker.reporting import GROUP, LONGEST_NAME, LONGEST_RECORD
 
 PIECE = 1 << 20  # bytes that are read at a time; more than any record has
+_AT_ONCE = 32 << 10  # bytes that are decoded while all other threads wait
 _MOST_SEARCHED = 16 << 20  # bytes that are searched for an answer
 _ODD = {text: float(text) for text in ("nan", "inf", "-inf")}
 
@@ -101,11 +102,13 @@ def read_records(path: Path, position: int) -> tuple[Sequence[Record], int]:
     if end == 0:
         # What is longer than a record, and has no end, is none.
         return [], position + (len(data) if len(data) > LONGEST_RECORD else 0)
-    try:
-        return _decoder.decode_lines(data[:end]), position + end
-    except (msgspec.MsgspecError, ValueError):
-        lines = data[:end].split(b"\n")
-        return [each for line in lines if (each := _decode(line)) is not None], position + end
+    records: list[Record] = []
+    start = 0
+    while start < end:
+        stop = data.find(b"\n", start + _AT_ONCE, end) + 1 or end
+        records += _decode_lines(data[start:stop])
+        start = stop
+    return records, position + end
 
 
 def columns_of(records: Sequence[Record]) -> dict[str, Column]:
@@ -162,6 +165,13 @@ def _read(path: Path, position: int) -> bytes:
         return b""
     finally:
         os.close(fd)
+
+
+def _decode_lines(lines: bytes) -> list[Record]:
+    try:
+        return _decoder.decode_lines(lines)
+    except (msgspec.MsgspecError, ValueError):
+        return [each for line in lines.split(b"\n") if (each := _decode(line)) is not None]
 
 
 def _decode(line: bytes) -> Record | None:

@@ -1,0 +1,218 @@
+"""Dry experiments: what is added is shown, what generators would build is built, nothing runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import msgspec
+
+from windlass.client.dry import DryClient, DryTrial, NothingRan, nothing_ran
+from windlass.client.experiments import Experiment
+from windlass.client.submission import Draft
+from windlass.client.trials import Trial
+from windlass.model.errors import Unsupported, WindlassError
+from windlass.model.records import ExperimentRecord
+from windlass.model.wire import CreateExperiment
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from windlass.authoring.adding import Wish
+    from windlass.authoring.function import Function
+    from windlass.authoring.jobs import Job, JobGroup
+
+R = TypeVar("R")
+
+
+class DryExperiment(Experiment):
+    """An experiment that was not made: what is added to it is shown, and nothing comes of it.
+
+    ```python
+    exp = wl.create_experiment("sweep", dry_run=True)
+    for lr in (0.1, 0.01):
+        exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
+    exp.wait()  # there is nothing to wait for
+    ```
+    """
+
+    def __init__(self, client: DryClient, request: CreateExperiment) -> None:
+        self._dry_client = client
+        record = ExperimentRecord(
+            id=0,
+            uid=request.key,
+            name=request.name,
+            project=request.project,
+            created=time.time(),
+            labels=request.labels,
+            description=request.description,
+            config=request.config,
+        )
+        super().__init__(client.transport, record)
+
+    def add(
+        self,
+        what: Job | JobGroup | Function[..., Any] | Callable[..., Any],
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        identity: str | None = None,
+        auxiliary: bool = False,
+    ) -> Trial[Any]:
+        """Show what would be started. A generator is run here and now: its jobs are shown."""
+        from windlass.authoring.adding import Wish
+
+        return self.add_wish(what, Wish(args, env, name, labels, identity, auxiliary))
+
+    def add_wish(self, what: Any, wish: Wish) -> Trial[Any]:
+        """The same, for what a generator adds, too."""
+        from windlass.authoring.adding import add_job, is_generator
+
+        try:
+            if is_generator(what):
+                return self._build(what, wish)
+            return add_job(self._dry_client, self._record, what, wish)
+        except NothingRan:
+            raise
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def _build(self, generator: Callable[..., Any], wish: Wish) -> Trial[Any]:
+        from windlass.authoring.generators import checked, request_for
+
+        given, params = checked(generator, wish)
+        request = request_for(self._record, generator, params, wish, "")
+        known = self._dry_client.trials
+        if request.key not in known:
+            trial: DryBuild[Any] = DryBuild(self, Draft(request))
+            known[request.key] = trial
+            trial.build(generator, given)
+        return known[request.key]
+
+    @property
+    def trial_count(self) -> int:
+        """How many trials were added."""
+        return len(self._dry_client.trials)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """How many trials are in which state: in none."""
+        return {"DRY": self.trial_count} if self.trial_count else {}
+
+    def list_trials(
+        self,
+        *,
+        state: str | list[str] | None = None,
+        labels: str | Sequence[str] | None = None,
+        sort_by: str = "id",
+        limit: int | None = None,
+    ) -> Iterator[Trial[Any]]:
+        """What was added; those of any other state are none."""
+        if state is not None or labels is not None or sort_by != "id":
+            raise nothing_ran()
+        return iter(list(self._dry_client.trials.values())[:limit])
+
+    def wait(self, timeout: float | str | None = None) -> DryExperiment:  # noqa: ARG002
+        """Itself: there is nothing to wait for."""
+        return self
+
+    async def _wait_async(self) -> DryExperiment:
+        return self
+
+    def __enter__(self) -> DryExperiment:
+        """Itself: there is nothing to hold."""
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Nothing: there is nothing to wait for."""
+
+    async def __aenter__(self) -> DryExperiment:
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        pass
+
+    def table(self, *_args: Any, **_named: Any) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
+    def search(self, *_args: Any, **_settings: Any) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise Unsupported(
+            "A search has no dry run: what it tries depends on what came of what it tried before.",
+            hint="Look at one of its trials: exp.add(job, args={...})",
+        )
+
+    @property
+    def _client(self) -> DryClient:
+        return self._dry_client
+
+    def _now(self) -> ExperimentRecord:
+        return self._record
+
+    def _change(self, **changes: Any) -> Self:
+        """Nothing is kept; what may be noted was checked."""
+        plain = {name: value for name, value in changes.items() if hasattr(self._record, name)}
+        self._record = msgspec.structs.replace(self._record, **plain)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<DryExperiment {self.name}: {self.trial_count} trials, nothing ran>"
+
+
+class DryBuild(DryTrial[R]):
+    """The trial of a generator in a dry run: what it adds is shown."""
+
+    def __init__(self, experiment: DryExperiment, draft: Draft) -> None:
+        super().__init__(experiment._client.transport, draft)
+        self._experiment = experiment
+
+    def add(
+        self,
+        what: Job | JobGroup | Function[..., Any] | Callable[..., Any],
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        identity: str | None = None,
+        auxiliary: bool = False,
+    ) -> Trial[Any]:
+        """Show what would be started as part of it."""
+        from windlass.authoring.adding import Wish
+
+        wish = Wish(args, env, name, labels, identity, auxiliary, self.id, self.params)
+        return self._experiment.add_wish(what, wish)
+
+    def build(self, generator: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        """Run the generator, as far as it does not ask for what came of its jobs."""
+        import inspect
+
+        self._say(f"Dry run of {self.name}: what it adds")
+        try:
+            built = generator(self, **given)
+            if inspect.isawaitable(built):
+                _wait_for(built)
+        except NothingRan:
+            self._say(f"What {self.name} adds next depends on what runs: the dry run of it ends.")
+
+    def _say(self, text: str) -> None:
+        if sys.stdout is not None:
+            print(text, flush=True)  # noqa: T201 -- it is what was asked for
+
+
+def _wait_for(built: Any) -> None:
+    """Run a coroutine to its end, whether or not a loop runs here."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    async def run() -> None:
+        await built
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, run()).result()

@@ -1,0 +1,197 @@
+"""Searches whose server or author is killed in the midst: they go on, and nothing runs twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, Project, eventually, kill_server
+from windlass.search.settings import Settings
+from windlass.search.study import Study
+
+SCRIPT = """
+import os, sys, time
+import windlass as wl
+
+@wl.run(cpus=0.1)
+def train(x, folder):
+    "Notes that it ran; from the fourth on it waits to be let go."
+    mine = os.path.join(folder, f"ran-{x!r}")
+    with open(mine, "a") as file:
+        file.write("x")
+    wl.report(1, loss=x)
+    number = len(os.listdir(folder))
+    while number > 3 and not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.01)
+    wl.report(2, loss=x / 2)
+
+if __name__ == "__main__":
+    name, folder, trials = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    experiments = list(wl.list_experiments(name=name))
+    experiment = experiments[0] if experiments else wl.create_experiment(name)
+    found = experiment.search(
+        train, space={"x": wl.uniform(0, 1)}, metric="loss", method=METHOD, trials=trials,
+        concurrent=2, seed=11, args={"folder": folder},
+    )
+    print("found", found.best_params, found.best_value, found.counts)
+"""
+
+
+def script(project: Project, method: str = "random") -> Path:
+    return project.write("search.py", SCRIPT.replace("METHOD", repr(method)))
+
+
+def suggestions(trials: int) -> list[float]:
+    """What a search that nothing happens to tries."""
+    space = {"x": wl.uniform(0, 1)}
+    settings = Settings(
+        space=space, metric="loss", mode="min", method="random", seed=11, trials=trials
+    )
+    study = Study(settings)
+    tried = []
+    for _ in range(trials):
+        tried.append(study.propose())
+        study.begin(tried[-1])
+    return [params["x"] for params in tried]
+
+
+def runs(folder: Path) -> dict[float, int]:
+    """How often what was run."""
+    return {
+        float(path.name.removeprefix("ran-")): len(path.read_text())
+        for path in folder.iterdir()
+        if path.name.startswith("ran-")
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "notes"
+    made.mkdir()
+    return made
+
+
+def test_a_killed_server_does_not_end_a_search(
+    fresh_home: Path, project: Project, folder: Path
+) -> None:
+    author = project.start(script(project), "server", folder, "8")
+    eventually(lambda: len(runs(folder)) >= 4, "the search is in the midst")
+    kill_server(fresh_home)
+    (folder / "go").touch()
+    out, err = author.communicate(timeout=PATIENCE)
+    assert author.returncode == 0, err
+    assert "{'complete': 8}" in out
+    assert runs(folder) == dict.fromkeys(suggestions(8), 1)
+
+
+def test_a_killed_author_leaves_a_search_that_goes_on_as_if_nothing_had_been(
+    fresh_home: Path, project: Project, folder: Path
+) -> None:
+    path = script(project)
+    author = project.start(path, "author", folder, "8")
+    eventually(lambda: len(runs(folder)) >= 4, "the search is in the midst")
+    author.kill()
+    author.wait()
+    running = [trial.id for trial in wl.get_experiment("author").list_trials(state="RUNNING")]
+    assert running, "they go on without it"
+    (folder / "go").touch()
+    again = project.python(path, "author", folder, "8")
+    assert again.returncode == 0, again.stderr
+    assert "goes on" in again.stderr
+    assert "{'complete': 8}" in again.stdout
+    assert runs(folder) == dict.fromkeys(suggestions(8), 1)
+    trials = list(wl.get_experiment("author").list_trials())
+    assert [trial.record.recipe.search.params["x"] for trial in trials] == suggestions(8)  # type: ignore[union-attr]
+
+    extended = project.python(path, "author", folder, "10")
+    assert "{'complete': 10}" in extended.stdout
+    assert runs(folder) == dict.fromkeys(suggestions(10), 1)
+
+
+def test_two_that_run_one_search_share_it(fresh_home: Path, project: Project, folder: Path) -> None:
+    path = script(project)
+    (folder / "go").touch()
+    wl.create_experiment("shared")
+    authors = [project.start(path, "shared", folder, "12") for _ in range(2)]
+    told = [author.communicate(timeout=PATIENCE) for author in authors]
+    assert [author.returncode for author in authors] == [0, 0], told
+    assert told[0][0] == told[1][0]
+    assert "{'complete': 12}" in told[0][0]
+    assert runs(folder) == dict.fromkeys(suggestions(12), 1)
+
+
+def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
+    fresh_home: Path, project: Project, folder: Path
+) -> None:
+    path = script(project)
+    author = project.start(path, "interrupted", folder, "6")
+    eventually(lambda: len(runs(folder)) >= 4, "the search is in the midst")
+    os.kill(author.pid, signal.SIGINT)
+    _, err = author.communicate(timeout=PATIENCE)
+    assert author.returncode == 128 + signal.SIGINT or author.returncode == -signal.SIGINT
+    assert "Ctrl-C again leaves without waiting" in err
+    assert "was interrupted after" in err
+    assert "To go on: wl.get_experiment(1).search(...) with the same settings." in err
+    states: dict[str, Any] = wl.get_experiment("interrupted").states
+    assert states.get("STOPPED", 0) > 0
+    assert not set(states) - {"STOPPED", "SUCCEEDED"}, "nothing is left running"
+    stopped = states["STOPPED"]
+    (folder / "go").touch()
+    again = project.python(path, "interrupted", folder, "6")
+    assert again.returncode == 0, again.stderr
+    assert f"{{'complete': 6, 'interrupted': {stopped}}}" in again.stdout
+    ran = runs(folder)
+    assert set(ran) == set(suggestions(6))
+    assert sum(ran.values()) == 6 + stopped
+
+
+def test_what_was_ended_early_is_known_when_a_search_goes_on(
+    fresh_home: Path, project: Project
+) -> None:
+    """The author is killed once some were pruned; the next one knows their rungs."""
+    path = project.write(
+        "asha.py",
+        """
+        import os, sys, time
+        import windlass as wl
+
+        @wl.run(cpus=0.1)
+        def train(x):
+            for step in range(1, 9):
+                wl.report(step, loss=x)
+                if wl.should_stop():
+                    return
+                time.sleep(0.05)
+
+        if __name__ == "__main__":
+            experiments = list(wl.list_experiments(name="asha"))
+            experiment = experiments[0] if experiments else wl.create_experiment("asha")
+            found = experiment.search(
+                train, space={"x": wl.uniform(0, 1)}, metric="loss", method="asha", trials=16,
+                concurrent=2, seed=1, reduction=2,
+            )
+            print(found.counts, found.best_value == min(row["x"] for row in found.table))
+        """,
+    )
+    author = project.start(path)
+
+    def pruned() -> list[int]:
+        found = list(wl.list_experiments(name="asha"))
+        trials = found[0].list_trials() if found else ()
+        return [t.id for t in trials if t.record.asked_to_stop and t.is_finished]
+
+    eventually(lambda: len(pruned()) >= 3, "some are ended early")
+    author.kill()
+    author.wait()
+    known = pruned()
+    again = project.python(path)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.strip().endswith("True"), "the best of all was left to the end"
+    trials = list(wl.get_experiment("asha").list_trials())
+    assert len(trials) == 16
+    assert set(known) <= {t.id for t in trials if t.record.asked_to_stop}
