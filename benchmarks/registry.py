@@ -47,6 +47,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         jobs,
         listing,
         logs,
+        metrics,
         searches,
         startup,
         trees,
@@ -66,6 +67,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "snapshot",
         "packaging",
         "log-delay",
+        "reports",
         "idle",
         "listing",
     ]

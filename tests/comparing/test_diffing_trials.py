@@ -159,6 +159,41 @@ def test_what_is_no_other_trial_is_refused(home: Path) -> None:
         trial.diff("7")  # type: ignore[arg-type]
 
 
+def test_reported_metrics_stand_side_by_side_and_sort_a_table(
+    home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(
+        "reporting.py",
+        """
+        import windlass as wl
+
+        @wl.run(cpus=0.1)
+        def fit(lr):
+            for step in range(3):
+                wl.report(step, loss=(step + 1) * lr, nothing=float("nan"))
+
+        if __name__ == "__main__":
+            list(fit.map([0.5, 0.25]))
+        """,
+    )
+    assert project.python("reporting.py").returncode == 0
+    before, after = wl.get_experiment("fit").list_trials()
+    if before.params["lr"] != 0.5:
+        before, after = after, before
+    [loss] = before.diff(after).metrics
+    assert (loss.name, loss.before.last, loss.after.last) == ("loss", 1.5, 0.75)  # type: ignore[union-attr]
+    assert loss.change == -0.75
+    lines = str(before.diff(after)).splitlines()
+    assert [line.split() for line in lines if line.startswith("  loss")] == [
+        ["loss", "1.5", "0.75", "-0.75"],
+        ["loss", "min", "0.5", "0.25", "-0.25"],
+        ["loss", "max", "1.5", "0.75", "-0.75"],
+    ]
+    frame = wl.get_experiment("fit").table(metrics=["loss", "loss.min"], sort_by="loss")
+    assert list(frame["loss"]) == [0.75, 1.5]
+    assert list(frame["loss.min"]) == [0.25, 0.5]
+
+
 def make(name: str, **fields: object) -> int:
     """An experiment with metadata; its id."""
     import uuid
@@ -211,6 +246,28 @@ def test_experiments_without_trials_and_of_the_same_trials(home: Path) -> None:
             submit(experiment_id=each, params={"lr": lr})
     again = wl.get_experiment(one).diff(wl.get_experiment(two))
     assert again.is_same, str(again)
+
+
+def test_a_dry_run_has_nothing_to_compare(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trial, job = submit(), wl.Job(wl.Command(["echo"]))
+    dry, experiment = job.submit(dry_run=True), wl.create_experiment("dry", dry_run=True)
+    experiment.add(job)
+    for ask in (
+        lambda: trial.diff(dry),
+        lambda: dry.diff(trial),
+        lambda: wl.compare([trial, dry]),
+        lambda: wl.get_experiment("stored").diff(experiment),
+        lambda: experiment.diff("stored"),
+        experiment.table,
+        lambda: dry.download_code(tmp_path / "code"),
+        lambda: experiment.download_code(tmp_path / "code"),
+    ):
+        with pytest.raises(wl.Unsupported, match="Nothing ran"):
+            ask()
+    assert not (tmp_path / "code").exists()
 
 
 def test_trials_that_only_build_others_have_no_code_to_compare(home: Path) -> None:

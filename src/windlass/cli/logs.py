@@ -54,8 +54,10 @@ def command(
 ) -> int | None:
     """Print what a trial wrote: its stdout on stdout, its stderr on stderr.
 
-    Of several replicas, each line begins with the name of the one that wrote it.
+    Of several replicas, each line begins with the name of the one that wrote it; of a trial that
+    a generator built, with the name and the number of the trial in it that did.
     """
+    from windlass.client.naming import is_generated
     from windlass.client.session import default_client
 
     client = default_client()
@@ -64,6 +66,9 @@ def command(
     stream = None
     if only_stdout != only_stderr:
         stream = "stdout" if only_stdout else "stderr"
+    if is_generated(trial.record):
+        asked = {"follows": follow, "tail": tail, "search": search, "stream": stream}
+        return _print_family(client, trial, asked, timestamps=timestamps, as_json=as_json)
     wanted = {"stream": stream, "role": role, "index": index, "attempt": attempt}
 
     def pages(tell: Tell = lambda _record: None) -> Pages:
@@ -82,6 +87,33 @@ def command(
             )
     except KeyboardInterrupt:
         return _leave(trial)
+    return None
+
+
+def _print_family(
+    client: Client, trial: Trial[Any], asked: dict[str, Any], *, timestamps: bool, as_json: bool
+) -> int | None:
+    """Print what the trials of a generator wrote, each line with the name of its trial."""
+    from windlass.client.family_logs import pieces
+    from windlass.client.view import View
+
+    clock, wrote = _Clock(), False
+    try:
+        found = pieces(client.transport, trial.record, **asked)
+        if as_json:
+            _print_json(piece.parts for piece in found)
+            return None
+        with View() as view:
+            for piece in found:
+                view.tell_apart(piece.names)
+                for part in piece.parts:
+                    view.show(clock.stamp(part) if timestamps else part)
+                    wrote = True
+                view.flush()
+    except KeyboardInterrupt:
+        return _leave(trial)
+    if not wrote:
+        _explain_silence(trial, is_filtered=asked["search"] is not None)
     return None
 
 

@@ -191,7 +191,7 @@ def _trial_row(record: TrialRecord, now: float) -> Row:
         short_params(record.params),
         how_long(record, now),
         Cell(format_ago(record.created, now), "dim"),
-        _outcome(record),
+        outcome_of(record),
     ]
 
 
@@ -243,7 +243,8 @@ def how_long(record: TrialRecord, now: float) -> str:
     return format_duration((record.ended if record.ended is not None else now) - record.started)
 
 
-def _outcome(record: TrialRecord) -> str | Cell:
+def outcome_of(record: TrialRecord) -> str | Cell:
+    """What came of a trial, in a few words."""
     from windlass.cli.tables import Cell
     from windlass.cli.text import clean
     from windlass.model.records import TrialState

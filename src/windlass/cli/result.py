@@ -95,7 +95,7 @@ def to_json(value: Any) -> tuple[Any, bool]:
 def _check_value(client: Client, record: TrialRecord) -> None:
     """Refuse to print the value of a trial that has none."""
     from windlass.model.errors import Conflict, NotFound
-    from windlass.model.job import FunctionCall
+    from windlass.model.job import FunctionCall, ProcessCall
     from windlass.model.records import TrialState
 
     who = f"Trial {record.id} ({record.name})"
@@ -106,9 +106,11 @@ def _check_value(client: Client, record: TrialRecord) -> None:
         )
     if record.state is not TrialState.SUCCEEDED:
         raise _failure(client, record)
-    if not isinstance(record.spec.roles[0].executable, FunctionCall):
+    executable = record.spec.roles[0].executable
+    if not isinstance(executable, FunctionCall):
+        what = "command" if isinstance(executable, ProcessCall) else "generator"
         raise NotFound(
-            f"{who} has no value: it is a command, not a function.",
+            f"{who} has no value: it is a {what}, not a function.",
             hint=f"What it wrote: windlass logs {record.id}",
         )
 

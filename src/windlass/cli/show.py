@@ -21,10 +21,30 @@ Lines = Iterator[tuple[str, str]]
 
 
 @click.command(short_help="Show everything recorded of a trial.")
-@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
+@click.option("-e", "--experiment", metavar="NAME", help="Show an experiment, by name or id.")
 @json_option
-def command(trial_id: int, as_json: bool) -> None:
-    """Show everything recorded of a trial: state, times, code, environment, what happened."""
+@click.pass_context
+def command(
+    ctx: click.Context, /, trial_id: int | None, experiment: str | None, as_json: bool
+) -> None:
+    """Show everything recorded of a trial: state, times, code, environment, what happened.
+
+    With --experiment, what is noted on an experiment: labels, links, files, notes.
+    """
+    if (trial_id is None) is (experiment is None):
+        raise click.UsageError("Name a trial by its ID, or an experiment: --experiment.", ctx)
+    if experiment is not None:
+        from windlass.cli.experiment_page import show_experiment
+
+        show_experiment(experiment, as_json=as_json)
+        return
+    assert trial_id is not None  # noqa: S101 -- one of the two is there
+    _show_trial(trial_id, as_json=as_json)
+
+
+def _show_trial(trial_id: int, *, as_json: bool) -> None:
+    from windlass.cli.children import print_children
     from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
@@ -40,14 +60,15 @@ def command(trial_id: int, as_json: bool) -> None:
         print_json({**plain(trial.record), "events": events, "packages": packages})
         return
     _print_head(trial.record)
-    _print_section("", _overview(trial.record))
-    _print_section("Roles", _roles(trial.record))
-    _print_section("Parameters", _params(trial.record))
+    print_section("", _overview(trial.record))
+    print_section("Roles", _roles(trial.record))
+    print_section("Parameters", _params(trial.record))
     print_metrics(trial.record)
     print_lineage(trial)
-    _print_section("Code", _code(trial.record))
-    _print_section("Where", _where(trial.record, packages))
+    print_section("Code", _code(trial.record))
+    print_section("Where", _where(trial.record, packages))
     print_replicas(trial.record)
+    print_children(client, trial)
     _print_timeline(trial.record, events)
     _print_cause(trial.record)
     _print_outcome(trial.record)
@@ -73,7 +94,8 @@ def _print_head(record: TrialRecord) -> None:
         print(f"  {clean(record.message)}")
 
 
-def _print_section(title: str, lines: Lines) -> None:
+def print_section(title: str, lines: Lines) -> None:
+    """Print labels and values below a title; those without a value are left out."""
     from windlass.cli.text import clean, paint
 
     shown = [(label, clean(value)) for label, value in lines if value]
@@ -90,6 +112,7 @@ def _print_section(title: str, lines: Lines) -> None:
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.ls import how_long
     from windlass.cli.text import format_ago, format_moment
+    from windlass.client.naming import is_generated
     from windlass.client.tips import limit_name
     from windlass.model.quantities import format_duration
 
@@ -99,8 +122,10 @@ def _overview(record: TrialRecord) -> Lines:
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
     yield "labels", ", ".join(record.labels)
+    is_built = is_generated(record)
+    yield "part of", f"trial {record.parent_id}" if record.parent_id is not None else ""
     if len(spec.roles) == 1:
-        yield "command", _command(role)
+        yield "generator" if is_built else "command", _command(role)
     yield "created", f"{format_moment(record.created)} ({format_ago(record.created, now)})"
     if record.started is not None:
         waited = format_duration(max(record.started - record.created, 0))
@@ -110,12 +135,12 @@ def _overview(record: TrialRecord) -> Lines:
     if record.exit_code is not None:
         yield "exit code", f"{record.exit_code}" + (f" ({record.signal})" if record.signal else "")
     yield "framework", spec.framework
-    if len(spec.roles) == 1:
+    if len(spec.roles) == 1 and not is_built:
         yield "replicas", f"{role.replicas} ({role.name})" if role.replicas != 1 else ""
         yield "resources", str(role.resources) + (" each" if role.replicas > 1 else "")
     yield "restarts", _restarts(record)
     yield "asked to stop", record.asked_to_stop
-    yield "backend", spec.backend
+    yield "backend", "" if is_built else spec.backend
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)
     yield "priority", str(spec.priority or "")
@@ -126,7 +151,7 @@ def _overview(record: TrialRecord) -> Lines:
     yield "secrets", " ".join(f"{name}=***" for name in spec.secret_names)
     yield "volumes", " ".join(f"{each.target}={each.source}" for each in spec.volumes)
     yield "packages", " ".join(spec.python.packages)
-    yield "files", record.directory
+    yield "files", "" if is_built else record.directory
 
 
 def _params(record: TrialRecord) -> Lines:

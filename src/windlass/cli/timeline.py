@@ -28,7 +28,10 @@ _SHORTEST_LINE = 24
 _NAMED = re.compile(r"(?:starting |stopping )?([a-z0-9-]+)-(\d+) \(?attempt (\d+)\b\)?")
 _ATTEMPT = re.compile(r" in attempt (\d+)")  # of a replica alone, whose name is not told
 _RESTART = re.compile(r"; (restart \d+ of \d+)$")
-_ENDS = {"Completed", "ReplicaFailed", "BackoffLimitExceeded", "DeadlineExceeded", "Stopped"}
+_ENDS = {
+    "Completed", "ReplicaFailed", "BackoffLimitExceeded", "DeadlineExceeded", "Stopped",
+    "GeneratorFailed", "GeneratorLost", "TrialFailed",
+}  # fmt: skip
 
 
 class Mark(Enum):

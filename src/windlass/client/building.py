@@ -8,6 +8,7 @@ of whatever failed.
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import traceback
@@ -32,6 +33,7 @@ _MOST_TOLD = 10
 
 _buildings: WeakKeyDictionary[Transport, dict[int, Building]] = WeakKeyDictionary()
 _lock = threading.Lock()
+_pid = os.getpid()
 
 
 class Failure(NamedTuple):
@@ -45,6 +47,7 @@ def building_of(transport: Transport, experiment: ExperimentRecord) -> Building:
     """What this program builds of an experiment."""
     with _lock:
         if not _buildings:
+            atexit.unregister(_finish)
             atexit.register(_finish)
         known = _buildings.setdefault(transport, {})
         if experiment.id not in known:
@@ -94,6 +97,8 @@ class Building:
             if self._users or self._holding is None:
                 return
             holding, self._holding = self._holding, None
+        with _lock:
+            _buildings.get(self._transport, {}).pop(self.experiment.id, None)
         holding.let_go()
 
     # -- blocks -----------------------------------------------------------------------
@@ -300,6 +305,8 @@ def _print(trial: TrialRecord, error: BaseException) -> None:
 
 def _finish() -> None:
     """At the end of the program: generators that run outside a block are waited for."""
+    if os.getpid() != _pid:
+        return  # after a fork they run in the other process
     for building in [each for known in list(_buildings.values()) for each in known.values()]:
         try:
             building.join()

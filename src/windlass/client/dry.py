@@ -21,6 +21,8 @@ from windlass.model.resources import Capacity
 from windlass.model.wire import CreateTrial, ServerInfo, StreamEnd
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from windlass.client.dry_experiments import DryExperiment
 
 R = TypeVar("R")
@@ -208,6 +210,10 @@ class DryTrial(Trial[R]):
     def outcome(self, _end: StreamEnd | None = None) -> Outcome:
         """Nothing: it raises `wl.Unsupported`."""
         raise nothing_ran()
+
+    def _change(self, **_changes: Any) -> Self:
+        """Labels are kept nowhere; what they may be was checked."""
+        return self
 
     def _masked(self, text: str) -> str:
         for secret in sorted(self._draft.request.private.secrets.values(), key=len, reverse=True):

@@ -137,6 +137,10 @@ class DryExperiment(Experiment):
     async def __aexit__(self, *_raised: object) -> None:
         pass
 
+    def table(self, *_args: Any, **_named: Any) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
     def search(self, *_args: Any, **_settings: Any) -> NoReturn:
         """Nothing: it raises `wl.Unsupported`."""
         raise Unsupported(

@@ -61,7 +61,7 @@ class Experiment(Described):
 
     @property
     def created(self) -> float:
-        """When its first trial was submitted."""
+        """When it was created, in seconds since the epoch."""
         return self._record.created
 
     @property

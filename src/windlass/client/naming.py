@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.model.job import JobSpec
+from windlass.model.job import GeneratorCall, JobSpec
 from windlass.model.records import Attempt, Cause, TrialRecord
 
 
@@ -30,6 +30,11 @@ def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
     names = [f"{role.name}-{index}" for role in spec.roles for index in range(role.replicas)]
     known = list(dict.fromkeys([*names, *map(name_of, attempts)]))  # some may be gone since
     return known if len(known) > 1 else []
+
+
+def is_generated(trial: TrialRecord) -> bool:
+    """Whether a trial consists of what its generator added: it runs nothing itself."""
+    return isinstance(trial.spec.roles[0].executable, GeneratorCall)
 
 
 def has_several(trial: TrialRecord) -> bool:

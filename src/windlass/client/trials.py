@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.metadata import LabelledTrial, label_query
+from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
@@ -387,12 +388,23 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
         `follow` goes on until it ends, `tail` begins with the last so many, `search` keeps
         those that contain a text, `stream` is `"stdout"` or `"stderr"`. Of several replicas the
         lines come in the order of time; `role`, `index` and `attempt` keep those of some.
+        Of a generator's trial they are those of its children, one after the other or, with
+        `follow`, as they come; `role` and `replica_index` of a line are the child's name and id.
 
         ```python
         for line in trial.logs(role="worker", index=0):
             print(line.time, line)
         ```
         """
+        if is_generated(self._record):
+            from windlass.client.family_logs import lines_of
+
+            yield from lines_of(
+                self._transport,
+                self._record,
+                follows=follow, tail=tail, search=search, stream=stream,
+            )  # fmt: skip
+            return
         joiner = LineJoiner()
         cursor: str | None = None
         query = {

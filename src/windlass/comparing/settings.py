@@ -39,7 +39,7 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
         "success policy": spec.success_policy.value,
         "kept after its end": spec.ttl_after_finished,
         "directory": spec.code.workdir,
-        "import paths": list(spec.code.import_paths),
+        "import paths": [path for path in spec.code.import_paths if path != "."],
         "secrets": sorted(spec.secret_names),
     }
     if any(role.restart_policy is not RestartPolicy.NEVER for role in spec.roles):

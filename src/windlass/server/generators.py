@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from windlass.engine.conditions import say, unsay
+from windlass.engine.conditions import COMPLETED_REASON, say, unsay
 from windlass.model.errors import Conflict
 from windlass.model.job import GeneratorCall, JobSpec
 from windlass.model.records import STOPPED_REASON, ErrorInfo, TrialRecord, TrialState
@@ -119,23 +119,30 @@ def judged(
     goes_on = any(not state.is_final for state in children.values())
     if goes_on or not (is_built or status.stop_requested):
         return status, events, None
-    return _ended(status, children, now), events, None
+    status, reason, message = _ended(status, children, now)
+    kind = EventKind.WARNING if reason == CHILD_REASON else EventKind.NORMAL
+    events.append(_event(now, reason, message, kind))
+    return status, events, None
 
 
-def _ended(status: JobStatus, children: Mapping[int, TrialState], now: float) -> JobStatus:
-    """Nothing of it goes on any more."""
-    if status.stop_requested:
-        reason = f": {status.stop_reason}" if status.stop_reason else ""
-        return _failed(status, STOPPED_REASON, f"stopped{reason}", now)
+def _ended(
+    status: JobStatus, children: Mapping[int, TrialState], now: float
+) -> tuple[JobStatus, str, str]:
+    """Nothing of it goes on any more: what is said of it, and why."""
     failed = [number for number, state in children.items() if state is TrialState.FAILED]
-    if failed:
-        return _failed(status, CHILD_REASON, _of_all(failed, len(children), "failed"), now)
     stopped = [number for number, state in children.items() if state is TrialState.STOPPED]
-    if stopped:
+    if status.stop_requested:
+        reason, message = STOPPED_REASON, status.stop_reason or "stopped"
+    elif failed:
+        reason, message = CHILD_REASON, _of_all(failed, len(children), "failed")
+    elif stopped:
         how = "was stopped" if len(stopped) == 1 else "were stopped"
-        return _failed(status, STOPPED_REASON, _of_all(stopped, len(children), how), now)
-    status = _done(status, now, "Completed")
-    return say(status, ConditionType.SUCCEEDED, "Completed", "", now)
+        reason, message = STOPPED_REASON, _of_all(stopped, len(children), how)
+    else:
+        done = _done(status, now, COMPLETED_REASON)
+        done = say(done, ConditionType.SUCCEEDED, COMPLETED_REASON, "", now)
+        return done, COMPLETED_REASON, ""
+    return _failed(status, reason, message, now), reason, message
 
 
 def _failed(status: JobStatus, reason: str, message: str, now: float) -> JobStatus:

@@ -131,10 +131,10 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     server = _Server(config, hub)
     services.controller.start()
     _announce(home, services)
-    # After it was said where nudges go: what is reported from now on is told.
-    await asyncio.to_thread(_catch_up, home, services)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
+    # After it was said where nudges go: what is reported from now on is told.
+    catching_up = asyncio.create_task(asyncio.to_thread(_catch_up, home, services))
     watching = [
         asyncio.create_task(_leave_when_homeless(server, home, services, lock)),
         asyncio.create_task(families.look_after(services)),
@@ -146,6 +146,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
         home.server_file.unlink(missing_ok=True)
+        await asyncio.gather(catching_up, return_exceptions=True)
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
         services.metrics.close()
@@ -236,9 +237,12 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 def _catch_up(home: Home, services: Services) -> None:
     """Do what a killed server may have left undone: read metrics, ask trials to stop."""
-    services.metrics.catch_up(home.path, services.trials.unfinished_jobs())
-    for trial_id, reason in services.trials.asked_to_stop().items():
-        tell_to_stop(home.path, trial_id, reason)
+    try:
+        for trial_id, reason in services.trials.asked_to_stop().items():
+            tell_to_stop(home.path, trial_id, reason)
+        services.metrics.catch_up(home.path, services.trials.unfinished_jobs())
+    except Exception:  # noqa: BLE001 -- it is no reason not to serve
+        _log.exception("what a server before may have left undone is left so")
 
 
 def _announce(home: Home, services: Services) -> None:

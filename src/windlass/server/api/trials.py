@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
-from windlass.model.job import FunctionCall
+from windlass.model.job import FunctionCall, ProcessCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
@@ -211,8 +211,10 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
             hint=f"Wait for it: windlass logs {trial_id} -f",
         )
     if record.result is None:
-        is_function = isinstance(record.spec.roles[0].executable, FunctionCall)
-        why = "it did not return" if is_function else "it is a command, not a function"
+        executable = record.spec.roles[0].executable
+        kind = "command" if isinstance(executable, ProcessCall) else "generator"
+        is_function = isinstance(executable, FunctionCall)
+        why = "it did not return" if is_function else f"it is a {kind}, not a function"
         raise NotFound(
             f"Trial {trial_id} has no value: {why}.", hint=f"See: windlass show {trial_id}"
         )

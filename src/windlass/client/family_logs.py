@@ -1,0 +1,206 @@
+"""What the trials of a generator wrote, in one place: each line with the name of its trial."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.client.experiment_stream import ExperimentFollowing
+from windlass.client.following import Following
+from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.naming import has_several
+from windlass.client.transport import Transport, path_of
+from windlass.client.trials import list_trials
+from windlass.model.records import ExperimentRecord, TrialRecord
+from windlass.model.wire import LogPage, LogPart
+
+
+class Piece(NamedTuple):
+    """Some of what one trial wrote, and the names of all that are known by now."""
+
+    parts: Sequence[LogPart]
+    names: Sequence[str]
+
+
+def read(
+    transport: Transport,
+    parent_id: int,
+    *,
+    tail: int | None = None,
+    search: str | None = None,
+    stream: str | None = None,
+) -> Iterator[Piece]:
+    """What they wrote so far, one trial after the other; of a tail, the last of all of them."""
+    children = descendants(transport, parent_id)
+    names = [name_of(child) for child in children]
+    query = {"search": search, "stream": stream, "tail": tail}
+    last: list[LogPart] = []
+    for child in children:
+        for parts in _pages(transport, child, query):
+            if tail is None:
+                yield Piece(parts, names)
+            else:
+                last += parts
+    if tail is not None:
+        last.sort(key=lambda part: part.time)
+        yield Piece(last[-tail:] if tail else [], names)
+
+
+def follow(
+    transport: Transport,
+    parent_id: int,
+    experiment_id: int,
+    *,
+    search: str | None = None,
+    stream: str | None = None,
+) -> Iterator[Piece]:
+    """All that they write until the last of them has ended, as it comes."""
+    following = _Family(transport, parent_id, experiment_id)
+    try:
+        for parts in following.parts():
+            wanted = [
+                part
+                for part in parts
+                if stream in (None, part.stream) and (search or "") in part.text
+            ]
+            yield Piece(wanted, following.names)
+    finally:
+        following.cut()
+
+
+def descendants(transport: Transport, parent_id: int) -> list[TrialRecord]:
+    """All trials that were added to one, and to those."""
+    found = []
+    for child in list_trials(transport, parent_id=parent_id):
+        found.append(child.record)
+        found += descendants(transport, child.id)
+    return found
+
+
+def name_of(trial: TrialRecord) -> str:
+    """What a trial is called beside its siblings, which may have the same name."""
+    return f"{trial.name}-{trial.id}"
+
+
+_News = ExperimentRecord | TrialRecord | list[LogPart] | int | BaseException
+
+
+class _Family:
+    """The logs of all trials below one, each read by a thread of its own."""
+
+    def __init__(self, transport: Transport, parent_id: int, experiment_id: int) -> None:
+        self._transport = transport
+        self._family = {parent_id}
+        self._top = parent_id
+        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._watching = ExperimentFollowing(transport, experiment_id)
+        self._reading: dict[int, Following] = {}
+        self._left: set[int] = set()  # trials that have not ended, or whose log is still read
+        self._is_over = False
+        self.names: list[str] = []
+
+    def parts(self) -> Iterator[list[LogPart]]:
+        self._left.add(self._top)
+        self._start(self._watch, "watch")
+        while self._left:
+            news = self._news.get()
+            if isinstance(news, BaseException):
+                raise news
+            if isinstance(news, TrialRecord):
+                self._learn(news)
+            elif isinstance(news, ExperimentRecord):
+                self._conclude()
+            elif isinstance(news, int):
+                self._left.discard(news)
+            else:
+                yield news
+
+    def cut(self) -> None:
+        self._watching.cut()
+        for each in self._reading.values():
+            each.cut()
+
+    def _learn(self, trial: TrialRecord) -> None:
+        if trial.id == self._top:
+            self._is_over = trial.state.is_final
+        if trial.parent_id not in self._family or trial.id in self._family:
+            return
+        self._family.add(trial.id)
+        self.names.append(name_of(trial))
+        self._left.add(trial.id)
+        following = self._reading[trial.id] = Following(self._transport, trial_id=trial.id)
+        self._start(lambda: self._read(trial, following), str(trial.id))
+
+    def _conclude(self) -> None:
+        """All that was told is told: of a trial that has ended, all that it consists of."""
+        if self._is_over:
+            self._left.discard(self._top)
+
+    def _watch(self) -> None:
+        for news in self._watching:
+            if isinstance(news, (TrialRecord, ExperimentRecord)):
+                self._news.put(news)
+
+    def _read(self, trial: TrialRecord, following: Following) -> None:
+        for news in following:
+            if isinstance(news, TrialRecord):
+                trial = news
+            elif isinstance(news, LogPage):
+                self._news.put([_renamed(part, trial) for part in news.items])
+        self._news.put(trial.id)
+
+    def _start(self, run: Any, name: str) -> None:
+        def work() -> None:
+            try:
+                run()
+            except BaseException as error:  # noqa: BLE001 -- raised where the lines are taken
+                self._news.put(error)
+
+        threading.Thread(target=work, name=f"windlass-logs-{name}", daemon=True).start()
+
+
+def _pages(
+    transport: Transport, child: TrialRecord, query: dict[str, Any]
+) -> Iterator[list[LogPart]]:
+    path = path_of("trials", child.id, "logs")
+    page = transport.ask("GET", path, LogPage, query=query)
+    while True:
+        yield [_renamed(part, child) for part in page.items]
+        if page.next is None:
+            return
+        asked = {**query, "tail": None, "cursor": page.next}
+        page = transport.ask("GET", path, LogPage, query=asked)
+
+
+def _renamed(part: LogPart, trial: TrialRecord) -> LogPart:
+    """A piece with the name of its trial; of several replicas, that of the replica behind it."""
+    if has_several(trial):
+        return msgspec.structs.replace(part, role=f"{name_of(trial)}-{part.role}")
+    return msgspec.structs.replace(part, role=trial.name, index=trial.id)
+
+
+def pieces(
+    transport: Transport,
+    parent: TrialRecord,
+    *,
+    follows: bool,
+    tail: int | None,
+    search: str | None,
+    stream: str | None,
+) -> Iterator[Piece]:
+    """What was asked for of the logs of a trial of a generator."""
+    if follows and tail is None:
+        return follow(transport, parent.id, parent.experiment_id, search=search, stream=stream)
+    return read(transport, parent.id, tail=tail, search=search, stream=stream)
+
+
+def lines_of(transport: Transport, parent: TrialRecord, **asked: Any) -> Iterator[LogLine]:
+    """The same as whole lines."""
+    joiner = LineJoiner()
+    for piece in pieces(transport, parent, **asked):
+        yield from joiner.feed(piece.parts)
+    yield from joiner.rest()
