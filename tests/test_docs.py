@@ -53,6 +53,7 @@ NOT_RUN = {
     ("coming-from.md", "import hydra"),
     ("coming-from.md", "from ray import tune"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
+    ("repeating.md", "$ windlass rerun 7"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
 LANGUAGES = ("python", "console", "text", "toml")
@@ -286,7 +287,7 @@ def readings(
 ) -> Iterator[dict[Path, Future[None]]]:
     """What came of following each page that is tested; several at a time, much of it is waiting.
 
-    A page on which commands are typed shows the numbers of trials: it has a home of its own.
+    Each has a home of its own: pages show the numbers of trials, and name experiments alike.
     """
     tested = [each for each in request.session.items if "readings" in each.fixturenames]
     pages = [each.callspec.params["page"] for each in tested if isinstance(each, pytest.Function)]
@@ -298,14 +299,9 @@ def readings(
             stack.callback(stop_server, made.home)
             return made
 
-        shared = reader("pages")
-        with ThreadPoolExecutor(1) as one_by_one, ThreadPoolExecutor(2) as side_by_side:
+        with ThreadPoolExecutor(3) as side_by_side:
             for page in pages:
-                examples = examples_of(page)
-                if any(each.language == "console" for each in examples):
-                    found[page] = side_by_side.submit(reader(page.stem).follow, examples)
-                else:
-                    found[page] = one_by_one.submit(shared.follow, examples)
+                found[page] = side_by_side.submit(reader(page.stem).follow, examples_of(page))
             yield found
 
 

@@ -133,7 +133,7 @@ def operations() -> list[str]:
         f"DELETE {API}/experiments/{{experiment_id}}/hold",
         f"POST {API}/trials/{{trial_id}}/built", f"PATCH {API}/trials/{{trial_id}}",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
-        f"GET {API}/blobs/{{digest}}", f"GET {API}/blobs", f"POST {API}/blobs/fetch",
+        f"GET {API}/blobs", f"POST {API}/blobs/fetch", f"GET {API}/blobs/{{digest}}",
     ]  # fmt: skip
 
 

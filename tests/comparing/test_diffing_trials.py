@@ -248,6 +248,28 @@ def test_experiments_without_trials_and_of_the_same_trials(home: Path) -> None:
     assert again.is_same, str(again)
 
 
+def test_a_dry_run_has_nothing_to_compare(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trial, job = submit(), wl.Job(wl.Command(["echo"]))
+    dry, experiment = job.submit(dry_run=True), wl.create_experiment("dry", dry_run=True)
+    experiment.add(job)
+    for ask in (
+        lambda: trial.diff(dry),
+        lambda: dry.diff(trial),
+        lambda: wl.compare([trial, dry]),
+        lambda: wl.get_experiment("stored").diff(experiment),
+        lambda: experiment.diff("stored"),
+        experiment.table,
+        lambda: dry.download_code(tmp_path / "code"),
+        lambda: experiment.download_code(tmp_path / "code"),
+    ):
+        with pytest.raises(wl.Unsupported, match="Nothing ran"):
+            ask()
+    assert not (tmp_path / "code").exists()
+
+
 def test_trials_that_only_build_others_have_no_code_to_compare(home: Path) -> None:
     builder = submit(
         None, call(executable=GeneratorCall(qualname="build")), spec={"suspend": False}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from reports import asked_again, until_asked, who_am_i
 from steps import all_cpus
 
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server
+from roles import request, role
+from windlass.client.session import default_client
+from windlass.model.job import GeneratorCall, Role
+from windlass.model.records import TrialRecord
 
 
 def test_a_program_that_asks_ends_when_it_is_asked_to(home: Path, tmp_path: Path) -> None:
@@ -102,3 +107,17 @@ def test_a_program_knows_its_trial(home: Path) -> None:
         "rank": 0,
         "repr": f"<CurrentTrial {trial.id} who_am_i: main-0, attempt 1>",
     }
+
+
+def test_of_a_trial_that_a_generator_builds_all_that_it_consists_of_are_asked(home: Path) -> None:
+    asking = "import windlass as wl\nwhile not wl.should_stop(): time.sleep(0.01)"
+    generator = Role(executable=GeneratorCall(qualname="sweep"), name="main")
+    ask = default_client().transport.ask
+    parent = ask("POST", "/trials", TrialRecord, body=request(generator))
+    child_of = msgspec.structs.replace(
+        request(role(asking)), parent_id=parent.id, experiment_id=parent.experiment_id
+    )
+    child = wl.get_trial(ask("POST", "/trials", TrialRecord, body=child_of).id)
+    wl.get_trial(parent.id).ask_to_stop("enough")
+    assert child.wait(timeout=PATIENCE).asked_to_stop == "enough"
+    assert child.state == "SUCCEEDED"

@@ -208,18 +208,32 @@ def test_every_role_of_a_group_is_shown_with_what_is_its_own(
     assert "fits this machine (4 CPUs" in whole
 
 
-def test_secrets_are_shown_by_name_alone(here: Project, fresh_home: Path) -> None:
-    done = here.python(
-        "-c",
-        "import windlass as wl\n"
-        "def train(key): ...\n"
-        "job = wl.Job(wl.PythonFunction(train), args=['sesame'], secrets={'KEY': 'sesame'})\n"
-        "trial = job.submit(dry_run=True)\n"
-        "print(trial.preview, trial.commands, trial.record, trial)\n",
+SECRETS = ["sesame", "two\nlines", 'it\'s "quoted"', "x" * 150 + "y" * 150]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_secrets_are_shown_by_name_alone(secret: str, here: Project, fresh_home: Path) -> None:
+    here.write(
+        "launch.py",
+        """
+        import os
+        import windlass as wl
+
+        def train(key, keys): ...
+
+        key = os.environ["KEY"]
+        job = wl.Job(wl.PythonFunction(train), args=[key, {"a": [key]}], secrets=["KEY"])
+        trial = job.submit(dry_run=True)
+        print(trial.preview, trial.commands, trial.record, trial)
+        """,
     )
+    done = here.python("launch.py", env={"KEY": secret})
     assert done.returncode == 0, done.stderr
-    assert "KEY=***" in done.stdout and "train(key='***')" in done.stdout
-    assert "sesame" not in done.stdout + done.stderr
+    assert "KEY=***" in done.stdout
+    assert "launch.train(key='***', keys={'a': ['***']})" in done.stdout
+    told = done.stdout + done.stderr
+    for part in (secret, secret[:20], secret[-20:], secret.replace("\n", "\\n")):
+        assert part not in told
 
 
 def test_a_large_tree_is_shown_with_what_is_large_in_it(here: Project, fresh_home: Path) -> None:

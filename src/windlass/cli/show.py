@@ -21,10 +21,29 @@ Lines = Iterator[tuple[str, str]]
 
 
 @click.command(short_help="Show everything recorded of a trial.")
-@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
+@click.option("-e", "--experiment", metavar="NAME", help="Show an experiment, by name or id.")
 @json_option
-def command(trial_id: int, as_json: bool) -> None:
-    """Show everything recorded of a trial: state, times, code, environment, what happened."""
+@click.pass_context
+def command(
+    ctx: click.Context, /, trial_id: int | None, experiment: str | None, as_json: bool
+) -> None:
+    """Show everything recorded of a trial: state, times, code, environment, what happened.
+
+    With --experiment, what is noted on an experiment: labels, links, files, notes.
+    """
+    if (trial_id is None) is (experiment is None):
+        raise click.UsageError("Name a trial by its ID, or an experiment: --experiment.", ctx)
+    if experiment is not None:
+        from windlass.cli.experiment_page import show_experiment
+
+        show_experiment(experiment, as_json=as_json)
+        return
+    assert trial_id is not None  # noqa: S101 -- one of the two is there
+    _show_trial(trial_id, as_json=as_json)
+
+
+def _show_trial(trial_id: int, *, as_json: bool) -> None:
     from windlass.cli.children import print_children
     from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
@@ -41,13 +60,13 @@ def command(trial_id: int, as_json: bool) -> None:
         print_json({**plain(trial.record), "events": events, "packages": packages})
         return
     _print_head(trial.record)
-    _print_section("", _overview(trial.record))
-    _print_section("Roles", _roles(trial.record))
-    _print_section("Parameters", _params(trial.record))
+    print_section("", _overview(trial.record))
+    print_section("Roles", _roles(trial.record))
+    print_section("Parameters", _params(trial.record))
     print_metrics(trial.record)
     print_lineage(trial)
-    _print_section("Code", _code(trial.record))
-    _print_section("Where", _where(trial.record, packages))
+    print_section("Code", _code(trial.record))
+    print_section("Where", _where(trial.record, packages))
     print_replicas(trial.record)
     print_children(client, trial)
     _print_timeline(trial.record, events)
@@ -75,7 +94,8 @@ def _print_head(record: TrialRecord) -> None:
         print(f"  {clean(record.message)}")
 
 
-def _print_section(title: str, lines: Lines) -> None:
+def print_section(title: str, lines: Lines) -> None:
+    """Print labels and values below a title; those without a value are left out."""
     from windlass.cli.text import clean, paint
 
     shown = [(label, clean(value)) for label, value in lines if value]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.blobs import fetch_blobs, fetch_lists
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, ServerError, shown
-from windlass.model.records import TrialRecord
+from windlass.model.records import ExperimentRecord, TrialRecord
 
 if TYPE_CHECKING:
     from windlass.client.experiments import Experiment
@@ -51,6 +51,7 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
     from windlass.client.trials import Trial
 
     record = other.record if isinstance(other, Trial) else record_of(trial._transport, other)
+    refuse_dry(trial.record, record)
     if record.uid == trial.record.uid:
         raise InvalidArgument(
             f"Trial {trial.id} is compared with itself.", hint="Name another: trial.diff(7)"
@@ -62,6 +63,7 @@ def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
     """What differs between two experiments; code and environment of the newest trials."""
     from windlass.comparing import experiments
 
+    refuse_dry(before.record, after.record)
     if before.id == after.id:
         raise InvalidArgument(
             f"Experiment {before.id} ({before.name}) is compared with itself.",
@@ -106,6 +108,7 @@ def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
     """The trials of an experiment that ran something for its own sake, oldest first."""
     from windlass.comparing.experiments import ordinary
 
+    refuse_dry(experiment.record)
     return ordinary(trial.record for trial in experiment.list_trials())
 
 
@@ -118,11 +121,20 @@ def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list
             f"{shown(trials)} is no list of trials.", hint="Name at least two: wl.compare([3, 5])"
         )
     named = list(trials)
+    refuse_dry(*(each.record for each in named if isinstance(each, Trial)))
     ids = [each.id if isinstance(each, Trial) else each for each in named]
     check_ids(ids)
     return [
         each.record if isinstance(each, Trial) else record_of(transport, each) for each in named
     ]
+
+
+def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
+    """Refuse what was a dry run: there is nothing to compare."""
+    if any(record.id == 0 for record in records):
+        from windlass.client.dry import nothing_ran
+
+        raise nothing_ran()
 
 
 def check_ids(ids: Sequence[object]) -> None:

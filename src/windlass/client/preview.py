@@ -7,7 +7,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.submission import Draft
@@ -16,6 +16,7 @@ from windlass.model.errors import shown
 from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, RestartScope, Role
 from windlass.model.quantities import format_duration, format_size
 from windlass.packaging.manifest import Entry
+from windlass.packaging.params import describe_params
 
 if TYPE_CHECKING:
     from windlass.authoring.drafting import Call
@@ -74,8 +75,9 @@ def commands_of(draft: Draft) -> dict[str, str]:
     """What each role runs, as one would type it."""
     spec = draft.request.spec
     programs = [*draft.programs, *[None] * (len(spec.roles) - len(draft.programs))]
+    secrets = draft.request.private.secrets.values()
     return {
-        role.name: _command(role, program)
+        role.name: _command(role, program, secrets)
         for role, program in zip(spec.roles, programs, strict=True)
     }
 
@@ -205,15 +207,27 @@ def _packages(draft: Draft) -> str:
 # -- commands -------------------------------------------------------------------------
 
 
-def _command(role: Role, program: Call | ProcessCall | None) -> str:
+def _command(role: Role, program: Call | ProcessCall | None, secrets: Collection[str]) -> str:
     executable = role.executable
     if isinstance(executable, ProcessCall):
         return " ".join(map(quoted, executable.argv))
     if program is None or isinstance(program, ProcessCall):
         return f"{executable.qualname}(…)"
     name = getattr(program.function, "__qualname__", executable.qualname)
-    given = ", ".join(_given(program.function, program.args, program.kwargs))
+    args, kwargs = program.args, program.kwargs
+    if secrets:  # as they are recorded: a repr may hold half of one, or write it otherwise
+        args, kwargs = _without(secrets, args), _without(secrets, kwargs)
+    given = ", ".join(_given(program.function, args, kwargs))
     return f"{_module_of(program.function)}{name}({given})"
+
+
+def _without(secrets: Collection[str], arguments: Any) -> Any:
+    from windlass.authoring.drafting import mask
+
+    if isinstance(arguments, Mapping):
+        return mask(describe_params(arguments), secrets)
+    named = {str(place): value for place, value in enumerate(arguments)}
+    return tuple(mask(describe_params(named), secrets).values())
 
 
 def _module_of(function: Any) -> str:

@@ -28,13 +28,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x
 Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
-# Not those that would run as a script where a page shows them.
-Url = Annotated[
-    str,
-    msgspec.Meta(
-        max_length=2000, pattern=r"^(?!(?i:javascript|vbscript):)[A-Za-z][A-Za-z0-9+.-]*://\S+\Z"
-    ),
-]
+Url = Annotated[str, msgspec.Meta(max_length=2000, pattern=r"^[A-Za-z][A-Za-z0-9+.-]*://\S+\Z")]
 FileName = Annotated[
     str, msgspec.Meta(max_length=200, pattern=r"^(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+\Z")
 ]

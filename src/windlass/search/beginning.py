@@ -42,6 +42,7 @@ def search(
     _check_way(name, concurrent)
     seconds = None if timeout is None else parse_duration(timeout)
     launcher = Launcher(client, experiment, name, job, args, spaces)
+    launcher.check({name: each.example for name, each in spaces.items()})
     if number is None:
         before = experiment_now(client, experiment).searches.get(name, {})
         number = before.get("trials", DEFAULT_TRIALS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from windlass.authoring.adding import Wish, add_job, job_of
+from windlass.authoring.function import Function
 from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.laying import changed, with_arguments
 from windlass.authoring.packing import package
+from windlass.authoring.problems import check_job, refuse_unsupported
 from windlass.client.session import Client
 from windlass.client.trials import Trial
 from windlass.model.errors import InvalidArgument, shown
@@ -30,7 +33,7 @@ class Launcher:
         self._client = client
         self._experiment = experiment
         self._name = name
-        job, problems = with_arguments(job_of(what), args)
+        job, problems = with_arguments(_job_of(what), args)
         told = [text for _, text in problems]
         told += [
             f"{each} is both in space and in args: which of them is it to be?"
@@ -53,6 +56,14 @@ class Launcher:
         if isinstance(self._job, JobGroup):
             return "+".join(self._job.roles)
         return executable_name(self._job.executable)
+
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Refuse what no trial could be of: before anything is recorded or packaged."""
+        job, problems = with_arguments(self._job, self._arguments(params))
+        if problems:
+            raise InvalidArgument.of([text for _, text in problems], where="exp.search")
+        check_job(job)
+        refuse_unsupported(job)
 
     def package(self) -> None:
         """Snapshot its code now: all the trials that are added from here on run the same."""
@@ -85,6 +96,19 @@ class Launcher:
             role, _, inner = name.partition(".")
             by_role.setdefault(role, {})[inner] = value
         return by_role
+
+
+def _job_of(what: Any) -> Job | JobGroup:
+    if isinstance(what, (Job, JobGroup, Function)):
+        return job_of(what)
+    if inspect.isfunction(what):
+        name = what.__name__
+        remedy = f"Decorate it with @wl.run, or give wl.Job(wl.PythonFunction({name}))."
+        raise InvalidArgument(f"exp.search: {name} is a plain function.", hint=remedy)
+    raise InvalidArgument(
+        f"exp.search: {shown(what)} is no job.",
+        hint="Give a function decorated with wl.run, a wl.Job or a wl.JobGroup.",
+    )
 
 
 def _is_given(args: Any, name: str) -> bool:

@@ -23,6 +23,11 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
     log: bool = False
 
     @property
+    def example(self) -> Any:
+        """One of them."""
+        return self.low
+
+    @property
     def values(self) -> list[Any] | None:
         """All of them, in order; None if they cannot be counted."""
         if self.step is None:
@@ -46,6 +51,11 @@ class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
     log: bool = False
 
     @property
+    def example(self) -> Any:
+        """One of them."""
+        return self.low
+
+    @property
     def values(self) -> list[Any] | None:
         """All of them, in order."""
         return list(range(self.low, self.high + 1, self.step))
@@ -59,6 +69,11 @@ class Choice(msgspec.Struct, frozen=True, tag="choice", omit_defaults=True):
     """One of some options. Made by `wl.choice`."""
 
     options: tuple[Any, ...]
+
+    @property
+    def example(self) -> Any:
+        """One of them."""
+        return self.options[0]
 
     @property
     def values(self) -> list[Any] | None:

@@ -116,6 +116,11 @@ class Study:
             found = self._optuna.importance.get_param_importances(self._study, evaluator=evaluator)
         return dict(sorted(found.items(), key=lambda each: -each[1]))
 
+    def optuna_trials(self) -> list[optuna.trial.FrozenTrial]:
+        """The trials as Optuna knows them, by number."""
+        known = self._study.get_trials(deepcopy=False)
+        return [known[trial.number] for trial in self._trials]
+
     def _due(self) -> dict[str, Any] | None:
         """What is to be tried whatever Optuna would say."""
         if self._again:

@@ -12,6 +12,7 @@ from windlass.model.records import Artifact, ExperimentRecord, Link
 from windlass.model.wire import ChangeExperiment, ChangeLabels
 
 MOST_LABELS = 100
+_SCRIPTS = ("javascript:", "vbscript:")
 MOST_ENTRIES = 1000  # links, artifacts
 
 
@@ -76,6 +77,9 @@ def begun_searches(
 
 
 def _links(record: ExperimentRecord, change: ChangeExperiment) -> tuple[Link, ...]:
+    for url in change.put_links.values():
+        if url.lower().startswith(_SCRIPTS):  # which would run where a page shows it
+            raise InvalidArgument(f"The link {url[:100]!r} is a script, not a place.")
     links = {each.name: each for each in record.links}
     links |= {name: Link(name=name, url=url) for name, url in change.put_links.items()}
     return _left(links, change.remove_links, "links")

@@ -47,13 +47,20 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> None:
-    """Have `wl.should_stop()` say yes in a trial, in all attempts to come, too."""
+    """Have `wl.should_stop()` say yes in a trial, in all attempts to come, too.
+
+    Of one that a generator builds, in those that it consists of so far.
+    """
 
     def tell() -> None:
         tell_to_stop(services.home.path, trial_id, order.reason)
 
     if await services.trials.ask_to_stop(trial_id, order.reason, tell):
         services.hub.publish(trial_id)
+    record = await services.trials.record(trial_id)
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        for child in await services.trials.children_going_on(trial_id):
+            await ask_to_stop(services, child, order)
 
 
 def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:

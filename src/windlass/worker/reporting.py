@@ -31,6 +31,8 @@ LONGEST_RECORD = 256 * 1024
 
 _NUDGE_EVERY = 0.05  # seconds; the server looks once more that much later, by itself
 _MOST_UNWRITTEN = 1 << 20  # bytes that wait for space on the disk
+# A pipe that lies in its place would be waited for, for ever.
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
 
 
@@ -176,7 +178,7 @@ class _Sink:
         home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(folder))))
         self._server = ServerAddress(os.path.join(home, "server.json"))
         self._next_nudge = 0.0
-        self._unwritten = b""  # for want of space; whole records, but for a line break before
+        self._unwritten: list[bytes] = []  # for want of space; each by one who could not
         self._owner = os.getpid()
         self._has_complained = False
 
@@ -197,16 +199,31 @@ class _Sink:
             send_once(self._message, self._server.find())
 
     def _write(self, record: bytes) -> int:
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._path, _FLAGS, 0o600)
         try:
             return os.write(fd, record)
         finally:
-            os.close(fd)
+            try:
+                os.close(fd)
+            except OSError:
+                pass  # it is written: twice would be worse
 
     def _take_unwritten(self) -> bytes:
-        unwritten, self._unwritten = self._unwritten, b""
-        # A fork has a copy of what its parent will write.
-        return unwritten if self._owner == os.getpid() else b""
+        """All that waits for space, each part of it by one thread alone."""
+        self._disown()
+        taken = []
+        while self._unwritten:
+            try:
+                taken.append(self._unwritten.pop(0))
+            except IndexError:  # another thread was faster
+                break
+        return b"".join(taken)
+
+    def _disown(self) -> None:
+        """Forget what a parent will write, in a fork of it."""
+        if self._owner != os.getpid():
+            self._owner = os.getpid()
+            self._unwritten = []
 
     def _keep(self, record: bytes, written: int, error: OSError | None) -> None:
         """Write the rest later. A record that is torn is ended, and written again as a whole."""
@@ -216,9 +233,9 @@ class _Sink:
             self._complain(why)
         whole = record.rfind(b"\n", 0, written) + 1
         rest = (b"\n" if whole < written else b"") + record[whole:]
-        if len(rest) + len(self._unwritten) <= _MOST_UNWRITTEN:
-            self._unwritten += rest
-            self._owner = os.getpid()
+        self._disown()
+        if len(rest) + sum(map(len, self._unwritten)) <= _MOST_UNWRITTEN:
+            self._unwritten.append(rest)
 
     def _complain(self, why: str) -> None:
         """Say it once; at the end there may be space for what was kept."""
