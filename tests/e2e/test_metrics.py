@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import new_experiment
 from reports import (
     report_again,
     report_all,
@@ -20,7 +21,6 @@ from reports import (
 )
 
 import windlass as wl
-from experiments import new_experiment
 from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
 from windlass.client.experiment_stream import ExperimentFollowing

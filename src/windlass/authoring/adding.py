@@ -15,6 +15,7 @@ from windlass.authoring.function import Function
 from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.laying import changed, with_arguments, with_env
 from windlass.authoring.outlines import prepare_job
+from windlass.client.following import insist
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import Recipe, SearchPlace
 
@@ -70,7 +71,10 @@ def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish)
     if wish.inherited:
         params = {**wish.inherited, **draft.request.params}
         draft.request = msgspec.structs.replace(draft.request, params=params)
-    return client.submit(draft)
+    if wish.parent_id is None:
+        return client.submit(draft)
+    # A generator may be far on: a server that is away for a while does not fail all of it.
+    return insist(lambda: client.submit(draft))
 
 
 def key_of(experiment: ExperimentRecord, identity: str) -> str:

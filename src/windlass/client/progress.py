@@ -43,12 +43,12 @@ class Progress:
         if isinstance(news, ExperimentRecord):
             self.experiment = news
         elif isinstance(news, TrialRecord):
-            self.trials = {**self.trials, news.id: news}  # others may be reading the old one
+            self.trials[news.id] = news
 
     @property
     def ordinary(self) -> list[TrialRecord]:
         """The trials that count."""
-        return [each for each in self.trials.values() if not each.auxiliary]
+        return [each for each in self._known() if not each.auxiliary]
 
     @property
     def is_over(self) -> bool:
@@ -73,10 +73,10 @@ class Progress:
         now = time.time()
         going = [
             each
-            for each in self.trials.values()
+            for each in self._known()
             if not each.state.is_final and each.state is not TrialState.QUEUED
         ]
-        queued = [each for each in self.trials.values() if each.state is TrialState.QUEUED]
+        queued = [each for each in self._known() if each.state is TrialState.QUEUED]
         lines: list[Line] = [self._head(int(now))]
         lines += _rows(going[:_MOST_ROWS], differing(self.ordinary), now)
         if len(going) > _MOST_ROWS:
@@ -103,6 +103,10 @@ class Progress:
         if len(self.failed) > _MOST_FAILED:
             lines.append([(f"  and {len(self.failed) - _MOST_FAILED} more", "")])
         return lines
+
+    def _known(self) -> list[TrialRecord]:
+        """All trials, as they stand at one moment: others learn of more meanwhile."""
+        return list(self.trials.values())
 
     def _head(self, now: float) -> Line:
         record = self.experiment

@@ -26,7 +26,7 @@ class Waiting:
             try:
                 for news in self._following:
                     self.progress.learn(news)
-                    if self.progress.is_over:
+                    if isinstance(news, ExperimentRecord) and self.progress.is_over:
                         live.say(*self.progress.conclusion())
                         break
             except KeyboardInterrupt:
