@@ -155,7 +155,9 @@ def test_a_repetition_of_a_trial_is_no_part_of_the_search() -> None:
     told.learn(first, 0)
     recipe = msgspec.structs.replace(first.recipe, identity="", origin_id=first.id)
     told.learn(msgspec.structs.replace(first, id=99, recipe=recipe), 0)
+    told.learn(script.report(99, 1, 0.0), 0)
     assert len(told.tried) == 1
+    assert told.tried[0].value is None
 
 
 def test_of_several_replicas_the_first_that_reported_counts() -> None:

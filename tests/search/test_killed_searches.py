@@ -113,6 +113,29 @@ def test_a_killed_author_leaves_a_search_that_goes_on_as_if_nothing_had_been(
     assert runs(folder) == dict.fromkeys(suggestions(10), 1)
 
 
+def test_an_author_that_is_killed_again_and_again_runs_nothing_twice(
+    fresh_home: Path, project: Project, folder: Path
+) -> None:
+    """Killed at any moment: while it adds trials, hears of them, has not even begun."""
+    path = script(project)
+    (folder / "go").touch()
+    for number in range(6):
+        author = project.start(path, "unlucky", folder, "16")
+        before = len(runs(folder))
+        eventually(
+            lambda begun=before, wanted=number % 3: (  # type: ignore[misc]
+                len(runs(folder)) >= min(begun + wanted, 16)
+            ),
+            "it has come a little further",
+        )
+        author.kill()
+        author.wait()
+    last = project.python(path, "unlucky", folder, "16")
+    assert last.returncode == 0, last.stderr
+    assert "{'complete': 16}" in last.stdout
+    assert runs(folder) == dict.fromkeys(suggestions(16), 1)
+
+
 def test_two_that_run_one_search_share_it(fresh_home: Path, project: Project, folder: Path) -> None:
     path = script(project)
     (folder / "go").touch()

@@ -202,16 +202,17 @@ class Experiment(Described):
             min_steps: of `"asha"`: the step at which trials are first compared.
             reduction: of `"asha"`: of how many trials one goes on, each time.
         """
-        from windlass.client.session import Client
         from windlass.search.beginning import search
 
         try:
-            return search(
-                Client.over(self._transport), self._record, job,
+            found = search(
+                self._client, self._record, job,
                 space=space, metric=metric, mode=mode, method=method, trials=trials,
                 concurrent=concurrent, name=name, seed=seed, timeout=timeout, args=args,
                 min_steps=min_steps, reduction=reduction,
             )  # fmt: skip
+            self.refresh()
+            return found
         except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure

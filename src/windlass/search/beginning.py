@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +95,20 @@ def _check_way(name: object, concurrent: object) -> None:
 
 
 def _recorded(args: Any) -> Any:
-    """Arguments as they can be recorded and compared: what JSON lacks by how it looks."""
-    if args is None:
-        return None
-    return msgspec.json.decode(msgspec.json.encode(args, enc_hook=repr))
+    """Arguments as they can be recorded and compared: what JSON lacks by how it looks.
+
+    >>> _recorded({"data": object(), "kinds": {"b", "a"}})
+    {'data': '<object object>', 'kinds': ['a', 'b']}
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.encode(args, enc_hook=_look, order="deterministic"))
+    except (TypeError, ValueError, msgspec.MsgspecError):  # keys that are no texts, and worse
+        return _look(args)
+
+
+def _look(value: object) -> str:
+    """How something looks, wherever in memory it is."""
+    return re.sub(r" at 0x[0-9a-f]+", "", shown(value))
 
 
 def _any_seed() -> int:

@@ -10,13 +10,12 @@ from windlass.search.course import Course, Standing, Tried
 from windlass.search.result import counts, eta_text, table_of, told
 
 _COLOURS = {
-    Standing.RUNNING: "cyan",
-    Standing.COMPLETE: "green",
-    Standing.PRUNED: "yellow",
-    Standing.FAILED: "red",
-    Standing.UNREPORTED: "red",
-    Standing.STOPPED: "magenta",
-    Standing.INTERRUPTED: "magenta",
+    "running": "cyan",
+    Standing.COMPLETE.value: "green",
+    Standing.FAILED.value: "red",
+    Standing.UNREPORTED.value: "red",
+    Standing.STOPPED.value: "magenta",
+    Standing.INTERRUPTED.value: "magenta",
 }
 _MOST_ROWS = 16
 
@@ -43,7 +42,10 @@ class Board:
         done, whole = len(course.ended), len(course.ended) + len(course.running) + course.to_begin
         head = [(f"search {course.name!r}", "bold"), (f"  {done} of {whole} trials: ", "")]
         for place, (word, number) in enumerate(counts(course).items()):
-            head += [(", " if place else "", ""), (f"{number} {word}", _COLOURS[Standing(word)])]
+            head += [
+                (", " if place else "", ""),
+                (f"{number} {word}", _COLOURS.get(word, "yellow")),
+            ]
         body: list[Line] = []
         if (best := course.best) is not None:
             params = " ".join(f"{name}={_short(value)}" for name, value in best.params.items())

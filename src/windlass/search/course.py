@@ -91,6 +91,7 @@ class Course:
         self._by_id: dict[int, Tried] = {}
         self._early: dict[int, TrialRecord] = {}  # heard of before the one before it
         self._unknown: dict[int, list[_Point]] = {}  # heard of before their trial
+        self._others: set[int] = set()  # trials of the experiment that are none of this search
         self._orders: list[Order] = []
 
     # -- what is to be done -------------------------------------------------------------
@@ -151,7 +152,9 @@ class Course:
     def recall(self, records: Iterable[TrialRecord], points: Iterable[Points], now: float) -> None:
         """Go through all that was before, in the order in which it was."""
         happened: list[tuple[float, Callable[[], None]]] = []
-        mine = {record.id: record for record in records if self.is_mine(record)}
+        known = {record.id: record for record in records}
+        mine = {number: record for number, record in known.items() if self.is_mine(record)}
+        self._others |= set(known) - set(mine)
         for record in mine.values():
             happened.append((record.created, partial(self._begun, record, now)))
             if record.state.is_final:
@@ -177,6 +180,9 @@ class Course:
         elif self.is_mine(news):
             self._begun(news, now)
             self._changed(news, now)
+        else:
+            self._others.add(news.id)
+            self._unknown.pop(news.id, None)
 
     def begun(self, record: TrialRecord, now: float) -> None:
         """A trial was added; how it stands is heard of later, after what it reported."""
@@ -209,6 +215,8 @@ class Course:
     def _reported(self, point: _Point, now: float) -> None:
         each = self._by_id.get(point.trial_id)
         if each is None:
+            if point.trial_id in self._others:
+                return
             self._unknown.setdefault(point.trial_id, []).append(point)
             return
         each.source = each.source or point.source

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from windlass.search.launcher import Launcher
     from windlass.search.settings import Settings
 
+_AT_ONCE = 1000  # pieces of news that are heard before something is done about them
+
 
 class Driver:
     """One search, run here and now."""
@@ -120,12 +122,12 @@ class Driver:
         """Wait for something to happen, and do what follows from it."""
         course = self._course
         going = course.running
+        due = course.next_due(time.monotonic())
         with contextlib.suppress(queue.Empty):
-            news: ExperimentNews | None = self._next(course.next_due(time.monotonic()))
-            while news is not None:
+            for place in range(_AT_ONCE):
+                news = self._next(0.0 if place else due)
                 if not isinstance(news, ExperimentRecord):
                     course.learn(news, time.monotonic())
-                news = self._next(0.0)
         for order in course.take_orders(time.monotonic()):
             if order.is_request:
                 self._ask_to_stop(order.trial_id, order.reason)
@@ -205,7 +207,8 @@ class Driver:
     def _farewell(self) -> list[str]:
         course = self._course
         done, whole = len(course.ended), course.settings.trials
-        lines = [f"Search {course.name!r} was interrupted after {done} of {whole} trials."]
+        after = f" after {done} of {whole} trials" if course.tried else ""
+        lines = [f"Search {course.name!r} was interrupted{after}."]
         if (best := course.best) is not None:
             lines.append(f"Best so far: trial {best.record.id}, {told(course, best)}")
         return [*lines, f"To go on: {how_to_go_on(self._experiment_id)}"]

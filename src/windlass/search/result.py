@@ -131,7 +131,7 @@ def table_of(course: Course, tried: list[Tried]) -> Table:
     rows = [
         {
             "trial": each.record.id,
-            "state": each.standing.value,
+            "state": word_of(each),
             metric: each.value,
             "step": each.step,
             "seconds": _passed(each),
@@ -145,11 +145,20 @@ def table_of(course: Course, tried: list[Tried]) -> Table:
 
 
 def counts(course: Course) -> dict[str, int]:
-    """How many are how, in the order of the states."""
-    found = {state.value: 0 for state in Standing}
+    """How many are how: those that go on first, then in the order of the states."""
+    order = [state.value for state in Standing]
+    found: dict[str, int] = {}
     for each in course.tried:
-        found[each.standing.value] += 1
-    return {word: number for word, number in found.items() if number}
+        found[word_of(each)] = found.get(word_of(each), 0) + 1
+    return dict(
+        sorted(found.items(), key=lambda each: order.index(each[0]) if each[0] in order else -1)
+    )
+
+
+def word_of(tried: Tried) -> str:
+    """How a trial stands, in a word: one that goes on may as well wait for room."""
+    goes_on = tried.standing is Standing.RUNNING
+    return tried.record.state.value.lower() if goes_on else tried.standing.value
 
 
 def told(course: Course, tried: Tried) -> str:
