@@ -20,7 +20,6 @@ from reports import (
 )
 
 import windlass as wl
-from experiments import new_experiment
 from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
 from windlass.client.experiment_stream import ExperimentFollowing
@@ -197,7 +196,7 @@ for turn, gate in enumerate({list(map(str, gates))!r}):
     wait_for(gate)
 wl.report(10, loss=float("nan"))
 """
-    experiment = new_experiment("followed")
+    experiment = wl.create_experiment("followed")
     trial = submit(role(program, replicas=2), name="followed")
     following = ExperimentFollowing(
         default_client().transport, experiment.id, metric="loss", timeout=PATIENCE

@@ -249,6 +249,24 @@ def test_the_secret_in_a_functions_arguments_is_not_kept(project: Project) -> No
     assert json.loads(done.stdout) == [12, {"token": "***"}, {}], done.stderr
 
 
+def test_arguments_that_hold_themselves_are_refused_however_they_are_laid(
+    exp: wl.Experiment, tell: wl.Packaged
+) -> None:
+    cyclic: dict[str, Any] = {}
+    cyclic["net"] = cyclic
+    broken = {"x": wl.Raw("'")}
+    for own, given, flaw in (
+        (cyclic, cyclic, "mappings in mappings, more than 20 deep"),
+        (cyclic, ["a"], "mappings in mappings, more than 20 deep"),
+        (["a"], cyclic, "mappings in mappings, more than 20 deep"),
+        (["a"], broken, "a shell could not read: no closing quotation"),
+        (broken, ["a"], "a shell could not read: no closing quotation"),
+    ):
+        with pytest.raises(wl.InvalidArgument, match=flaw):
+            exp.add(wl.Job(tell, args=own), args=given)
+    assert exp.refresh().trial_count == 0
+
+
 # -- identity -------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 from launching import LITTLE, TELL, told
 
 import windlass as wl
-from harness import Project, kill_server, stop_server
+from harness import BIN, Project, kill_server, stop_server
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -165,6 +165,8 @@ def test_the_roles_of_a_group_run_the_trees_they_were_packaged_from(
     assert codes["learner"] == learner.tree
     assert codes["actor"] == actor.tree
     assert len(set(codes.values())) == 3
+    page = here.run(BIN / "windlass", "show", str(trial.id)).stdout
+    assert f"of actor     {actor.tree[:12]} from {actors.path}" in page
 
 
 def test_the_root_of_a_script_is_the_one_that_is_given(here: Project) -> None:

@@ -21,7 +21,7 @@ _OPTION = re.compile(r"--?([A-Za-z_][\w.-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
 _EXACT = 2**53  # beyond this, readers of JSON lose digits
 _LONGEST_EXACT = 17  # with its sign
 _FLAG = re.compile(r"\w[\w.-]*")
-_DEEPEST = 20  # mappings in mappings
+DEEPEST = 20  # mappings in mappings
 _MOST_DIGITS = 1000
 _MOST_WORDS = 9_000  # what a command itself says comes to them
 
@@ -68,7 +68,7 @@ def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     if arguments is None:
         return []
     if _is_deep(arguments):
-        flaw = f"mappings in mappings, more than {_DEEPEST} deep, make no names of flags"
+        flaw = f"mappings in mappings, more than {DEEPEST} deep, make no names of flags"
         return [(("args",), f"args: {flaw}")]
     problems = _flaws_of(arguments) or clashes(arguments, own)
     if not problems and (count := len(command_line(arguments))) > _MOST_WORDS:
@@ -155,7 +155,7 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
                 yield keys, f"args: {path} is {shown(each)}, which {flaw}"
 
 
-def _is_deep(value: Any, left: int = _DEEPEST) -> bool:
+def _is_deep(value: Any, left: int = DEEPEST) -> bool:
     """Whether mappings are nested beyond reason, as one is that holds itself."""
     return isinstance(value, Mapping) and (
         left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())

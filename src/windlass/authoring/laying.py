@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from windlass.authoring.arguments import command_line
+from windlass.authoring.arguments import DEEPEST, check_arguments, command_line
 from windlass.authoring.checks import Problem, key_of, nearest
 from windlass.authoring.executables import PythonFunction
 from windlass.authoring.jobs import Job, JobGroup, Whole
@@ -52,9 +52,13 @@ def merged(executable: Any, own: Any, given: Any) -> Any:
     what = unpacked(executable)
     if isinstance(what, PythonFunction):
         return _call_merged(plain_function(what.function), own, given)
-    if isinstance(own, Mapping):
-        return _nested(own, given) if isinstance(given, Mapping) else [*command_line(own), *given]
-    return [*own, *command_line(given)] if isinstance(given, Mapping) else given
+    if isinstance(own, Mapping) is isinstance(given, Mapping):
+        return _nested(own, given) if isinstance(own, Mapping) else given
+    flags = own if isinstance(own, Mapping) else given
+    if check_arguments(flags):
+        return flags  # no words come of it, which is told when the job is checked
+    words = command_line(flags)
+    return [*words, *given] if flags is own else [*own, *words]
 
 
 def _laid(
@@ -87,12 +91,17 @@ def _over(own: Any, given: Any) -> Any:
     return given
 
 
-def _nested(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(
+    own: Mapping[str, Any], given: Mapping[str, Any], left: int = DEEPEST
+) -> dict[str, Any]:
+    """One mapping over another; those that hold themselves are refused when the job is checked."""
     both = dict(own)
     for name, value in given.items():
         before = both.get(name)
-        is_deeper = isinstance(before, Mapping) and isinstance(value, Mapping)
-        both[name] = _nested(before, value) if is_deeper else value  # type: ignore[arg-type]
+        if left and isinstance(before, Mapping) and isinstance(value, Mapping):
+            both[name] = _nested(before, value, left - 1)
+        else:
+            both[name] = value
     return both
 
 

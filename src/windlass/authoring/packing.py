@@ -18,10 +18,10 @@ from windlass.authoring.programs import (
     words_of,
 )
 from windlass.authoring.sources import Source
-from windlass.authoring.surroundings import Surroundings
 from windlass.client.submission import upload
 from windlass.model.errors import InvalidArgument, Unsupported, shown
 from windlass.packaging.pickling import pack_call
+from windlass.packaging.roots import Root
 
 if TYPE_CHECKING:
     from windlass.client.session import Client
@@ -39,7 +39,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
         if isinstance(executable, PythonFunction) and place is not None:
             # What cannot travel is told now, not at the first job of it.
             pack_call(plain_function(executable.function), (), {}, place.root.path)
-    sources: dict[Surroundings, tuple[Source, str]] = {}
+    sources: dict[Root, tuple[Source, str]] = {}
     found = []
     for executable, place in zip(executables, places, strict=True):
         if isinstance(executable, Packaged):
@@ -47,10 +47,11 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
             found.append(executable)
             continue
         assert place is not None  # noqa: S101 -- only what is packaged has none
-        if place not in sources:
+        tree = _tree_of(place.root)
+        if tree not in sources:
             source = Source(client, place)
-            sources[place] = source, _send(client, source)
-        source, listed = sources[place]
+            sources[tree] = source, _send(client, source)
+        source, listed = sources[tree]
         found.append(
             Packaged(
                 executable=executable,
@@ -66,6 +67,11 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
             )
         )
     return found
+
+
+def _tree_of(root: Root) -> Root:
+    """What is snapshotted: but for a folder that is not taken whole, whatever is run of it."""
+    return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
 
 
 def _send(client: Client, source: Source) -> str:

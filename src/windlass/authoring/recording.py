@@ -7,12 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.authoring.arguments import text_of
+from windlass.authoring.arguments import DEEPEST, text_of
 from windlass.authoring.checks import flaw_of
 from windlass.authoring.executables import Raw
 from windlass.model.errors import shown
 
-_DEEPEST = 20
 _EXACT = 2**53  # beyond this, readers of JSON lose digits
 _LARGEST = 1 << 20  # characters, a number counting as eight
 
@@ -62,7 +61,7 @@ def exact_json(value: Any) -> Any:
     ...
     windlass.authoring.recording.NotExact: model.act is <built-in function len>
     """
-    return _Writing().json(value, "", _DEEPEST)
+    return _Writing().json(value, "", DEEPEST)
 
 
 def call_as_json(arguments: Any) -> Any:
@@ -72,7 +71,7 @@ def call_as_json(arguments: Any) -> Any:
     ({'lr': 0.1}, None)
     """
     try:
-        return _Writing(is_strict=True).json(arguments, "", _DEEPEST)
+        return _Writing(is_strict=True).json(arguments, "", DEEPEST)
     except NotExact:
         return None
 

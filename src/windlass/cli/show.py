@@ -170,6 +170,9 @@ def _code(record: TrialRecord) -> Lines:
     yield "root", code.root
     yield "directory", code.workdir if code.workdir != "." else ""
     yield "git", _git(known.git) if known.git is not None else ""
+    for role in record.spec.roles:
+        if role.code is not None and role.code.tree is not None:
+            yield f"of {role.name}", f"{role.code.tree[:12]} from {role.code.root}"
 
 
 def _git(git: Git) -> str:
