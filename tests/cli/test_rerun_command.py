@@ -93,6 +93,16 @@ def test_a_trial_is_run_again_as_run_would(shell: Shell) -> None:
     assert "failed: exit code 3" in done.stderr
 
 
+def test_words_behind_a_command_are_its_arguments(shell: Shell) -> None:
+    trial_id = str(shell.submit("--", "echo", "--lr", "0.1", "data"))
+    assert shell.good("rerun", trial_id, "--", "--lr", "0.2") == "--lr 0.2\n"
+    assert shell.good("rerun", trial_id, "--") == "\n"
+    assert shell.good("rerun", trial_id, "--arg", "seed=1") == "--lr 0.1 data --seed=1\n"
+    done = shell("rerun", trial_id, "--arg", "lr=0.2")
+    assert done.returncode == 1
+    assert f"windlass rerun {trial_id} -- --lr=0.2 data" in done.stderr
+
+
 def test_detached_it_tells_which_trial_it_is(shell: Shell) -> None:
     trial_id = shell.submit("--", "echo", "x")
     told = shell.good("rerun", str(trial_id), "--detach", "--name", "again", "--label", "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -138,6 +139,39 @@ def test_successive_halving_ends_the_worse_and_is_the_same_when_it_is_told_again
     first = story(Study(settings("asha", reduction=2)))
     assert first == story(Study(settings("asha", reduction=2)))
     assert {number for number, _ in first} == {1, 2, 3, 4, 5, 6, 7}, "only the best goes on"
+
+
+def test_values_on_the_way_come_to_the_same_as_with_optuna_alone() -> None:
+    """Many trials, each told in full to Optuna alone, and as we tell it."""
+    chance = random.Random(2)
+    stories = [[chance.random() for _ in range(40)] for _ in range(30)]
+    ours = Study(settings("asha", reduction=3, min_steps=2))
+    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=2, reduction_factor=3)
+    alone = optuna.create_study(pruner=pruner)
+    for story in stories:
+        number, trial = ours.begin(ours.propose()), alone.ask()
+        for step, value in enumerate(story):
+            trial.report(value, step)
+            expected = trial.should_prune()
+            assert ours.report(number, step=step, value=value) is expected
+            if expected:
+                ours.prune(number)
+                alone.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                break
+        else:
+            ours.complete(number, story[-1])
+            alone.tell(trial, story[-1])
+    told = [(each.state, each.value) for each in ours.optuna_trials()]
+    assert told == [(each.state, each.value) for each in alone.trials]
+    assert len({state for state, _ in told}) == 2
+
+
+def test_a_trial_that_reports_a_great_deal_holds_nothing_up() -> None:
+    study = Study(settings("asha"))
+    number = study.begin(study.propose())
+    for step in range(1, 200_001):
+        study.report(number, step=step, value=1 / step)
+    assert len(study.optuna_trials()[0].intermediate_values) < 20
 
 
 def test_importance_says_what_matters_without_other_packages() -> None:

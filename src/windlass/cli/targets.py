@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from windlass.authoring.executables import Command, PythonScript
 from windlass.authoring.programs import (
+    arguments_among,
     is_command,
     nearest_file,
     script_flaw,
@@ -27,7 +28,8 @@ def find_executable(words: Sequence[str]) -> tuple[PythonScript | Command, Seque
             raise _refusal(flaw)
         return PythonScript(first), arguments
     if is_command(first):
-        return Command(words), ()
+        given = arguments_among(words)  # to be given anew when it is repeated
+        return Command(words[: len(words) - len(given)]), given
     if not os.path.isfile(first):
         what = "program" if os.sep in first else "script and no command"
         raise _refusal(f"there is no {what} {first!r}\n{nearest_file(first)}")

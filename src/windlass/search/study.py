@@ -48,7 +48,7 @@ class Study:
             )
         self._trials: list[optuna.Trial] = []  # by number
         self._params: list[dict[str, Any]] = []
-        self._steps: list[set[int]] = []
+        self._next_steps: list[int] = []  # at which each is looked at again
         self._proposed: tuple[optuna.Trial, dict[str, Any]] | None = None
         self._again: list[dict[str, Any]] = []  # what was cut short, to be tried again
         self._repeats = 0  # how many trials tried something again
@@ -77,14 +77,19 @@ class Study:
         self._proposed = None
         self._trials.append(trial)
         self._params.append(proposed)
-        self._steps.append(set())
+        self._next_steps.append(self._settings.min_steps)
         return len(self._trials) - 1
 
     def report(self, number: int, *, step: int, value: float) -> bool:
-        """A value on the way; whether Optuna would end the trial here."""
-        if step < 0 or step in self._steps[number]:
+        """A value on the way; whether Optuna would end the trial here.
+
+        Successive halving looks at a trial when it has come to the next of its steps, and at no
+        value between: those are not told, for each costs Optuna as much as all before it.
+        """
+        if step < self._next_steps[number]:
             return False
-        self._steps[number].add(step)
+        while step >= self._next_steps[number]:
+            self._next_steps[number] *= self._settings.reduction
         trial = self._trials[number]
         trial.report(value, step)
         return trial.should_prune()
@@ -151,7 +156,7 @@ def load_optuna() -> Any:
             raise
         raise Unsupported(
             "A search needs Optuna, which is not installed here.",
-            hint="Install it: pip install 'windlass[search]'",
+            hint="Install it: pip install 'windlass[search]', or: pip install 'optuna>=4'",
         ) from None
     return optuna
 
