@@ -21,10 +21,10 @@ import uvicorn
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
 from windlass.home import Home
+from windlass.machine.capacity import read_capacity
 from windlass.model.records import TrialRecord
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
-from windlass.runtimes.machine import read_capacity
 from windlass.server.app import create_app
 from windlass.server.blobs import BlobStore
 from windlass.server.connections import Connection
