@@ -20,11 +20,12 @@ ALLOWED = {
     "packaging": {"model", "worker", "version", "home"},
     "client": {"model", "packaging", "worker", "version", "home"},
     "authoring": {"model", "frameworks", "packaging", "client", "version", "home"},
+    "machine": {"model"},
     "controller": {"model", "engine", "runtimes.protocol"},
-    "runtimes": {"model", "frameworks", "worker", "version", "home"},
+    "runtimes": {"model", "frameworks", "machine", "worker", "version", "home"},
     "server": {
-        "model", "frameworks", "controller", "engine", "runtimes", "worker", "version", "home",
-        "packaging.manifest",
+        "model", "frameworks", "machine", "controller", "engine", "runtimes", "worker", "version",
+        "home", "packaging.manifest",
     },
     "comparing": {"model"},
     "search": {"model", "client", "authoring", "comparing", "version", "home"},
@@ -40,7 +41,7 @@ LATE = {
     "client": {
         "authoring", "comparing", "search",
         # A dry run refuses what the server would, and none runs.
-        "engine.fitting", "frameworks", "runtimes.machine", "runtimes.validation",
+        "engine.fitting", "frameworks", "machine",
     },
 }  # fmt: skip
 

@@ -120,3 +120,21 @@ def test_ls_lists_parents_and_children_and_a_stop_of_one_stops_the_others(
     ]
     assert "is stopped" in windlass(project, "stop", trial.id)
     assert child.refresh().state == "STOPPED"
+
+
+def test_what_a_failed_generator_added_is_stopped_with_its_trial(
+    home: Path, project: Project
+) -> None:
+    def flawed(trial: wl.Trial[Any]) -> None:
+        trial.add(wl.Job(wl.Command(["sleep", "600"]), executor=LITTLE, name="sleep"))
+        raise ValueError("too late")
+
+    exp = wl.create_experiment("leftovers")
+    with pytest.raises(wl.LaunchFailed), exp:
+        trial = exp.add(flawed)
+    [child] = trial.children
+    said = windlass(project, "stop", trial.id)
+    assert "had ended before: it failed: ValueError: too late." in said
+    assert f"What it left running is being stopped: trial {child.id}." in said
+    assert child.wait(60).state == "STOPPED"
+    assert trial.refresh().state == "FAILED"

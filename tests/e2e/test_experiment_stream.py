@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from experiments import new_experiment
 
 import windlass as wl
 from harness import kill_server
@@ -43,7 +42,7 @@ def held(path: str, fail: bool = False) -> None:
 
 
 def test_it_begins_with_the_experiment_and_every_trial_there_is(home: Path) -> None:
-    experiment = new_experiment("begins")
+    experiment = wl.create_experiment("begins")
     quick = wl.run(lambda x: x, experiment="begins", cpus=0.1)
     ids = [quick.submit(number).wait().id for number in range(3)]
     news = news_of(experiment)
@@ -57,7 +56,7 @@ def test_it_begins_with_the_experiment_and_every_trial_there_is(home: Path) -> N
 
 
 def test_it_goes_on_with_each_change(home: Path, tmp_path: Path) -> None:
-    experiment = new_experiment("changes")
+    experiment = wl.create_experiment("changes")
     news = news_of(experiment)
     assert next(news).state is ExperimentState.EMPTY  # type: ignore[union-attr]  # the experiment
     assert next(news).state is ExperimentState.EMPTY  # type: ignore[union-attr]
@@ -78,7 +77,7 @@ def test_it_goes_on_with_each_change(home: Path, tmp_path: Path) -> None:
 
 
 def test_what_the_experiment_says_has_been_told_of_its_trials(home: Path) -> None:
-    experiment = new_experiment("burst")
+    experiment = wl.create_experiment("burst")
     news = news_of(experiment)
     function = wl.run(held, experiment="burst", cpus=0.1)
     ids = [function.submit("/", fail=number == 3).id for number in range(6)]
@@ -90,7 +89,7 @@ def test_what_the_experiment_says_has_been_told_of_its_trials(home: Path) -> Non
 
 
 def test_it_goes_on_after_the_server_was_killed(fresh_home: Path, tmp_path: Path) -> None:
-    experiment = new_experiment("killed")
+    experiment = wl.create_experiment("killed")
     let_go = tmp_path / "go"
     function = wl.run(held, experiment="killed", cpus=0.1)
     trial = function.submit(str(let_go))
@@ -107,7 +106,7 @@ def test_it_goes_on_after_the_server_was_killed(fresh_home: Path, tmp_path: Path
 def test_other_metadata_is_news(home: Path) -> None:
     from windlass.model.wire import ChangeExperiment
 
-    experiment = new_experiment("notes")
+    experiment = wl.create_experiment("notes")
     news = news_of(experiment)
     for _ in range(2):
         next(news)
@@ -120,13 +119,13 @@ def test_other_metadata_is_news(home: Path) -> None:
 
 
 def test_the_stream_of_an_experiment_that_is_not_there_is_refused(home: Path) -> None:
-    new_experiment("999")  # a name that looks like an id
+    wl.create_experiment("999")  # a name that looks like an id
     transport = default_client().transport
     with pytest.raises(wl.NotFound, match="no experiment '999'"):
         next(iter(ExperimentFollowing(transport, 999)))
 
 
 def test_a_wait_that_takes_too_long_says_how_to_stop(home: Path) -> None:
-    experiment = new_experiment("late")
+    experiment = wl.create_experiment("late")
     with pytest.raises(wl.WaitTimeout, match="has not ended within 10ms"):
         list(news_of(experiment, timeout=0.01))

@@ -9,16 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from experiments import new_experiment
 from pseudo_terminal import PREAMBLE, Launch
 
 import windlass as wl
 from harness import BIN, Project, eventually, kill_server, stop_trials
 
 SWEEP = f"""{PREAMBLE}
-from experiments import new_experiment
 
-experiment = new_experiment("sweep")
+experiment = wl.create_experiment("sweep")
 
 @wl.run(experiment="sweep", cpus=0.1)
 def train(lr, gate, layers=2):
@@ -29,11 +27,6 @@ def train(lr, gate, layers=2):
 for lr in (0.1, 0.2):
     train.submit(lr, sys.argv[1])
 """
-
-
-@pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +44,7 @@ def wait_for(gate: str) -> None:
 
 
 def test_it_returns_the_experiment_when_all_trials_have_ended(home: Path) -> None:
-    experiment = new_experiment("mixed")
+    experiment = wl.create_experiment("mixed")
     work = wl.run(lambda x: 1 / x, experiment="mixed", cpus=0.1, name="work")
     for number in (1, 0, 2):
         work.submit(number)
@@ -61,11 +54,11 @@ def test_it_returns_the_experiment_when_all_trials_have_ended(home: Path) -> Non
 
 
 def test_an_experiment_without_trials_has_nothing_to_wait_for(home: Path) -> None:
-    assert new_experiment("empty").wait(timeout=60).state == "EMPTY"
+    assert wl.create_experiment("empty").wait(timeout=60).state == "EMPTY"
 
 
 def test_a_wait_that_takes_too_long_ends_and_the_trials_go_on(home: Path, gate: Path) -> None:
-    experiment = new_experiment("slow")
+    experiment = wl.create_experiment("slow")
     trial = wl.run(wait_for, experiment="slow", cpus=0.1).submit(str(gate))
     with pytest.raises(wl.WaitTimeout, match="has not ended within 100ms; it goes on"):
         experiment.wait(timeout=0.1)
@@ -75,7 +68,7 @@ def test_a_wait_that_takes_too_long_ends_and_the_trials_go_on(home: Path, gate: 
 
 
 def test_it_is_waited_for_over_a_restart_of_the_server(fresh_home: Path, gate: Path) -> None:
-    experiment = new_experiment("restarted")
+    experiment = wl.create_experiment("restarted")
     trial = wl.run(wait_for, experiment="restarted", cpus=0.1).submit(str(gate))
     waiting = threading.Thread(target=experiment.wait)
     waiting.start()
@@ -87,7 +80,7 @@ def test_it_is_waited_for_over_a_restart_of_the_server(fresh_home: Path, gate: P
 
 
 def test_it_can_be_awaited_beside_others(home: Path, gate: Path) -> None:
-    experiment = new_experiment("awaited")
+    experiment = wl.create_experiment("awaited")
     wl.run(wait_for, experiment="awaited", cpus=0.1).submit(str(gate))
 
     async def both() -> str:
@@ -103,7 +96,7 @@ def test_it_can_be_awaited_beside_others(home: Path, gate: Path) -> None:
 
 
 def test_stop_stops_all_of_its_trials_and_no_others(home: Path, gate: Path) -> None:
-    experiment, other = new_experiment("stopped"), new_experiment("other")
+    experiment, other = wl.create_experiment("stopped"), wl.create_experiment("other")
     trials = [
         wl.run(wait_for, experiment="stopped", cpus=1).submit(str(gate)) for _ in range(8)
     ]  # some of them queue

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments import new_experiment
 from reports import (
     report_again,
     report_all,
@@ -197,7 +196,7 @@ for turn, gate in enumerate({list(map(str, gates))!r}):
     wait_for(gate)
 wl.report(10, loss=float("nan"))
 """
-    experiment = new_experiment("followed")
+    experiment = wl.create_experiment("followed")
     trial = submit(role(program, replicas=2), name="followed")
     following = ExperimentFollowing(
         default_client().transport, experiment.id, metric="loss", timeout=PATIENCE

@@ -78,8 +78,9 @@ class Plan:
             each.check_server(endpoint)
         recorded = [value for role in outline.roles for value in role.env.values()]
         keep_secrets(secrets, recorded, "in env=, which is")
-        told = (name, filing.experiment, filing.recipe.identity, *filing.labels)
-        keep_secrets(secrets, told, "in name=, experiment=, labels= or identity=, which are")
+        keep_secrets(secrets, (name, filing.experiment), "in name= or experiment=, which are")
+        told = (filing.recipe.identity, *filing.labels)
+        keep_secrets(secrets, told, "in identity= or labels=, which are")
         self._outline = outline
         self._packaged = packaged
         self._name = name

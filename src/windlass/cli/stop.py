@@ -134,7 +134,11 @@ def _finish(stopping: list[Trial[Any]], *, waits: bool) -> None:
 
 
 def _stop_leftovers(trial: Trial[Any], grace: float) -> None:
+    from windlass.client.naming import is_generated
+
     left = [f"{each.role}-{each.index}" for each in trial.attempts if each.ended is None]
+    if is_generated(trial.record):  # it failed, and what was added to it went on
+        left = [f"trial {child.id}" for child in trial.children if not child.is_finished]
     if left:
         trial.stop(grace=grace)
         print(f"What it left running is being stopped: {', '.join(left)}.", flush=True)

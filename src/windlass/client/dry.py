@@ -115,7 +115,7 @@ class DryClient(Client):
         """Refuse what the server would; whether there is room, in words."""
         from windlass.engine.fitting import check_fits
         from windlass.frameworks import problems_of
-        from windlass.runtimes.validation import problems_of as problems_here
+        from windlass.machine.honouring import problems_of as problems_here
 
         spec = request.spec
         endpoint = self.transport.endpoint
@@ -141,7 +141,7 @@ class DryClient(Client):
                 if not endpoint.is_embedded:
                     return None
         if self._machine is None:
-            from windlass.runtimes.machine import read_capacity
+            from windlass.machine.capacity import read_capacity
 
             self._machine = read_capacity()
         return self._machine

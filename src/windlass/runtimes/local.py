@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import windlass.worker
+from windlass.machine.honouring import problems_of
 from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
@@ -19,7 +20,6 @@ from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.launching import launch_of
 from windlass.runtimes.nudges import NudgeListener, Source
 from windlass.runtimes.ports import Ports
-from windlass.runtimes.validation import problems_of
 from windlass.worker.family import DETACHED
 from windlass.worker.files import read_json, write_json
 from windlass.worker.identity import is_alive, process_identity

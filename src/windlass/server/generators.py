@@ -77,9 +77,11 @@ async def stop(services: Services, record: TrialRecord, order: StopTrial) -> Non
     """Have it end, and all that it consists of; what it added goes on being stopped if it has."""
     from windlass.server.stopping import stop_all
 
-    await services.trials.request_stop(record.id, order.reason, order.grace)
-    services.hub.publish(record.id)
-    await stop_all(services, await services.trials.children_going_on(record.id), order)
+    try:
+        await services.trials.request_stop(record.id, order.reason, order.grace)
+        services.hub.publish(record.id)
+    finally:  # on a full disk, too: it may be they who fill it
+        await stop_all(services, await services.kinship.children_going_on(record.id), order)
     await look_at(services, record.id)
 
 

@@ -59,7 +59,7 @@ async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> No
         services.hub.publish(trial_id)
     record = await services.trials.record(trial_id)
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
-        for child in await services.trials.children_going_on(trial_id):
+        for child in await services.kinship.children_going_on(trial_id):
             await ask_to_stop(services, child, order)
 
 
@@ -75,7 +75,10 @@ def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
 
 async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
     """Have several trials end, all of them at once: none starts in the room of another."""
-    await asyncio.gather(*(stop(services, trial_id, order) for trial_id in trial_ids))
+    stopping = (stop(services, trial_id, order) for trial_id in trial_ids)
+    for done in await asyncio.gather(*stopping, return_exceptions=True):
+        if isinstance(done, BaseException):
+            raise done  # once all were told
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from windlass.runtimes.machine import read_capacity
+from windlass.machine.capacity import read_capacity
 
 MEMORY = psutil.virtual_memory().total
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -81,7 +81,7 @@ def test_a_real_group_counts() -> None:
         (group / "cpu.cfs_quota_us").write_text("50000")
         program = (
             f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')\n"
-            "from windlass.runtimes.machine import read_capacity\n"
+            "from windlass.machine.capacity import read_capacity\n"
             "print(read_capacity({}).cpus)"
         )
         said = subprocess.run(

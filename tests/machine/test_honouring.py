@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from windlass.machine.capacity import read_capacity
+from windlass.machine.honouring import problems_of
 from windlass.model.job import Code, JobSpec, ProcessCall, Python, Role, Volume
-from windlass.runtimes.machine import read_capacity
-from windlass.runtimes.validation import problems_of
 
 
 def spec(**fields: Any) -> JobSpec:
