@@ -8,6 +8,7 @@ of whatever failed.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -25,11 +26,13 @@ from windlass.client.trials import Trial
 from windlass.model.errors import LaunchFailed, WindlassError
 from windlass.model.records import ErrorInfo, ExperimentRecord, TrialRecord
 from windlass.model.wire import Built
+from windlass.worker.failure import message_of, shorten
 
 if TYPE_CHECKING:
     import asyncio
 
 _MOST_TOLD = 10
+_LONGEST_LINE = 1000
 
 _buildings: WeakKeyDictionary[Transport, dict[int, Building]] = WeakKeyDictionary()
 _lock = threading.Lock()
@@ -178,7 +181,8 @@ class Building:
         for trial_id, task in given_up.items():
             if task is not None:
                 task.cancel()
-            told = ErrorInfo(type=type(why).__name__, message=str(why) or "interrupted")
+            said = _text(message_of(why)) or "interrupted"
+            told = ErrorInfo(type=type(why).__name__, message=said)
             try:
                 self._tell(trial_id, told)
             except WindlassError:
@@ -267,7 +271,7 @@ def described(error: BaseException) -> ErrorInfo:
     is_plain = kind.__module__ in ("builtins", "__main__")
     return ErrorInfo(
         type=kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}",
-        message=_text(str(error)),
+        message=_text(message_of(error)),
         traceback=_text("".join(traceback.format_exception(kind, error, frames_of(error)))),
     )
 
@@ -285,12 +289,12 @@ def frames_of(error: BaseException) -> TracebackType | None:
 
 
 def _text(text: str) -> str:
-    """A text that can be sent: half a surrogate pair cannot."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """A text that can be sent: half a surrogate pair cannot, nor one without end."""
+    return shorten(text.encode("utf-8", "backslashreplace").decode())
 
 
 def _line(error: BaseException) -> str:
-    first = (str(error).splitlines() or [""])[0]
+    first = shorten((message_of(error).splitlines() or [""])[0], _LONGEST_LINE)
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
@@ -298,8 +302,9 @@ def _print(trial: TrialRecord, error: BaseException) -> None:
     """Where no block will raise it, a failure is told at once."""
     told = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{told}\n"
-    if sys.stderr is not None:
-        sys.stderr.write(text.encode(sys.stderr.encoding or "ascii", "backslashreplace").decode())
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # there is nobody to tell
+        encoding = sys.stderr.encoding or "ascii"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()
 
 
