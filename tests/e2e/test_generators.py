@@ -114,6 +114,19 @@ def test_async_generators_run_side_by_side(home: Path, gate: Path) -> None:
     assert exp.wait().states == {"SUCCEEDED": 4}
 
 
+def test_one_after_the_other_they_share_a_thread(home: Path) -> None:
+    async def build(trial: wl.Trial[Any]) -> None:
+        threads.add(threading.current_thread())
+
+    threads: set[threading.Thread] = set()
+    for number in range(3):
+        exp = wl.create_experiment(f"shared-{number % 2}")
+        exp.add(build).wait()
+        with exp:  # and so for the next: nobody builds any more
+            pass
+    assert len(threads) == 1
+
+
 def test_in_an_async_block_they_run_on_its_loop(home: Path) -> None:
     async def main() -> wl.Experiment:
         loops = []
