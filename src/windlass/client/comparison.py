@@ -51,8 +51,10 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
     from windlass.client.trials import Trial
 
     mine = newest_record(trial)
-    is_trial = isinstance(other, Trial)
-    record = newest_record(other) if is_trial else record_of(trial._transport, other)
+    if isinstance(other, Trial):
+        record = newest_record(other)
+    else:
+        record = record_of(trial._transport, other)
     refuse_dry(mine, record)
     if record.uid == mine.uid:
         raise InvalidArgument(
