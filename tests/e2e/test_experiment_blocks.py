@@ -194,6 +194,7 @@ with wl.create_experiment("interrupted", wait=True) as exp:
         f"Left experiment {exp.id} (interrupted): 1 trial goes on. To stop it: "
         f"windlass stop --experiment {exp.id}"
     ]
+    assert not [line for line in terminal.lines if "transport.py" in line]  # none of our frames
     assert exp.state == "RUNNING"
     gate.touch()
     assert exp.wait().state == "SUCCEEDED"

@@ -313,8 +313,12 @@ class Experiment(Described):
         from windlass.client.waiting import Waiting
 
         waiting = Waiting(self._transport, self._record, seconds_of(timeout))
-        self._learn(waiting.run())
-        return self
+        try:
+            self._learn(waiting.run())
+            return self
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
 
     def _learn(self, progress: Progress) -> None:
         """Take in how it stands; so do the trials that were added here, for whoever holds them."""
@@ -362,7 +366,7 @@ class Experiment(Described):
         try:
             self._blocks.pop().leave(raised)
             return
-        except WindlassError as error:
+        except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
 
