@@ -52,3 +52,14 @@ def learn(lr: float = 0.0) -> None:
 
 def act() -> None:
     pass
+
+
+class Shift:
+    """An argument that JSON knows nothing of, and that looks otherwise each time it is made."""
+
+    amount = 10
+
+
+@wl.run(cpus=0.1)
+def shifted(x: int, by: Shift) -> int:
+    return x + by.amount

@@ -8,7 +8,17 @@ from typing import Any
 
 import optuna
 import pytest
-from objectives import act, descend, learn, moody, mumbling, score, stubborn
+from objectives import (
+    Shift,
+    act,
+    descend,
+    learn,
+    moody,
+    mumbling,
+    score,
+    shifted,
+    stubborn,
+)
 
 import windlass as wl
 from harness import PATIENCE
@@ -223,6 +233,15 @@ def test_what_is_not_to_be_searched_goes_along_and_cannot_be_both(home: Path) ->
     assert found.best.params == {"x": 1, "y": 10}
     with pytest.raises(wl.InvalidArgument, match="both in space and in args"):
         experiment.search(score, space=space, args={"x": 1}, metric="v", method="grid")
+
+
+def test_a_search_goes_on_although_its_arguments_cannot_be_recorded(home: Path) -> None:
+    experiment = wl.create_experiment("shifted")
+    asked: dict[str, Any] = {"space": {"x": wl.choice(1, 2)}, "metric": "v", "method": "grid"}
+    first = experiment.search(shifted, args={"by": Shift()}, trials=1, **asked)
+    again = experiment.search(shifted, args={"by": Shift()}, trials=2, mode="min", **asked)
+    assert (len(first), len(again), again.best_value) == (1, 2, 11)
+    assert experiment.trial_count == 2
 
 
 def test_a_program_gets_what_is_tried_on_its_command_line(home: Path, tmp_path: Path) -> None:

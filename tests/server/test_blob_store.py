@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from windlass.model.errors import InvalidArgument
 from windlass.server.api.blobs import _Intake
-from windlass.server.blobs import BlobStore
+from windlass.server.blobs import Arrivals, BlobStore
 
 unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -55,9 +55,36 @@ def test_bytes_with_another_digest_are_refused_and_leave_nothing(store: BlobStor
     with store.incoming() as blob:
         blob.write(b"hel")
         with pytest.raises(ValueError, match="digest"):
-            blob.keep(digest_of(b"hello"))
+            blob.check(digest_of(b"hello"))
     with store.incoming() as blob:
         blob.write(b"never kept")
+    assert files(store) == set()
+
+
+def test_blobs_that_arrive_together_are_put_in_place_together(store: BlobStore) -> None:
+    arrivals = Arrivals()
+    texts = [b"blob %d" % number for number in range(300)]
+    for text in texts:
+        blob = store.incoming()
+        blob.write(text)
+        blob.check(digest_of(text))
+        arrivals.add(blob)
+    is_there = [store.has(digest_of(text)) for text in texts]
+    assert any(is_there), "a batch was full"
+    assert not all(is_there), "the last is not"
+    arrivals.settle()
+    arrivals.close()
+    assert [store.get(digest_of(text)) for text in texts] == texts
+    assert len(files(store)) == 300, "nothing is left of their coming"
+
+
+def test_blobs_that_are_given_up_leave_nothing(store: BlobStore) -> None:
+    arrivals = Arrivals()
+    blob = store.incoming()
+    blob.write(b"hello")
+    blob.check(digest_of(b"hello"))
+    arrivals.add(blob)
+    arrivals.close()
     assert files(store) == set()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from windlass.client.facts import Facts
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.metadata import LabelledTrial, label_query
@@ -16,15 +17,8 @@ from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
-    Attempt,
-    Cause,
-    ErrorInfo,
-    Provenance,
-    Summary,
     TrialRecord,
 )
-from windlass.model.resources import Resources
-from windlass.model.status import Condition, Event
 from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
@@ -32,16 +26,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from windlass.client.metrics import Point
-    from windlass.client.replicas import Replica
     from windlass.comparing.trials import Diff
-    from windlass.model.job import Code
 
 R = TypeVar("R")
 
 _PAGE = 100
 
 
-class Trial(Repeatable, LabelledTrial, Generic[R]):
+class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -52,180 +44,6 @@ class Trial(Repeatable, LabelledTrial, Generic[R]):
     print(trial.state, trial.result())
     ```
     """
-
-    def __init__(self, transport: Transport, record: TrialRecord) -> None:
-        self._transport = transport
-        self._record = record
-        self._events: list[Event] | None = None
-
-    # -- what is known of it ----------------------------------------------------------
-
-    @property
-    def id(self) -> int:
-        """The number by which it is asked for."""
-        return self._record.id
-
-    @property
-    def name(self) -> str:
-        """What it is called: the function or script by default."""
-        return self._record.name
-
-    @property
-    def experiment(self) -> str:
-        """The name of the experiment it belongs to."""
-        return self._record.experiment
-
-    @property
-    def project(self) -> str:
-        """The project its experiment belongs to."""
-        return self._record.project
-
-    @property
-    def state(self) -> str:
-        """One of QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED,
-        FAILED, STOPPED."""
-        return self._record.state.value
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it has ended, one way or another."""
-        return self._record.state.is_final
-
-    @property
-    def message(self) -> str:
-        """What it waits for, or why it ended."""
-        return self._record.message
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """Its arguments, as they were recorded."""
-        return self._record.params
-
-    @property
-    def created(self) -> float:
-        """When it was submitted, in seconds since the epoch."""
-        return self._record.created
-
-    @property
-    def started(self) -> float | None:
-        """When its process first ran."""
-        return self._record.started
-
-    @property
-    def ended(self) -> float | None:
-        """When it ended."""
-        return self._record.ended
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code of the attempt that decided; 128 + N for signal N."""
-        return self._record.exit_code
-
-    @property
-    def summary_metrics(self) -> Mapping[str, Summary]:
-        """What it reported, each metric by its name: `count`, `min`, `max`, `mean`, `last`, `step`.
-
-        All values of all replicas and attempts count. NaN counts and is neither least nor greatest;
-        the mean is that of the finite ones; `last` is what was reported last, at `step`.
-
-        ```python
-        loss = trial.refresh().summary_metrics["loss"]
-        print(loss.last, "at step", loss.step, "least", loss.min)
-        ```
-        """
-        from windlass.client.metrics import Summaries
-
-        return Summaries(self._record)
-
-    @property
-    def asked_to_stop(self) -> str:
-        """Why it was asked to end by itself; empty if it was not."""
-        return self._record.asked_to_stop
-
-    @property
-    def error(self) -> ErrorInfo | None:
-        """What its function raised, as text."""
-        return self._record.error
-
-    @property
-    def cause(self) -> Cause | None:
-        """The end that made it fail: whose (`role`, `index`, `attempt`), of what, its last lines.
-
-        ```python
-        if trial.cause:
-            print(trial.cause.role, trial.cause.exit_code, *trial.cause.lines, sep="\\n")
-        ```
-        """
-        return self._record.cause
-
-    @property
-    def restarts(self) -> int:
-        """How often it was started again."""
-        return self._record.restarts
-
-    @property
-    def replicas(self) -> tuple[Replica, ...]:
-        """Its replicas, each as its newest attempt stands: phase, exit code, node, address, times.
-
-        ```python
-        for replica in trial.replicas:
-            print(replica.name, replica.phase, replica.exit_code)
-        ```
-        """
-        from windlass.client.replicas import replicas_of
-
-        return replicas_of(self._record)
-
-    @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """Every attempt there was, with times and exit codes."""
-        return self._record.attempts
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """What can be said of it, since when and why."""
-        return self._record.conditions
-
-    @property
-    def events(self) -> list[Event]:
-        """What happened to it, oldest first; asked for once, and again after `refresh()`.
-
-        ```python
-        for event in trial.refresh().events:
-            print(event.time, event.reason, event.message)
-        ```
-        """
-        if self._events is None:
-            path = path_of("trials", self.id, "events")
-            self._events = self._transport.ask("GET", path, list[Event])
-        return self._events
-
-    @property
-    def resources(self) -> Resources:
-        """What it asked for."""
-        return self._record.spec.roles[0].resources
-
-    @property
-    def code(self) -> Code:
-        """The code snapshot it runs."""
-        return self._record.spec.code
-
-    @property
-    def provenance(self) -> Provenance:
-        """Who submitted it, from where, with which Python, packages and git commit."""
-        return self._record.provenance
-
-    @property
-    def directory(self) -> str:
-        """Where its files are, on the server's machine."""
-        return self._record.directory
-
-    @property
-    def record(self) -> TrialRecord:
-        """Everything above, as one plain struct."""
-        return self._record
-
-    # -- what can be done with it -----------------------------------------------------
 
     def refresh(self) -> Trial[R]:
         """Ask the server how it stands now."""

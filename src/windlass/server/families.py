@@ -50,9 +50,9 @@ class Families:
 
     async def look_after(self, services: Services) -> None:
         """Do what is due, for as long as the server runs."""
-        for trial in await services.trials.unfinished_auxiliary():
+        for trial in await services.kinship.unfinished_auxiliary():
             self._auxiliary.setdefault(trial[1], set()).add(trial[0])
-        for parent_id in await services.trials.unfinished_parents():
+        for parent_id in await services.kinship.unfinished_parents():
             self._wake(("parent", parent_id))  # its last child may have ended while none looked
         returning = asyncio.create_task(self._look_when_nobody_returns(services))
         try:
@@ -68,7 +68,7 @@ class Families:
     async def _look_when_nobody_returns(self, services: Services) -> None:
         """After the start: those who held an experiment have had the time to say so again."""
         await services.holds.early()
-        for parent_id in await services.trials.unfinished_parents():
+        for parent_id in await services.kinship.unfinished_parents():
             self._wake(("parent", parent_id))
         for experiment_id in list(self._auxiliary):
             self._wake(("experiment", experiment_id))
@@ -80,10 +80,10 @@ class Families:
                 await generators.look_at(services, number)
                 return
             if kind == "left":
-                for parent_id in await services.trials.unfinished_parents(number):
+                for parent_id in await services.kinship.unfinished_parents(number):
                     await generators.look_at(services, parent_id)
             if self._auxiliary.get(number) and not services.holds.may_be_held(number):
-                over = await services.trials.auxiliary_to_stop(number, was_held=kind == "left")
+                over = await services.kinship.auxiliary_to_stop(number, was_held=kind == "left")
                 await stop_all(services, over, _OVER)
         except WindlassError as error:
             _log.warning("%s %s: %s", kind, number, error)

@@ -81,7 +81,7 @@ async def stop(services: Services, record: TrialRecord, order: StopTrial) -> Non
         await services.trials.request_stop(record.id, order.reason, order.grace)
         services.hub.publish(record.id)
     finally:  # on a full disk, too: it may be they who fill it
-        await stop_all(services, await services.trials.children_going_on(record.id), order)
+        await stop_all(services, await services.kinship.children_going_on(record.id), order)
     await look_at(services, record.id)
 
 

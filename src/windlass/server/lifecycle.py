@@ -34,6 +34,7 @@ from windlass.server.families import Families
 from windlass.server.faults import to_fault
 from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
+from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
 from windlass.server.private import PrivateFiles
@@ -210,6 +211,7 @@ def _assemble(
     return Services(
         home=home,
         trials=trials,
+        kinship=Kinship(database),
         experiments=ExperimentStore(database, holds.is_held),
         blobs=blobs,
         logs=LogStore(home.path),

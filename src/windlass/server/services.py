@@ -14,6 +14,7 @@ from windlass.server.blobs import BlobStore
 from windlass.server.experiments import ExperimentStore
 from windlass.server.holding import Holds
 from windlass.server.hub import Hub
+from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader
 from windlass.server.private import PrivateFiles
@@ -26,6 +27,7 @@ class Services:
 
     home: Home
     trials: TrialStore
+    kinship: Kinship
     experiments: ExperimentStore
     blobs: BlobStore
     logs: LogStore

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Iterator
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from msgspec import Meta
 from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.wire import API, BlobsAnswer, FetchBlobs, SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
-from windlass.server.blobs import BlobStore, IncomingBlob
+from windlass.server.blobs import Arrivals, BlobStore, IncomingBlob
 from windlass.server.http import OCTETS, Answer, Request, file_answer
 from windlass.server.routing import Route
 from windlass.server.services import Services
@@ -69,6 +70,7 @@ async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
                 await asyncio.to_thread(intake.feed, b"".join(waiting))
                 waiting, size = [], 0
         await asyncio.to_thread(intake.feed, b"".join(waiting))
+        await asyncio.to_thread(intake.settle)
     finally:
         intake.close()
     if intake.is_torn:
@@ -83,6 +85,7 @@ class _Intake:
         self._blobs = blobs
         self._header = bytearray()
         self._blob: IncomingBlob | None = None
+        self._arrivals = Arrivals()
         self._left = 0
         self._digest = ""
         self.stored = 0
@@ -108,7 +111,15 @@ class _Intake:
             if self._blob is not None and not self._left:
                 self._finish(self._blob)
 
+    def settle(self) -> None:
+        """Have all that came whole in its place."""
+        self._arrivals.settle()
+
     def close(self) -> None:
+        """Let go; of what was torn or damaged, keep what came whole before that."""
+        with contextlib.suppress(OSError):
+            self._arrivals.settle()
+        self._arrivals.close()
         if self._blob is not None:
             self._blob.__exit__()
 
@@ -122,11 +133,11 @@ class _Intake:
 
     def _finish(self, blob: IncomingBlob) -> None:
         try:
-            blob.keep(self._digest)
+            blob.check(self._digest)
         except ValueError as error:
             raise InvalidArgument(f"A blob in the pack is damaged: {error}.") from error
-        blob.__exit__()
         self._blob = None
+        self._arrivals.add(blob)
         self.stored += 1
 
 

@@ -71,7 +71,7 @@ async def stop_experiment(
 ) -> ExperimentRecord:
     """Ask all trials of an experiment that go on to stop."""
     await services.experiments.by_id(experiment_id)
-    await stop_all(services, await services.trials.going_on(experiment_id), data)
+    await stop_all(services, await services.kinship.going_on(experiment_id), data)
     return await services.experiments.by_id(experiment_id)
 
 
