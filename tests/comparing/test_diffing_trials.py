@@ -63,6 +63,16 @@ def test_the_same_call_twice_does_not_differ(home: Path, project: Project) -> No
     assert "Nothing differs" in str(diff)
 
 
+def test_trials_held_since_they_began_are_compared_as_they_stand_now(home: Path) -> None:
+    job = wl.Job(wl.Command(["echo"]), executor=wl.Local(cpus=0.1))
+    one, two, three, four = (job.submit() for _ in range(4))
+    for trial in (one, two, three, four):
+        wl.get_trial(trial.id).wait()  # those in hand are not told
+    diff = one.diff(two)
+    assert (diff.before.state, diff.after.state) == ("SUCCEEDED", "SUCCEEDED")
+    assert list(wl.compare([three, four])["state"]) == ["SUCCEEDED", "SUCCEEDED"]
+
+
 def test_only_what_differs_is_fetched_in_two_requests(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def test_whatever_is_in_a_column_it_can_be_sorted_by_and_printed(
     assert empty == sorted(empty)
     assert len(str(done).splitlines()) == len(values) + 1
     assert done._repr_html_().count("<tr>") == len(values) + 1
+    assert repr(done) == str(done)  # at a prompt, as of a data frame
 
 
 def test_a_table_is_drawn_for_notebooks_without_being_believed() -> None:

@@ -196,6 +196,16 @@ def test_metrics_stand_side_by_side() -> None:
     assert (loss.change, old.change, old.after) == (-0.125, None, None)
 
 
+def test_of_a_metric_the_least_or_greatest_value_that_is_the_same_is_not_told() -> None:
+    before = record(3, metrics={"loss": summary(0.5, 0.25)})
+    after = record(7, metrics={"loss": summary(0.5, 0.125)})
+    assert told(before, after)[3:] == [
+        "               3      7  change",
+        "  loss      0.25  0.125  -0.125",
+        "  loss min  0.25  0.125  -0.125",
+    ]
+
+
 def test_outcomes_are_told_and_values_that_only_look_alike_are_not_the_same() -> None:
     failed = record(
         2, state=TrialState.FAILED, exit_code=1, error=ErrorInfo(type="E", message="no\nway")

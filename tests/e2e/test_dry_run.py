@@ -106,6 +106,7 @@ def test_what_needs_something_that_ran_says_that_nothing_did(
     needs: list[Callable[[], object]] = [
         trial.result, trial.stop, trial.suspend, lambda: trial.scale(2),
         lambda: list(trial.logs()), lambda: list(trial.logs(follow=True)), lambda: trial.events,
+        lambda: trial.summary_metrics["loss"], lambda: list(trial.metrics("loss")),
     ]  # fmt: skip
     for ask in needs:
         with pytest.raises(wl.Unsupported, match="Nothing ran"):
@@ -312,9 +313,15 @@ def test_a_generator_shows_what_it_adds_as_far_as_that_can_be_known(
             await trial.add(script, args={"later": lr})
             print("never said")
 
+        def build_on(trial, lr):
+            first = trial.add(script, args={"on": lr}).wait()
+            if first.summary_metrics["loss"].last < 1:
+                print("never said")
+
         with wl.create_experiment("built", wait=True, dry_run=True) as exp:
             exp.add(build, args={"lr": 0.5})
             exp.add(build_later, args={"lr": 0.5})
+            exp.add(build_on, args={"lr": 0.5})
         """,
     )
     done = here.python("build.py")
@@ -328,6 +335,8 @@ def test_a_generator_shows_what_it_adds_as_far_as_that_can_be_known(
         "What build adds next depends on what runs: the dry run of it ends.",
         "command python witness.py --later=0.5",
         "What build_later adds next depends on what runs: the dry run of it ends.",
+        "command python witness.py --on=0.5",
+        "What build_on adds next depends on what runs: the dry run of it ends.",
     ]
     assert os.listdir(fresh_home) == ["cache"]
 

@@ -48,6 +48,43 @@ def test_with_wait_it_does(home: Path) -> None:
     assert {trial.refresh().state for trial in trials} == {"SUCCEEDED"}
 
 
+@pytest.mark.parametrize("in_a_block", [True, False])
+def test_the_trials_one_holds_have_ended_once_they_were_waited_for(
+    home: Path, in_a_block: bool
+) -> None:
+    code = "import windlass as wl; wl.report(1, loss=0.5); wl.report(2, loss=0.25)"
+    job = wl.Job(wl.Command(["python", "-c", code]), executor=LITTLE)
+    exp = wl.create_experiment("held", wait=in_a_block)
+    if in_a_block:
+        with exp:
+            trials = [exp.add(job) for _ in range(3)]
+    else:
+        trials = [exp.add(job) for _ in range(3)]
+        exp.wait()
+    assert [trial.state for trial in trials] == ["SUCCEEDED"] * 3
+    assert [trial.summary_metrics["loss"].last for trial in trials] == [0.25] * 3
+
+
+def test_what_failed_is_known_to_have_failed_when_the_block_raises(home: Path) -> None:
+    exp = wl.create_experiment("unlucky", wait=True)
+    with pytest.raises(wl.ExperimentFailed), exp:
+        trial = exp.add(FALSE)
+    assert trial.state == "FAILED"
+
+
+def test_what_was_just_added_counts(home: Path, gate: Path) -> None:
+    exp = wl.create_experiment("counting")
+    assert (exp.state, exp.trial_count) == ("EMPTY", 0)
+    assert repr(exp) == f"<Experiment {exp.id} counting: EMPTY, 0 trials>"
+    exp.add(gated(gate))
+    assert repr(exp) == f"<Experiment {exp.id} counting>"  # how it stands is not known here
+    assert (exp.state, exp.trial_count) == ("RUNNING", 1)
+    exp.add(gated(gate))
+    assert sum(exp.states.values()) == 2
+    gate.touch()
+    assert repr(exp.wait()) == f"<Experiment {exp.id} counting: SUCCEEDED, 2 trials>"
+
+
 def test_with_wait_what_did_not_succeed_is_raised_with_how_to_see_it(home: Path) -> None:
     exp = wl.create_experiment("unlucky", wait=True)
     with pytest.raises(wl.ExperimentFailed) as raised, exp:
@@ -157,6 +194,7 @@ with wl.create_experiment("interrupted", wait=True) as exp:
         f"Left experiment {exp.id} (interrupted): 1 trial goes on. To stop it: "
         f"windlass stop --experiment {exp.id}"
     ]
+    assert not [line for line in terminal.lines if "transport.py" in line]  # none of our frames
     assert exp.state == "RUNNING"
     gate.touch()
     assert exp.wait().state == "SUCCEEDED"

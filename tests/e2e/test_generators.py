@@ -378,8 +378,12 @@ def test_what_is_no_generator_is_refused_with_what_to_write(home: Path) -> None:
         exp.add(takes, args=[0.1])
     with pytest.raises(wl.InvalidArgument, match="give env= to trial"):
         exp.add(takes, args={"lr": 1}, env={"A": "b"})
-    with pytest.raises(TypeError, match="missing a required argument: 'lr'"):
+    with pytest.raises(wl.InvalidArgument, match="missing a required argument: 'lr'"):
         exp.add(takes)
+    with pytest.raises(wl.InvalidArgument) as mistaken:  # it was to be the trial itself
+        exp.add(lambda lr: lr, args={"lr": 0.1})
+    assert "it is given its trial first" in (mistaken.value.hint or "")
+    assert "wl.PythonFunction(lambda)" in (mistaken.value.hint or "")
     with pytest.raises(wl.InvalidArgument, match="is a class"):
         exp.add(dict)
     assert exp.refresh().state == "EMPTY"

@@ -104,7 +104,7 @@ def test_experiments_count_their_trials_by_state(crowd: None) -> None:
     assert ids(crowd_of.list_trials(sort_by="-id", limit=2)) == [MANY, MANY - 2]
     assert ids(crowd_of.list_trials(state="RUNNING")) == []
     assert crowd_of.created == wl.get_trial(2).created
-    assert repr(crowd_of) == f"<Experiment 2 crowd: {MANY - 2} trials>"
+    assert repr(crowd_of) == f"<Experiment 2 crowd: RUNNING, {MANY - 2} trials>"
 
 
 def test_one_that_waits_says_why_and_where_in_the_queue_it_is(crowd: None) -> None:

@@ -296,3 +296,10 @@ def test_the_examples_of_all_that_can_be_noted_run(home: Path, project: Project)
     project.write("examples.py", head + "\n".join(blocks))
     done = project.python("examples.py")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["labels", "description", "notes", "config", "links", "artifacts"])
+def test_what_is_assigned_to_is_refused_with_what_to_write(home: Path, name: str) -> None:
+    experiment = wl.create_experiment("assigned")
+    with pytest.raises(AttributeError, match=r"Write: exp\.(set|add)_"):
+        setattr(experiment, name, "x")

@@ -208,6 +208,10 @@ def test_what_makes_no_sense_is_all_told_at_once_and_nothing_is_added(
         with pytest.raises(wl.InvalidArgument, match="is no job") as no_job:
             exp.add(what)  # type: ignore[arg-type]
         assert "exp.add(wl.Job(...), args={...})" in (no_job.value.hint or "")
+    with pytest.raises(wl.InvalidArgument, match="but what a job runs"):
+        exp.add(tell)  # type: ignore[arg-type]
+    with pytest.raises(wl.InvalidArgument, match=r"\[train\] = exp.package\(\[...\]\)"):
+        exp.add(wl.Job([tell]))  # type: ignore[arg-type]
     with pytest.raises(wl.InvalidArgument, match="the job says experiment='other'"):
         exp.add(wl.Job(tell, experiment="other"))
     for identity in ("\ud800", "x" * 1001, 7):

@@ -66,7 +66,7 @@ def test_a_name_that_exists_twice_is_refused_with_the_ids() -> None:
         wl.get_experiment("namesakes")
     assert caught.value.message == "There are 2 experiments called 'namesakes'."
     hint = (caught.value.hint or "").splitlines()
-    assert hint[0] == f"Ask for one by its id: wl.get_experiment({second.id})"
+    assert f"wl.get_experiment({second.id}) or windlass ls -e {second.id}:" in hint[0]
     assert [line.partition(",")[0] for line in hint[1:]] == [
         f"{second.id}: 0 trials", f"{first.id}: 1 trial",
     ]  # fmt: skip

@@ -11,10 +11,12 @@ import msgspec
 
 from windlass.authoring.checks import Problem, check_labels, check_name, flaw_of
 from windlass.authoring.drafting import Filing
+from windlass.authoring.executables import Executable
 from windlass.authoring.function import Function
 from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.laying import changed, with_arguments, with_env
 from windlass.authoring.outlines import prepare_job
+from windlass.authoring.packaged import Packaged
 from windlass.client.following import insist
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import Recipe, SearchPlace
@@ -100,10 +102,12 @@ def job_of(what: Any) -> Job | JobGroup:
         return what
     if isinstance(what, Function):
         return what.job()
+    is_program = isinstance(what, (Packaged, Executable))
+    hint = "Write: exp.add(wl.Job(...), args={...}); or a wl.JobGroup, a function decorated "
+    hint += "with wl.run, or a generator."
     raise InvalidArgument(
-        f"exp.add: {shown(what)} is no job.",
-        hint="Write: exp.add(wl.Job(...), args={...}); or a wl.JobGroup, a function decorated "
-        "with wl.run, or a generator.",
+        f"exp.add: {shown(what)} is no job" + (", but what a job runs." if is_program else "."),
+        hint="Make it one: exp.add(wl.Job(...), args={...})" if is_program else hint,
     )
 
 

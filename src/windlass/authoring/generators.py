@@ -92,11 +92,25 @@ def checked(generator: Callable[..., Any], wish: Wish) -> tuple[dict[str, Any], 
             f"exp.add: {name} has a yield in it, and what it yields goes nowhere.",
             hint=f"Add its jobs one by one: def {name}(trial, ...): trial.add(job, args={{...}})",
         )
-    bound = bind(generator, (None,), args)
+    try:
+        bound = bind(generator, (None,), args)
+    except TypeError as error:
+        raise InvalidArgument(f"exp.add: {error}.", hint=_as_generator(generator)) from None
     named = list(inspect.signature(generator).parameters.values())[1:]
     plain = [each.name for each in named if each.kind is not each.VAR_KEYWORD]
     defaults = {name: bound[name] for name in plain if name in bound}
     return dict(args), {**defaults, **args}
+
+
+def _as_generator(generator: Callable[..., Any]) -> str:
+    """What a function is taken for; one that was to run as a trial itself is told how it can."""
+    name = name_of(generator)
+    return (
+        f"A plain function is a generator: it is given its trial first, def {name}(trial, ...), "
+        "and adds jobs to it.\n"
+        f"To run it as a trial of its own: exp.add(wl.Job(wl.PythonFunction({name})), "
+        "args={...}), or decorate it with @wl.run."
+    )
 
 
 def request_for(

@@ -385,5 +385,7 @@ def _meant(value: Any) -> str:
             else f"wl.Command({shown(str(text).split())})"
         )
     if isinstance(value, (list, tuple)):
+        if any(isinstance(each, (Packaged, Executable)) for each in value):
+            return "[train] = exp.package([...]), and wl.Job(train)"
         return f"wl.Command({shown(list(value))})"
     return f"wl.PythonFunction({name_of(value)})" if callable(value) else ""

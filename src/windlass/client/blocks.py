@@ -120,6 +120,8 @@ class Block:
 
     def _conclude(self, raised: BaseException | None, waiting: Waiting | None) -> None:
         failures = self._building.take_failures()
+        if waiting is not None:
+            self._experiment._learn(waiting.progress)
         try:
             self._experiment.refresh()
         except WindlassError:

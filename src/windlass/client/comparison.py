@@ -50,13 +50,17 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
     """What differs between a trial and another, or that of an id."""
     from windlass.client.trials import Trial
 
-    record = other.record if isinstance(other, Trial) else record_of(trial._transport, other)
-    refuse_dry(trial.record, record)
-    if record.uid == trial.record.uid:
+    mine = newest_record(trial)
+    if isinstance(other, Trial):
+        record = newest_record(other)
+    else:
+        record = record_of(trial._transport, other)
+    refuse_dry(mine, record)
+    if record.uid == mine.uid:
         raise InvalidArgument(
             f"Trial {trial.id} is compared with itself.", hint="Name another: trial.diff(7)"
         )
-    return diff_trials(trial._transport, trial.record, record)
+    return diff_trials(trial._transport, mine, record)
 
 
 def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
@@ -70,7 +74,7 @@ def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
             hint="See which there are: windlass ls --experiments",
         )
     sides = [
-        (each.record, experiments.ordinary(trial.record for trial in each.list_trials()))
+        (each.refresh().record, experiments.ordinary(trial.record for trial in each.list_trials()))
         for each in (before, after)
     ]
     old, new = (experiments.newest_of(trials) for _, trials in sides)
@@ -125,8 +129,14 @@ def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list
     ids = [each.id if isinstance(each, Trial) else each for each in named]
     check_ids(ids)
     return [
-        each.record if isinstance(each, Trial) else record_of(transport, each) for each in named
+        newest_record(each) if isinstance(each, Trial) else record_of(transport, each)
+        for each in named
     ]
+
+
+def newest_record(trial: Trial[Any]) -> TrialRecord:
+    """How a trial stands now: whoever holds one that went on may not have looked since."""
+    return trial.record if trial.is_finished else trial.refresh().record
 
 
 def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:

@@ -175,6 +175,11 @@ class DryTrial(Trial[R]):
         return True
 
     @property
+    def summary_metrics(self) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
+    @property
     def preview(self) -> str:
         """What would run, as it was shown."""
         from windlass.client.preview import preview_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from windlass.client.metadata import Described
 from windlass.client.transport import Transport, path_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
     from windlass.client.blocks import Block
+    from windlass.client.progress import Progress
     from windlass.client.session import Client
     from windlass.comparing.experiments import ExperimentDiff
     from windlass.search.result import SearchResult
@@ -43,6 +45,8 @@ class Experiment(Described):
         self._record = record
         self._waits = waits  # for its trials, at the end of a block
         self._blocks: list[Block] = []
+        self._handed: list[ref[Trial[Any]]] = []  # the trials that were added here
+        self._outdated: ExperimentRecord | None = None  # it does not count what was added since
 
     @property
     def id(self) -> int:
@@ -67,17 +71,17 @@ class Experiment(Described):
     @property
     def trial_count(self) -> int:
         """How many trials it has."""
-        return self._record.trials
+        return self._counted.trials
 
     @property
     def states(self) -> dict[str, int]:
         """How many trials are in which state."""
-        return self._record.states
+        return self._counted.states
 
     @property
     def state(self) -> str:
         """One of EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED; auxiliary trials do not count."""
-        return self._record.state.value
+        return self._counted.state.value
 
     @property
     def record(self) -> ExperimentRecord:
@@ -141,7 +145,10 @@ class Experiment(Described):
 
         try:
             wish = Wish(args, env, name, labels, identity, auxiliary)
-            return add(self, self._client, what, wish)
+            trial = add(self, self._client, what, wish)
+            self._handed.append(ref(trial))
+            self._outdated = self._record
+            return trial
         except WindlassError as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
@@ -306,8 +313,20 @@ class Experiment(Described):
         from windlass.client.waiting import Waiting
 
         waiting = Waiting(self._transport, self._record, seconds_of(timeout))
-        self._record = waiting.run().experiment
-        return self
+        try:
+            self._learn(waiting.run())
+            return self
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def _learn(self, progress: Progress) -> None:
+        """Take in how it stands; so do the trials that were added here, for whoever holds them."""
+        self._record = progress.experiment
+        for handed in tuple(self._handed):
+            trial = handed()
+            if trial is not None and trial.id in progress.trials and not trial.is_finished:
+                trial._learn(progress.trials[trial.id])
 
     def __await__(self) -> Generator[Any, None, Experiment]:
         """`await experiment` waits as `wait()` does."""
@@ -319,7 +338,7 @@ class Experiment(Described):
 
         waiting = Waiting(self._transport, self._record)
         name = f"windlass-wait-experiment-{self.id}"
-        self._record = (await in_thread(waiting.run, waiting.cut, name)).experiment
+        self._learn(await in_thread(waiting.run, waiting.cut, name))
         return self
 
     def __enter__(self) -> Experiment:
@@ -347,7 +366,7 @@ class Experiment(Described):
         try:
             self._blocks.pop().leave(raised)
             return
-        except WindlassError as error:
+        except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)  # our frames tell users nothing
         raise failure
 
@@ -395,6 +414,11 @@ class Experiment(Described):
         return self
 
     @property
+    def _counted(self) -> ExperimentRecord:
+        """Its record, with all that was added here counted."""
+        return self._now() if self._record is self._outdated else self._record
+
+    @property
     def _client(self) -> Client:
         """What its trials are submitted with."""
         from windlass.client.session import Client
@@ -406,7 +430,10 @@ class Experiment(Described):
         return _revive, (self._record,)
 
     def __repr__(self) -> str:
-        return f"<Experiment {self.id} {self.name}: {self.trial_count} trials>"
+        if self._record is self._outdated:
+            return f"<Experiment {self.id} {self.name}>"  # it is no place to ask the server
+        many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
+        return f"<Experiment {self.id} {self.name}: {self.state}, {many}>"
 
 
 def _revive(record: ExperimentRecord) -> Experiment:

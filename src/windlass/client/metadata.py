@@ -95,6 +95,11 @@ class Described(Labelled):
     _transport: Transport
     _record: ExperimentRecord
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if how := _CHANGED_BY.get(name):
+            raise AttributeError(f"{name} cannot be assigned to. Write: exp.{how}")
+        super().__setattr__(name, value)
+
     @property
     def description(self) -> str:
         """What it is about."""
@@ -229,6 +234,14 @@ class Described(Labelled):
 
 # -- what can be noted ----------------------------------------------------------------
 
+_CHANGED_BY = {
+    "labels": "set_labels([...]), or exp.add_label(...)",
+    "description": "set_description(...)",
+    "notes": "set_notes(...)",
+    "config": "set_config({...})",
+    "links": "add_link(name, url)",
+    "artifacts": "add_artifact(name, path)",
+}
 _LONGEST_TEXT = 100_000
 _LONGEST_NAME = 200
 _LONGEST_URL = 2000

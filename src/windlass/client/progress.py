@@ -129,10 +129,15 @@ class Progress:
 
 def reason_of(trial: TrialRecord) -> str:
     """Why a trial did not succeed, in a few words."""
-    if trial.error is not None and trial.error.type and trial.state is TrialState.FAILED:
-        kind = trial.error.type.rpartition(".")[2]
-        return f"{kind}: {trial.error.message}" if trial.error.message else kind
-    return how_it_ended(trial)
+    return what_it_raised(trial) or how_it_ended(trial)
+
+
+def what_it_raised(trial: TrialRecord) -> str:
+    """The error that failed a trial, as Python tells it; empty if there is none."""
+    if trial.error is None or not trial.error.type or trial.state is not TrialState.FAILED:
+        return ""
+    kind = trial.error.type.rpartition(".")[2]
+    return f"{kind}: {trial.error.message}" if trial.error.message else kind
 
 
 def differing(trials: Iterable[TrialRecord]) -> list[str]:

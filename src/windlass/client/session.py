@@ -163,14 +163,14 @@ def _ambiguous(name: str, named: list[Experiment]) -> Conflict:
         count = "1 trial" if each.trial_count == 1 else f"{each.trial_count} trials"
         age = format_duration(max(now - each.created, 0))
         told.append(f"{each.id}: {count}, made {age} ago")
+    newest, lines = named[0].id, "\n".join(told)
     more = len(named) == _NAMESAKES
     number = f"more than {_NAMESAKES - 1}" if more else str(len(named))
     rest = "\nand others; see: windlass ls --experiments" if more else ""
     return Conflict(
         f"There are {number} experiments called {name!r}.",
-        hint="Ask for one by its id: wl.get_experiment({})\n{}{}".format(
-            named[0].id, "\n".join(told), rest
-        ),
+        hint=f"Ask for one by its id, as in wl.get_experiment({newest}) or windlass ls -e {newest}:"
+        f"\n{lines}{rest}",
     )
 
 

@@ -72,7 +72,7 @@ class Table(Sequence[dict[str, Any]]):
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"<Table: {len(self.rows)} rows of {', '.join(self.columns)}>"
+        return str(self)  # as of a data frame: who asks for a table at a prompt wants to see it
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(clean(name))}</th>" for name in self.columns)

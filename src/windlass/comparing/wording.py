@@ -207,10 +207,8 @@ def _metric_rows(metric: MetricChange) -> Iterator[tuple[str, str, str, str]]:
     name = clean(metric.name)
     rows = [(name, before.last, after.last)]
     if max(before.count, after.count) > 1:
-        rows += [
-            (f"{name} min", before.min, after.min),
-            (f"{name} max", before.max, after.max),
-        ]
+        ends = [(f"{name} min", before.min, after.min), (f"{name} max", before.max, after.max)]
+        rows += [row for row in ends if row[1] != row[2]]
     for label, old, new in rows:
         change = "" if old is None or new is None else f"{new - old:+.4g}"
         yield label, number(old), number(new), change

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from windlass.client.live import Line
+from windlass.client.progress import what_it_raised
 from windlass.model.quantities import format_duration
 from windlass.search.course import Course, Standing, Tried
 from windlass.search.result import counts, eta_text, table_of, told
@@ -80,8 +81,8 @@ class Board:
         if tried.standing in (Standing.COMPLETE, Standing.PRUNED):
             at = f" at step {tried.step}" if tried.standing is Standing.PRUNED else ""
             what += f"{at}, {told(course, tried)}"
-        elif tried.record.message:
-            what += f": {tried.record.message.splitlines()[0]}"
+        elif reason := what_it_raised(tried.record) or tried.record.message:
+            what += f": {reason.splitlines()[0]}"
         mark = " (best so far)" if course.best is tried else ""
         whole = len(course.ended) + len(course.running) + course.to_begin
         return f"[{self._told}/{whole}] trial {tried.record.id} {what}{mark}  {params}"

@@ -156,7 +156,7 @@ def load_optuna() -> Any:
             raise
         raise Unsupported(
             "A search needs Optuna, which is not installed here.",
-            hint="Install it: pip install 'windlass[search]', or: pip install 'optuna>=4'",
+            hint="Install it: pip install 'optuna>=4', which is the extra windlass[search]",
         ) from None
     return optuna
 

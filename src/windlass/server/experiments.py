@@ -170,7 +170,7 @@ def _missing_experiment(connection: Connection, name: str) -> NotFound:
         row["name"] for row in connection.rows("SELECT DISTINCT name FROM experiments LIMIT 1000")
     ]
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls"
+    hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls --experiments"
     return NotFound(f"There is no experiment {name!r}.", hint=hint)
 
 
