@@ -196,14 +196,14 @@ def test_a_secret_is_refused_in_a_name_or_a_variable_which_are_recorded(home: Pa
         (wl.run(secrets=kept, env={"COPY": value})(lambda: None), "env=, which is"),
         (
             wl.run(secrets=kept, name=f"of-{value}")(lambda: None),
-            "name=, experiment=, labels= or identity=",
+            "name= or experiment=",
         ),
         (
             wl.run(secrets=kept, experiment=value)(lambda: None).submit,
-            "name=, experiment=, labels= or identity=",
+            "name= or experiment=",
         ),
-        (replace(plain, name=f"of-{value}").submit, "name=, experiment=, labels= or identity="),
-        (replace(plain, experiment=value).run, "name=, experiment=, labels= or identity="),
+        (replace(plain, name=f"of-{value}").submit, "name= or experiment="),
+        (replace(plain, experiment=value).run, "name= or experiment="),
     ):
         with pytest.raises(wl.InvalidArgument) as caught:
             call()
