@@ -112,7 +112,7 @@ def test_what_is_no_folder_is_refused(tree: str, tmp_path: Path) -> None:
         trial.download_code(tmp_path / "file")
     with pytest.raises(wl.InvalidArgument, match="is no folder"):
         trial.download_code(tmp_path / "file" / "below")
-    for odd in ("", 3, None):
+    for odd in ("", 3, None, "a\0b"):
         with pytest.raises(wl.InvalidArgument, match="is no folder"):
             trial.download_code(odd)  # type: ignore[arg-type]
     assert (tmp_path / "file").read_text() == "mine"

@@ -89,11 +89,12 @@ def _version_name(version: Sequence[tuple[str, str]]) -> str:
 
 
 def _named(folder: object) -> Path:
-    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+    path = os.fsdecode(folder) if isinstance(folder, (str, os.PathLike)) else ""
+    if not path or "\0" in path:
         raise InvalidArgument(
             f"{shown(folder)} is no folder.", hint='Name one: trial.download_code("code")'
         )
-    return Path(folder).expanduser()
+    return Path(path).expanduser()
 
 
 def _write_layout(

@@ -42,11 +42,14 @@ class Draft:
 def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) -> T:
     """Ask for the trial; if the server lacks blobs, upload them and ask again."""
     request = msgspec.structs.replace(draft.request, attachments=_inline(draft))
+    taken = draft.snapshot
     for _ in range(4):
         try:
             return ask(request)
         except MissingBlobs as lacking:
             request = _supply(transport, draft, request, set(lacking.missing))
+    if draft.snapshot is not None and draft.snapshot is not taken:
+        raise _restless(draft.snapshot)
     raise ServerError(
         "The server keeps asking for blobs that were sent.", hint="See: windlass server logs"
     )
@@ -68,7 +71,11 @@ def upload(
             _send_missing(transport, snapshot, blobs, set(known.missing))
         except SnapshotChanged:
             snapshot = retake()
-    raise SnapshotError(
+    raise _restless(snapshot)
+
+
+def _restless(snapshot: Snapshot) -> SnapshotError:
+    return SnapshotError(
         f"{snapshot.root} changes all the time: what was read is other when it is sent.",
         hint="If something writes there, add it to .windlassignore.",
     )
