@@ -346,3 +346,14 @@ def test_they_end_though_the_server_was_killed_meanwhile(fresh_home: Path, gate:
     eventually(done.exists, "the last trial ended while no server ran")
     assert monitor.wait(90).state == "STOPPED"
     assert exp.refresh().state == "SUCCEEDED"
+
+
+def test_they_end_with_a_block_that_is_left_just_after_the_server_was_killed(
+    fresh_home: Path,
+) -> None:
+    """The new server does not yet know who holds what; it remembers who let go meanwhile."""
+    with wl.create_experiment("alone") as exp:
+        monitor = exp.add(FOREVER, auxiliary=True)
+        eventually(lambda: monitor.refresh().state == "RUNNING", "it runs")
+        kill_server(fresh_home)
+    assert monitor.wait(60).state == "STOPPED"

@@ -114,6 +114,19 @@ def test_async_generators_run_side_by_side(home: Path, gate: Path) -> None:
     assert exp.wait().states == {"SUCCEEDED": 4}
 
 
+def test_one_after_the_other_they_share_a_thread(home: Path) -> None:
+    async def build(trial: wl.Trial[Any]) -> None:
+        threads.add(threading.current_thread())
+
+    threads: set[threading.Thread] = set()
+    for number in range(3):
+        exp = wl.create_experiment(f"shared-{number % 2}")
+        exp.add(build).wait()
+        with exp:  # and so for the next: nobody builds any more
+            pass
+    assert len(threads) == 1
+
+
 def test_in_an_async_block_they_run_on_its_loop(home: Path) -> None:
     async def main() -> wl.Experiment:
         loops = []
@@ -216,6 +229,49 @@ def test_one_that_raises_fails_its_trial_and_the_others_go_on(home: Path, gate: 
     gate.touch()
     assert added.wait().state == "SUCCEEDED"
     assert good.wait().state == "SUCCEEDED"
+
+
+def test_one_whose_error_cannot_be_told_fails_like_any_other(home: Path) -> None:
+    """The block would wait for ever for a generator of which nobody could say that it is done."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("nothing to say")
+
+    def mute(trial: wl.Trial[Any]) -> None:
+        raise Mute
+
+    def endless(trial: wl.Trial[Any]) -> None:
+        raise ValueError("x" * 50_000_000)  # more than a request may have
+
+    with pytest.raises(wl.LaunchFailed) as raised, wl.create_experiment("untold") as exp:
+        trials = [exp.add(mute), exp.add(endless)]
+    assert "Mute: <its text cannot be shown>" in str(raised.value)
+    assert len(str(raised.value)) < 10_000
+    assert {trial.refresh().state for trial in trials} == {"FAILED"}
+    assert trials[0].message.endswith("Mute: <its text cannot be shown>")
+    assert trials[1].message.startswith("ValueError: xxx")
+
+
+def test_a_program_without_stderr_ends_though_its_generator_failed(
+    home: Path, project: Project
+) -> None:
+    project.write(
+        "closed.py",
+        """
+        import sys
+        import windlass as wl
+
+        def build(trial):
+            sys.stderr.close()
+            raise ValueError("untold")
+
+        wl.create_experiment("closed").add(build)
+        """,
+    )
+    assert project.python("closed.py").returncode == 0
+    [trial] = wl.list_trials(experiment="closed")
+    assert trial.message == "ValueError: untold"
 
 
 def test_a_job_that_cannot_be_launched_fails_the_generator(home: Path) -> None:

@@ -277,6 +277,17 @@ def test_of_a_group_the_names_begin_with_the_role(home: Path) -> None:
     assert (found.best_params, found.best_value) == ({"learner.lr": 2}, 2.0)
 
 
+def test_a_trial_that_took_the_identity_of_one_of_its_own_is_told(home: Path) -> None:
+    experiment = wl.create_experiment("taken")
+    trial = experiment.add(score, args={"x": 1.0}, identity="search/taken/1")
+    with pytest.raises(wl.Conflict, match=f"trial {trial.id} .*is none of the search 'taken'"):
+        experiment.search(
+            score, space={"x": wl.uniform(0, 1)}, metric="score", trials=3, name="taken"
+        )
+    experiment.wait()
+    assert len(tried(experiment, "taken")) == 1
+
+
 def test_after_its_time_no_more_trials_begin(home: Path) -> None:
     experiment = wl.create_experiment("late")
     found = experiment.search(

@@ -125,3 +125,17 @@ def test_one_key_makes_one_trial(server: Server) -> None:
     first, second = server.submit(trial), server.submit(trial)
     assert first[0] == second[0] == 201
     assert first[1]["id"] == second[1]["id"]
+
+
+@pytest.mark.parametrize("origin", [-1, 0, 10**9, 2**63, 10**30])
+def test_what_is_not_there_cannot_be_repeated(server: Server, origin: int) -> None:
+    """A trial that repeats itself, or one yet to come, would have a lineage without end."""
+    status, fault = server.submit({**job(), "recipe": {"origin_id": origin}})
+    assert (status, fault["code"]) == (404, "not_found")
+    assert fault["message"] == f"There is no trial {origin} to repeat."
+
+
+def test_a_label_that_is_given_twice_is_there_once(server: Server) -> None:
+    status, record = server.submit({**job(), "labels": ["b", "a", "b"]})
+    assert (status, record["labels"]) == (201, ["b", "a"])
+    assert wl.get_trial(record["id"]).wait().labels == ("b", "a")

@@ -14,7 +14,7 @@ from typing import Any
 
 from windlass.authoring.adding import Wish, add, check_wish, key_of
 from windlass.authoring.function import bind, name_of
-from windlass.client.building import Building, building_of, known_building
+from windlass.client.building import Building, hold, known_building
 from windlass.client.experiments import Experiment
 from windlass.client.session import Client
 from windlass.client.transport import path_of
@@ -32,13 +32,13 @@ def add_generator(
 ) -> Trial[Any]:
     """The trial of a generator, which runs from now on; or the one that its identity made."""
     given, params = checked(generator, wish)
-    building = building_of(client.transport, experiment)
-    holder = building.hold()  # before there is a trial that could be without its author
+    # Before there is a trial that could be without its author.
+    building = hold(client.transport, experiment)
     try:
-        request = request_for(experiment, generator, params, wish, holder)
+        request = request_for(experiment, generator, params, wish, building.holder)
         record = client.transport.ask("POST", "/trials", TrialRecord, body=request)
         trial: Trial[Any] = Trial(client.transport, record)
-        if not _is_new(building, record, holder):
+        if not _is_new(building, record):
             building.release()
             return trial
     except BaseException:
@@ -138,10 +138,10 @@ def request_for(
     )
 
 
-def _is_new(building: Building, record: TrialRecord, holder: str) -> bool:
+def _is_new(building: Building, record: TrialRecord) -> bool:
     """Whether it was made just now: then its generator is yet to run."""
     executable = record.spec.roles[0].executable
-    is_ours = isinstance(executable, GeneratorCall) and executable.holder == holder
+    is_ours = isinstance(executable, GeneratorCall) and executable.holder == building.holder
     return is_ours and not building.is_started(record.id)
 
 

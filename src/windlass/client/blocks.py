@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, TypeGuard
 
-from windlass.client.building import Building, building_of, launch_failed
+from windlass.client.building import Building, hold, launch_failed
 from windlass.client.waiting import Waiting, failure_of
 from windlass.model.errors import WindlassError
 
@@ -28,15 +29,19 @@ class Block:
         self._experiment = experiment
         self._transport = transport
         self._waits = waits
-        self._building: Building = building_of(transport, experiment.record)
+        self._building: Building
+        self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def enter(self) -> None:
         """Hold the experiment."""
+        self._building = hold(self._transport, self._experiment.record)
         self._building.enter()
 
     def leave(self, raised: BaseException | None) -> None:
         """Wait, let go, and raise what failed."""
+        if self._pid != os.getpid():
+            return  # after a fork it is left by the other process
         if _interrupts(raised):
             self._interrupt(raised)
             self._building.leave()
@@ -59,12 +64,15 @@ class Block:
         import asyncio
 
         self._loop = asyncio.get_running_loop()
+        self._building = hold(self._transport, self._experiment.record)
         self._building.enter(self._loop)
 
     async def leave_async(self, raised: BaseException | None) -> None:
         """The same as `leave`, the loop free meanwhile."""
         from windlass.client.awaiting import in_thread
 
+        if self._pid != os.getpid():
+            return
         if _interrupts(raised):
             self._interrupt(raised)
             self._building.leave(self._loop)

@@ -8,6 +8,7 @@ of whatever failed.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -25,15 +26,17 @@ from windlass.client.trials import Trial
 from windlass.model.errors import LaunchFailed, WindlassError
 from windlass.model.records import ErrorInfo, ExperimentRecord, TrialRecord
 from windlass.model.wire import Built
+from windlass.worker.failure import message_of, shorten
 
 if TYPE_CHECKING:
     import asyncio
 
 _MOST_TOLD = 10
+_LONGEST_LINE = 1000
 
 _buildings: WeakKeyDictionary[Transport, dict[int, Building]] = WeakKeyDictionary()
-_lock = threading.Lock()
-_pid = os.getpid()
+_lock = threading.Lock()  # of all buildings: which there are, and how many need each
+_loop: asyncio.AbstractEventLoop | None = None  # our own, of async generators outside of blocks
 
 
 class Failure(NamedTuple):
@@ -43,20 +46,27 @@ class Failure(NamedTuple):
     error: BaseException
 
 
-def building_of(transport: Transport, experiment: ExperimentRecord) -> Building:
-    """What this program builds of an experiment."""
+def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
+    """What this program builds of an experiment, which is held until as many `release` it."""
     with _lock:
         if not _buildings:
             atexit.unregister(_finish)
             atexit.register(_finish)
         known = _buildings.setdefault(transport, {})
-        if experiment.id not in known:
-            known[experiment.id] = Building(transport, experiment)
-        return known[experiment.id]
+        building = known.get(experiment.id)
+        if building is None:
+            building = known[experiment.id] = Building(transport, experiment)
+        building.users += 1
+    try:
+        building.begin()
+    except BaseException:
+        building.release()
+        raise
+    return building
 
 
 def known_building(transport: Transport, experiment_id: int) -> Building | None:
-    """The same, if anything of it was built."""
+    """The same as it is, if anything of it is built."""
     with _lock:
         return _buildings.get(transport, {}).get(experiment_id)
 
@@ -70,42 +80,42 @@ class Building:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._holding: Holding | None = None
-        self._users = 0  # blocks and generators that need the hold
+        self.users = 0  # blocks, generators, searches that need the hold
         self._blocks = 0
         self._running: dict[int, Future[None] | None] = {}  # by trial; of an async one its task
         self._started: set[int] = set()
         self._failures: list[Failure] = []
-        self._loop: asyncio.AbstractEventLoop | None = None  # our own
         self._their_loops: list[asyncio.AbstractEventLoop] = []
 
     # -- holding ----------------------------------------------------------------------
 
-    def hold(self) -> str:
-        """Hold the experiment, once more if it is held; who holds it, as the server knows it."""
+    def begin(self) -> None:
+        """Hold the experiment, unless it is held."""
         with self._lock:
             if self._holding is None:
                 holding = Holding(self._transport, self.experiment.id)
                 holding.begin()
                 self._holding = holding
-            self._users += 1
-            return self._holding.holder
+
+    @property
+    def holder(self) -> str:
+        """Who holds it, as the server knows it."""
+        return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:
         """Hold it no longer, if nobody else in this program does."""
-        with self._lock:
-            self._users -= 1
-            if self._users or self._holding is None:
-                return
-            holding, self._holding = self._holding, None
         with _lock:
+            self.users -= 1
+            if self.users:
+                return
             _buildings.get(self._transport, {}).pop(self.experiment.id, None)
-        holding.let_go()
+        if self._holding is not None:
+            self._holding.let_go()
 
     # -- blocks -----------------------------------------------------------------------
 
     def enter(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """A block begins; async generators inside it run on its loop, if it has one."""
-        self.hold()
         with self._lock:
             self._blocks += 1
             if loop is not None:
@@ -148,7 +158,7 @@ class Building:
         with self._lock:
             self._started.add(trial.id)
             self._running[trial.id] = None
-            loop = self._their_loops[-1] if self._their_loops else self._own_loop()
+            loop = self._their_loops[-1] if self._their_loops else _own_loop()
             task = asyncio.run_coroutine_threadsafe(self._run_async(trial, function, given), loop)
             self._running[trial.id] = task
 
@@ -178,7 +188,8 @@ class Building:
         for trial_id, task in given_up.items():
             if task is not None:
                 task.cancel()
-            told = ErrorInfo(type=type(why).__name__, message=str(why) or "interrupted")
+            said = _text(message_of(why)) or "interrupted"
+            told = ErrorInfo(type=type(why).__name__, message=said)
             try:
                 self._tell(trial_id, told)
             except WindlassError:
@@ -234,15 +245,6 @@ class Building:
         body = Built(error=error)
         insist(lambda: self._transport.ask("POST", path, TrialRecord, body=body))
 
-    def _own_loop(self) -> asyncio.AbstractEventLoop:
-        import asyncio
-
-        if self._loop is None:
-            loop = self._loop = asyncio.new_event_loop()
-            name = f"windlass-generators-{self.experiment.id}"
-            threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
-        return self._loop
-
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
     """One error for all that failed, the first as its cause."""
@@ -267,7 +269,7 @@ def described(error: BaseException) -> ErrorInfo:
     is_plain = kind.__module__ in ("builtins", "__main__")
     return ErrorInfo(
         type=kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}",
-        message=_text(str(error)),
+        message=_text(message_of(error)),
         traceback=_text("".join(traceback.format_exception(kind, error, frames_of(error)))),
     )
 
@@ -285,12 +287,12 @@ def frames_of(error: BaseException) -> TracebackType | None:
 
 
 def _text(text: str) -> str:
-    """A text that can be sent: half a surrogate pair cannot."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """A text that can be sent: half a surrogate pair cannot, nor one without end."""
+    return shorten(text.encode("utf-8", "backslashreplace").decode())
 
 
 def _line(error: BaseException) -> str:
-    first = (str(error).splitlines() or [""])[0]
+    first = shorten((message_of(error).splitlines() or [""])[0], _LONGEST_LINE)
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
@@ -298,15 +300,35 @@ def _print(trial: TrialRecord, error: BaseException) -> None:
     """Where no block will raise it, a failure is told at once."""
     told = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{told}\n"
-    if sys.stderr is not None:
-        sys.stderr.write(text.encode(sys.stderr.encoding or "ascii", "backslashreplace").decode())
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # there is nobody to tell
+        encoding = sys.stderr.encoding or "ascii"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()
+
+
+def _own_loop() -> asyncio.AbstractEventLoop:
+    global _loop
+    import asyncio
+
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            name = "windlass-generators"
+            threading.Thread(target=_loop.run_forever, name=name, daemon=True).start()
+        return _loop
+
+
+def _forget() -> None:
+    """After a fork: what is being built is built by the other process."""
+    global _buildings, _lock, _loop
+    _buildings, _lock, _loop = WeakKeyDictionary(), threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _finish() -> None:
     """At the end of the program: generators that run outside a block are waited for."""
-    if os.getpid() != _pid:
-        return  # after a fork they run in the other process
     for building in [each for known in list(_buildings.values()) for each in known.values()]:
         try:
             building.join()

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.building import building_of
+from windlass.client.building import hold
 from windlass.client.experiment_stream import ExperimentFollowing, ExperimentNews
 from windlass.client.live import Live
 from windlass.client.transport import path_of
@@ -50,15 +50,14 @@ class Driver:
         self._following = ExperimentFollowing(
             self._transport, experiment.id, metric=settings.metric
         )
-        self._experiment_id = experiment.id
-        self._building = building_of(self._transport, experiment)
+        self._experiment = experiment
         self._adding: tuple[int, dict[str, Any]] | None = None  # a trial that may exist or not
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()
 
     def run(self) -> SearchResult:
         """Run it to its end; what came of it."""
         # Between two trials the experiment goes on, and so does what ends with it.
-        self._building.hold()
+        building = hold(self._transport, self._experiment)
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
         try:
@@ -72,7 +71,7 @@ class Driver:
                 live.say(*([(line, "")] for line in summary(self._course)))
         finally:
             self._following.cut()
-            self._building.release()
+            building.release()
         return SearchResult(self._course, self._transport)
 
     # -- the loop -----------------------------------------------------------------------
@@ -196,7 +195,7 @@ class Driver:
         if self._adding is not None:
             self._launcher.add(*self._adding)
         states = [state.value for state in TrialState if not state.is_final]
-        found = list_trials(self._transport, experiment_id=self._experiment_id, state=states)
+        found = list_trials(self._transport, experiment_id=self._experiment.id, state=states)
         return [trial for trial in found if self._course.is_mine(trial.record)]
 
     def _stop_all(self, running: list[Trial[Any]]) -> None:
@@ -211,4 +210,4 @@ class Driver:
         lines = [f"Search {course.name!r} was interrupted{after}."]
         if (best := course.best) is not None:
             lines.append(f"Best so far: trial {best.record.id}, {told(course, best)}")
-        return [*lines, f"To go on: {how_to_go_on(self._experiment_id)}"]
+        return [*lines, f"To go on: {how_to_go_on(self._experiment.id)}"]

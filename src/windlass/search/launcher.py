@@ -14,7 +14,7 @@ from windlass.authoring.packing import package
 from windlass.authoring.problems import check_job, refuse_unsupported
 from windlass.client.session import Client
 from windlass.client.trials import Trial
-from windlass.model.errors import InvalidArgument, shown
+from windlass.model.errors import Conflict, InvalidArgument, shown
 from windlass.model.records import ExperimentRecord, SearchPlace
 from windlass.search.course import identity
 
@@ -86,7 +86,14 @@ class Launcher:
             identity=identity(self._name, number),
             search=SearchPlace(search=self._name, number=number, params=dict(params)),
         )
-        return add_job(self._client, self._experiment, self._job, wish)
+        trial = add_job(self._client, self._experiment, self._job, wish)
+        if trial.record.recipe.search is None:  # the search would wait for its own for ever
+            raise Conflict(
+                f"exp.search: trial {trial.id} ({trial.name}) is none of the search "
+                f"{shown(self._name)} and has the identity of one: {shown(wish.identity)}.",
+                hint='Call the search otherwise: exp.search(..., name="...")',
+            )
+        return trial
 
     def _arguments(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self._job, Job):

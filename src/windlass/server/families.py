@@ -32,6 +32,7 @@ class Families:
         self._due: dict[Due, None] = {}
         self._is_due = asyncio.Event()
         self._auxiliary: dict[int, set[int]] = {}  # by experiment: those that go on
+        self._left_early: set[int] = set()  # experiments that somebody let go of, too soon to judge
 
     def changed(self, trial: TrialRecord) -> None:
         """A trial is new, or stands otherwise than before."""
@@ -71,7 +72,9 @@ class Families:
         for parent_id in await services.kinship.unfinished_parents():
             self._wake(("parent", parent_id))
         for experiment_id in list(self._auxiliary):
-            self._wake(("experiment", experiment_id))
+            was_left = experiment_id in self._left_early
+            self._wake(("left" if was_left else "experiment", experiment_id))
+        self._left_early.clear()
 
     async def _look(self, services: Services, due: Due) -> None:
         kind, number = due
@@ -80,6 +83,8 @@ class Families:
                 await generators.look_at(services, number)
                 return
             if kind == "left":
+                if services.holds.is_early():
+                    self._left_early.add(number)
                 for parent_id in await services.kinship.unfinished_parents(number):
                     await generators.look_at(services, parent_id)
             if self._auxiliary.get(number) and not services.holds.may_be_held(number):

@@ -111,7 +111,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         params=request.params,
         spec=request.spec,
         provenance=request.provenance,
-        labels=request.labels,
+        labels=tuple(dict.fromkeys(request.labels)),
         auxiliary=request.auxiliary,
         parent_id=request.parent_id,
         recipe=request.recipe,
@@ -135,7 +135,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
             "is_generated": is_generated,
             "parent_id": request.parent_id,
             "origin_id": request.recipe.origin_id,
-            "labels": _encode(request.labels) if request.labels else None,
+            "labels": _encode(record.labels) if record.labels else None,
             "recipe": _encode(request.recipe) if request.recipe != Recipe() else None,
         },
     )

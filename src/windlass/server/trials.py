@@ -85,6 +85,8 @@ class TrialStore:
                 return existing, False
             if request.parent_id is not None:
                 _check_parent(connection, request)
+            if request.recipe.origin_id is not None:
+                _check_origin(connection, request.recipe.origin_id)
             before()
             made = insert(connection, request)
             status, happened = begin(made.job)
@@ -422,3 +424,9 @@ def _check_parent(connection: Connection, request: CreateTrial) -> None:
             "added to it any more.",
             hint="Add it before the generator returns, or to the experiment: exp.add(...)",
         )
+
+
+def _check_origin(connection: Connection, origin_id: int) -> None:
+    """Refuse to repeat a trial that is none: what follows its origins would come to no end."""
+    if find(connection, "id", origin_id) is None:
+        raise NotFound(f"There is no trial {origin_id} to repeat.")

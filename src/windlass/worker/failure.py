@@ -46,7 +46,7 @@ class Failure:
             pickled = True
         except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
             pickled = False
-        self._write(type_name(type(error)), _message(error), pickled=pickled)
+        self._write(type_name(type(error)), message_of(error), pickled=pickled)
 
     def record_unpicklable(self, message: str) -> None:
         """Write the error files for a result that cannot be pickled."""
@@ -121,7 +121,8 @@ def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
     return text[:kept] + middle + text[len(text) - kept :]
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """What an exception says of itself."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001  # a __str__ of user code may do anything
