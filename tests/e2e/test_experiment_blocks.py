@@ -95,6 +95,7 @@ def test_with_wait_what_did_not_succeed_is_raised_with_how_to_see_it(home: Path)
     assert f"Experiment {exp.id} (unlucky): 1 of 2 trials did not succeed." in told
     assert f"trial {trial.id} (unlucky): failed: " in told
     assert "exit code 3" in told
+    assert "no luck" in told  # what it wrote last
     assert f"windlass logs {trial.id}" in told
     assert raised.value.trial_ids == (trial.id,)
     assert raised.value.experiment_id == exp.id

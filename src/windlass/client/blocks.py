@@ -130,7 +130,7 @@ class Block:
             return
         if failures:
             raise launch_failed(self._experiment.record, failures)
-        failure = failure_of(waiting.progress) if waiting is not None else None
+        failure = failure_of(waiting.progress, self._transport) if waiting is not None else None
         if failure is not None:
             raise failure
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from windlass.client.experiment_stream import ExperimentFollowing
 from windlass.client.live import Live
-from windlass.client.progress import Progress, reason_of
+from windlass.client.progress import Progress, reason_of, what_it_raised
 from windlass.client.transport import Transport
-from windlass.model.errors import ExperimentFailed
-from windlass.model.records import ExperimentRecord
+from windlass.client.trials import Trial
+from windlass.model.errors import ExperimentFailed, WindlassError
+from windlass.model.records import ExperimentRecord, TrialRecord
+from windlass.model.text import clean
+
+_MOST_TOLD = 10
 
 
 class Waiting:
@@ -45,15 +49,16 @@ class Waiting:
         )
 
 
-def failure_of(progress: Progress) -> ExperimentFailed | None:
+def failure_of(progress: Progress, transport: Transport) -> ExperimentFailed | None:
     """The error that says which trials did not succeed, if there are any."""
     failed = progress.failed
     if not failed:
         return None
     record = progress.experiment
-    told = [f"trial {each.id} ({each.name}): {reason_of(each)}" for each in failed[:10]]
-    if len(failed) > len(told):
-        told.append(f"and {len(failed) - len(told)} more: windlass ls -e {record.name} -s failed")
+    told = [f"trial {each.id} ({each.name}): {reason_of(each)}" for each in failed[:_MOST_TOLD]]
+    told[1:1] = [f"  {line}" for line in _last_lines(failed[0], transport)]
+    if len(failed) > _MOST_TOLD:
+        told.append(f"and {len(failed) - _MOST_TOLD} more: windlass ls -e {record.name} -s failed")
     first = failed[0].id
     told.append(f"See why: windlass show {first}, windlass logs {first}")
     return ExperimentFailed(
@@ -63,3 +68,13 @@ def failure_of(progress: Progress) -> ExperimentFailed | None:
         experiment_id=record.id,
         trial_ids=tuple(each.id for each in failed),
     )
+
+
+def _last_lines(trial: TrialRecord, transport: Transport) -> list[str]:
+    """What a trial wrote last, where its record does not say what it raised."""
+    if what_it_raised(trial):
+        return []
+    try:
+        return [clean(str(line)) for line in Trial[object](transport, trial).logs(tail=3)]
+    except WindlassError:
+        return []  # the error that is told is the trial's
