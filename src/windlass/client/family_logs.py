@@ -111,7 +111,8 @@ class _Family:
             if isinstance(news, BaseException):
                 raise news
             if isinstance(news, TrialRecord):
-                self._learn(news)
+                if self._is_new(news):
+                    yield from self._begin(news)
             elif isinstance(news, ExperimentRecord):
                 self._conclude()
             elif isinstance(news, int):
@@ -124,13 +125,19 @@ class _Family:
         for each in self._reading.values():
             each.cut()
 
-    def _learn(self, trial: TrialRecord) -> None:
+    def _is_new(self, trial: TrialRecord) -> bool:
+        """Whether a trial is one of the family that was not heard of before."""
         if trial.id == self._top:
             self._is_over = trial.state.is_final
-        if trial.parent_id not in self._family or trial.id in self._family:
-            return
+        return trial.parent_id in self._family and trial.id not in self._family
+
+    def _begin(self, trial: TrialRecord) -> Iterator[list[LogPart]]:
+        """Read its log from now on; of one that has ended, at once, in the order of trials."""
         self._family.add(trial.id)
         self.names.append(name_of(trial))
+        if trial.state.is_final:
+            yield from _pages(self._transport, trial, {})
+            return
         self._left.add(trial.id)
         following = self._reading[trial.id] = Following(self._transport, trial_id=trial.id)
         self._start(lambda: self._read(trial, following), str(trial.id))
