@@ -61,6 +61,7 @@ def create_experiment(
     description: str = "",
     config: Mapping[str, Any] | None = None,
     *,
+    exist_ok: bool = False,
     wait: bool = False,
     dry_run: bool = False,
 ) -> Experiment:
@@ -77,6 +78,8 @@ def create_experiment(
         labels: texts to find it by.
         description: what it is about.
         config: what is to be remembered of how it was set up: anything that JSON can say.
+        exist_ok: whether to take the one of that name in the project, if there is one, as it is:
+            a script that is started again goes on with it.
         wait: whether the end of a `with` block waits for its trials, too, with a live table, and
             raises `wl.ExperimentFailed` if some did not succeed.
         dry_run: whether to show what would run instead, and start nothing, not even the server:
@@ -87,7 +90,9 @@ def create_experiment(
         from windlass.client.dry import DryClient
 
         client = DryClient()
-    return client.create_experiment(name, project, labels, description, config, wait=wait)
+    return client.create_experiment(
+        name, project, labels, description, config, exist_ok=exist_ok, wait=wait
+    )
 
 
 def package(executables: Sequence[Executable | Packaged]) -> list[Packaged]:

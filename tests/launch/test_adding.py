@@ -279,7 +279,9 @@ def test_an_identity_is_one_trial_however_often_it_is_added(
 ) -> None:
     job = wl.Job(tell, executor=LITTLE)
     first = exp.add(job, args={"n": 1}, identity="n=1")
-    again = exp.add(job, args={"n": 2}, identity="n=1")
+    with pytest.warns(UserWarning, match=rf"trial {first.id} exists, with other .* \(n\)") as told:
+        again = exp.add(job, args={"n": 2}, identity="n=1")
+    assert told[0].filename == __file__
     assert first.id == again.id
     assert again.params == {"n": 1}
     first.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,24 @@ def test_a_request_that_is_sent_twice_makes_one_experiment() -> None:
     made = [transport.ask("POST", "/experiments", ExperimentRecord, body=request) for _ in range(2)]
     assert made[0].id == made[1].id
     assert [each.id for each in wl.list_experiments(name="twice")] == [made[0].id]
+
+
+def test_the_one_that_exists_will_do_if_it_may() -> None:
+    first = wl.create_experiment("nightly", labels=["old"], exist_ok=True)
+    with ThreadPoolExecutor(8) as pool:
+        others = list(
+            pool.map(
+                lambda _: wl.Client().create_experiment("nightly", labels=["new"], exist_ok=True),
+                range(16),
+            )
+        )
+    assert {each.id for each in others} == {first.id}
+    assert others[0].labels == ("old",), "it is as it was"
+    elsewhere = wl.create_experiment("nightly", project="other", exist_ok=True)
+    assert elsewhere.id != first.id
+    second = wl.create_experiment("nightly")
+    with pytest.raises(wl.Conflict, match=f"They are: {second.id}, {first.id}"):
+        wl.create_experiment("nightly", exist_ok=True)
 
 
 def test_add_is_the_same_call_on_one_that_was_created_and_one_that_was_found(

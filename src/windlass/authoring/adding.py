@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.authoring.checks import Problem, check_labels, check_name, flaw_of
+from windlass.authoring.checks import (
+    Problem,
+    callers_level,
+    check_labels,
+    check_name,
+    flaw_of,
+)
 from windlass.authoring.drafting import Filing
 from windlass.authoring.executables import Executable
 from windlass.authoring.function import Function
@@ -73,10 +80,26 @@ def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish)
     if wish.inherited:
         params = {**wish.inherited, **draft.request.params}
         draft.request = msgspec.structs.replace(draft.request, params=params)
-    if wish.parent_id is None:
-        return client.submit(draft)
     # A generator may be far on: a server that is away for a while does not fail all of it.
-    return insist(lambda: client.submit(draft))
+    is_built = wish.parent_id is not None
+    trial = insist(lambda: client.submit(draft)) if is_built else client.submit(draft)
+    if wish.identity is not None and wish.search is None:
+        _warn_of_others(trial, draft.request.params, wish.identity)
+    return trial
+
+
+def _warn_of_others(trial: Trial[Any], asked: Mapping[str, Any], identity: str) -> None:
+    """Say that the trial an identity made before has other arguments than were given now."""
+    plain = msgspec.json.decode(msgspec.json.encode(asked))
+    if trial.params == plain:
+        return
+    both = {**trial.params, **plain}
+    names = [name for name in both if trial.params.get(name) != plain.get(name)]
+    warnings.warn(
+        f"identity {shown(identity)}: trial {trial.id} exists, with other arguments than these "
+        f"({', '.join(names[:5])}); it is returned as it is",
+        stacklevel=callers_level(),
+    )
 
 
 def key_of(experiment: ExperimentRecord, identity: str) -> str:

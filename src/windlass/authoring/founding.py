@@ -15,7 +15,7 @@ _LONGEST = 100_000
 
 
 def new_experiment(
-    name: Any, project: Any, labels: Any, description: Any, config: Any
+    name: Any, project: Any, labels: Any, description: Any, config: Any, *, exist_ok: Any = False
 ) -> CreateExperiment:
     """The request for an experiment; all that is wrong with it is told at once."""
     problems = [
@@ -23,6 +23,7 @@ def new_experiment(
         *check_name("project", project),
         *check_labels(labels),
         *check_type("description", description, str, "a text"),
+        *check_type("exist_ok", exist_ok, bool, "True or False"),
     ]
     if isinstance(description, str) and len(description) > _LONGEST:
         flaw = f"has {len(description)} characters; at most {_LONGEST} are kept"
@@ -38,6 +39,7 @@ def new_experiment(
         labels=tuple(dict.fromkeys(labels)),
         description=description,
         config=plain,
+        exist_ok=exist_ok,
     )
 
 

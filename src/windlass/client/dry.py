@@ -87,13 +87,16 @@ class DryClient(Client):
         description: str = "",
         config: Mapping[str, Any] | None = None,
         *,
+        exist_ok: bool = False,
         wait: bool = False,  # noqa: ARG002 -- there is nothing to wait for
     ) -> DryExperiment:
         """An experiment that is not made: what is added to it is shown."""
         from windlass.authoring.founding import new_experiment
         from windlass.client.dry_experiments import DryExperiment
 
-        return DryExperiment(self, new_experiment(name, project, labels, description, config))
+        return DryExperiment(
+            self, new_experiment(name, project, labels, description, config, exist_ok=exist_ok)
+        )
 
     def submit(self, draft: Draft) -> DryTrial[Any]:
         """Show what would run; what the server would refuse is refused.

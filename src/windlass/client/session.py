@@ -50,12 +50,16 @@ class Client:
         description: str = "",
         config: Mapping[str, Any] | None = None,
         *,
+        exist_ok: bool = False,
         wait: bool = False,
     ) -> Experiment:
-        """A new experiment, made at once; one of the same name may exist: their ids differ."""
+        """A new experiment, made at once; one of the same name may exist: their ids differ.
+
+        With `exist_ok` the one of that name in the project, if there is one.
+        """
         from windlass.authoring.founding import new_experiment
 
-        request = new_experiment(name, project, labels, description, config)
+        request = new_experiment(name, project, labels, description, config, exist_ok=exist_ok)
         record = self.transport.ask("POST", "/experiments", ExperimentRecord, body=request)
         return Experiment(self.transport, record, waits=wait)
 

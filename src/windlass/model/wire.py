@@ -74,6 +74,7 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     labels: Labels = ()
     description: Text = ""
     config: dict[str, Any] = {}
+    exist_ok: bool = False  # then the one of that name in that project, if there is one
 
 
 class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

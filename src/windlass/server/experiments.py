@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.model.errors import NotFound
+from windlass.model.errors import Conflict, NotFound
 from windlass.model.learning import learned
 from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
@@ -37,6 +37,8 @@ class ExperimentStore:
         def change(connection: Connection) -> ExperimentRecord:
             query = "SELECT * FROM experiments WHERE uid = :key"
             found = connection.row(query, {"key": request.key})
+            if found is None and request.exist_ok:
+                found = _only_one(connection, request)
             made = found or insert(connection, request, time.time())
             return self._records(connection, [made])[0]
 
@@ -117,6 +119,22 @@ class ExperimentStore:
 
     def _records(self, connection: Connection, rows: Sequence[Row]) -> list[ExperimentRecord]:
         return _experiment_records(connection, rows, self._is_held)
+
+
+def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
+    """The experiment of a name in a project, if there is one; of several, none is meant."""
+    rows = connection.rows(
+        "SELECT * FROM experiments WHERE project = :project AND name = :name"
+        " ORDER BY id DESC LIMIT 10",
+        {"project": request.project, "name": request.name},
+    )
+    if len(rows) > 1:
+        ids = ", ".join(str(row["id"]) for row in rows)
+        raise Conflict(
+            f"Several experiments are called {request.name!r}: which is meant?",
+            hint=f"Ask for one by its id, wl.get_experiment({rows[0]['id']}). They are: {ids}.",
+        )
+    return rows[0] if rows else None
 
 
 def experiment_of(connection: Connection, request: CreateTrial, now: float) -> Row:
