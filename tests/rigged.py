@@ -7,6 +7,8 @@ that WINDLASS_RIG names:
   just before and just after each status is stored, and each attempt is made
 - `die-counting:N` does so at the N-th step of counting what trials report: before and after it is
   put into the transaction, and after the commit
+- `die-writing:N` does so at the N-th step of writing to the database, whatever it is: before it
+  begins, and after the commit, when nobody has been told
 - `count:FILE` appends to a file the uid of each job that is looked at by two at a time
 """
 
@@ -85,6 +87,13 @@ def _die_counting(step: int) -> None:
     TrialStore.note = rig.around(TrialStore.note)  # type: ignore[method-assign]
 
 
+def _die_writing(step: int) -> None:
+    from windlass.server.database import Database
+
+    rig = _Rig(step)
+    Database._write_group = rig.around(Database._write_group)  # type: ignore[method-assign]
+
+
 def _count_overlaps(path: str) -> None:
     from windlass.controller.loop import Controller
 
@@ -110,6 +119,7 @@ def _main() -> int:
     {
         "die": lambda: _die_at(int(what)),
         "die-counting": lambda: _die_counting(int(what)),
+        "die-writing": lambda: _die_writing(int(what)),
         "count": lambda: _count_overlaps(what),
     }[kind]()
     from windlass.runtimes.launchers import Launchers
