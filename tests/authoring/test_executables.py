@@ -153,6 +153,8 @@ def generate() -> Iterator[int]:
         (wl.PythonScript(3), "3 is no path of a script"),  # type: ignore[arg-type]
         (wl.PythonModule("pkg.trian"), "there is no module 'pkg.trian'\nDid you mean 'pkg.train'?"),
         (wl.PythonModule("pgk.train"), "there is no module 'pgk.train'\nDid you mean 'pkg.train'?"),
+        # pkgutil is like it, and has no such module.
+        (wl.PythonModule("pkgtil.train"), "there is no module 'pkgtil.train'\nIt is looked for"),
         (wl.PythonModule("qqqqqq"), "looked for in the working directory and in this environment"),
         (wl.PythonModule("pkg.train.more"), "'pkg.train' is a module, not a package"),
         (wl.PythonModule("bare"), "is a package without __main__"),

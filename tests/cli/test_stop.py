@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from cli.shells import Shell
 
 STUBBORN = """
@@ -63,6 +65,27 @@ ASKING = """
 """
 
 
+def test_ls_tells_who_was_asked_to_stop_unless_something_came_of_it(shell: Shell) -> None:
+    shell.write("asked.py", """
+        import time
+        import windlass as wl
+
+        @wl.run(cpus=0.1)
+        def until_asked(value):
+            while not wl.should_stop():
+                time.sleep(0.01)
+            return value
+
+        for value in (None, "found"):
+            until_asked.submit(value).ask_to_stop("pruned at step 1").wait()
+    """)  # fmt: skip
+    done = shell.start(sys.executable, "asked.py")
+    assert done.returncode == 0, done.stderr
+    _, with_value, without = shell.good("ls", "-n", "2").splitlines()
+    assert with_value.endswith("  'found'")
+    assert without.endswith("  asked to stop: pruned at step 1")
+
+
 def test_with_ask_a_program_ends_by_itself(shell: Shell) -> None:
     shell.write("asking.py", ASKING)
     trial_id = str(shell.submit("asking.py"))
@@ -72,6 +95,7 @@ def test_with_ask_a_program_ends_by_itself(shell: Shell) -> None:
     trial = shell.trial(trial_id)
     assert (trial.state.value, trial.asked_to_stop) == ("SUCCEEDED", "windlass stop --ask")
     assert "asked to stop: windlass stop --ask" in shell.good("show", trial_id)
+    assert shell.good("ls", "-n", "1").endswith("asked to stop: windlass stop --ask\n")
     refused = shell("stop", "--ask", "--grace", "3s", trial_id)
     assert refused.returncode == 2
     assert "With --ask nothing is forced, nor waited for." in refused.stderr

@@ -129,6 +129,17 @@ def test_a_terminal_shows_a_table_and_then_what_came_out(
     assert not any("RUNNING" in line for line in terminal.lines)
 
 
+def test_in_a_narrow_terminal_a_long_name_gives_way_to_the_counts(
+    home: Path, project: Project, launch: Launch, gate: Path
+) -> None:
+    sweep = SWEEP.replace('"sweep"', '"of-all-widths-and-depths-and-rates"')
+    project.write("sweep.py", sweep + "experiment.wait()\n")
+    terminal = launch("sweep.py", gate, columns=55)
+    assert "(of-all-" in terminal.wait_for("…  2 trials: 2 running")
+    gate.touch()
+    assert terminal.finish() == 0
+
+
 def test_in_a_pipe_only_the_conclusion_is_told(home: Path, project: Project, gate: Path) -> None:
     project.write("sweep.py", SWEEP + "experiment.wait()\n")
     gate.touch()

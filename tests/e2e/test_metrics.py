@@ -91,8 +91,13 @@ def test_a_name_that_is_not_there_says_which_are(home: Path) -> None:
         caught.value
     )
     assert trial.summary_metrics.get("los") is None
+    with pytest.raises(KeyError) as of_points:
+        list(trial.metrics("los"))
+    assert str(of_points.value) == str(caught.value)
+    silent = report_all.submit([]).wait(timeout=PATIENCE)
     with pytest.raises(KeyError, match="has reported no metrics"):
-        report_all.submit([]).wait(timeout=PATIENCE).summary_metrics["loss"]
+        silent.summary_metrics["loss"]
+    assert list(silent.metrics("loss")) == []
 
 
 def test_what_is_reported_is_known_while_the_trial_goes_on(home: Path, tmp_path: Path) -> None:
@@ -106,6 +111,7 @@ def test_what_is_reported_is_known_while_the_trial_goes_on(home: Path, tmp_path:
     eventually(lambda: count() == 2, "both are counted")
     assert trial.state == "RUNNING"
     assert [point.value for point in trial.metrics()] == [1.0, 2.0]
+    assert list(trial.metrics("accuracy")) == []  # it may come yet
     (tmp_path / "go").touch()
     trial.wait(timeout=PATIENCE)
     assert trial.summary_metrics["loss"].count == 2

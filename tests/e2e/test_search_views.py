@@ -53,6 +53,19 @@ def test_a_terminal_shows_a_table_while_it_goes_on_and_what_was_found(
     assert not any("running" in line for line in terminal.lines), "the table is wiped"
 
 
+def test_in_a_narrow_terminal_a_long_name_gives_way_to_the_counts(
+    clean: Path, project: Project, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    named = SCRIPT.replace("concurrent=2", "concurrent=2, name='depth-and-width-of-the-network'")
+    terminal = Terminal(project, project.write("search.py", named), gate, columns=60)
+    head = terminal.wait_for("…  1 of 4 trials: 2 running, 1 complete")
+    assert head.startswith("search 'depth-and-…")
+    gate.touch()
+    terminal.wait_for("Search 'depth-and-width-of-the-network': 4 trials")
+    assert terminal.finish() == 0
+
+
 def test_a_pipe_gets_a_line_for_each_trial_and_what_was_found(
     clean: Path, project: Project, tmp_path: Path
 ) -> None:

@@ -224,6 +224,18 @@ def test_a_search_goes_on_and_is_extended_and_is_itself(home: Path) -> None:
     assert len(experiment.search(score, trials=2, name="another", **other)) == 2
 
 
+def test_what_mattered_is_said_when_ten_have_run_to_their_end_and_not_before(home: Path) -> None:
+    experiment = wl.create_experiment("mattered")
+    settings: dict[str, Any] = {
+        "space": {"x": wl.uniform(0, 9), "y": wl.uniform(0, 1)}, "metric": "score", "seed": 1
+    }  # fmt: skip
+    few = experiment.search(score, trials=9, **settings)
+    assert (few.counts, few.importances) == ({"complete": 9}, {})
+    enough = experiment.search(score, trials=10, **settings)
+    assert sorted(enough.importances) == ["x", "y"]
+    assert all(f"{share:.0%}" in str(enough) for share in enough.importances.values())
+
+
 def test_what_is_not_to_be_searched_goes_along_and_cannot_be_both(home: Path) -> None:
     experiment = wl.create_experiment("along")
     space = {"x": wl.choice(1, 2)}

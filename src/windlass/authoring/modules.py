@@ -20,6 +20,8 @@ def module_flaw(name: Any) -> str:
     ''
     >>> module_flaw("json.tol")
     "there is no module 'json.tol'\\nDid you mean 'json.tool'?"
+    >>> module_flaw("jsn.tool")
+    "there is no module 'jsn.tool'\\nDid you mean 'json.tool'?"
     >>> module_flaw("xml.dom")
     "'xml.dom' is a package without __main__: python -m cannot run it\\nName a module in it."
     """
@@ -60,9 +62,12 @@ def _find(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
 def _not_there(parts: Sequence[str], wrong: int, folders: Sequence[str] | None) -> str:
     places = [os.getcwd(), *sys.path] if folders is None else list(folders)
     near = nearest(parts[wrong], [module.name for module in pkgutil.iter_modules(places)])
+    rest = parts[wrong + 1 :]
+    meant = ".".join([*parts[:wrong], near, *rest]) if near else ""
     guess = ""
-    if near:
-        guess = f"\nDid you mean {'.'.join([*parts[:wrong], near, *parts[wrong + 1 :]])!r}?"
+    # A package of a name alike was hardly meant if it does not have the rest.
+    if meant and not (rest and module_flaw(meant)):
+        guess = f"\nDid you mean {meant!r}?"
     elif folders is None:
         guess = "\nIt is looked for in the working directory and in this environment."
     return f"there is no module {shown('.'.join(parts))}{guess}"

@@ -249,12 +249,15 @@ def outcome_of(record: TrialRecord) -> str | Cell:
     from windlass.cli.text import clean
     from windlass.model.records import TrialState
 
-    if record.result is not None:
-        return clean(record.result.text)
+    value = record.result.text if record.result is not None else None
+    if value is not None and not (value == "None" and record.asked_to_stop):
+        return clean(value)
     if record.error is not None:
         return Cell(clean(f"{record.error.type}: {record.error.message}"), "red")
-    is_dull = record.state is TrialState.SUCCEEDED
-    return Cell("" if is_dull else clean(record.message), "dim")
+    told = "" if record.state is TrialState.SUCCEEDED else record.message
+    if not told and record.asked_to_stop:
+        told = f"asked to stop: {record.asked_to_stop}"
+    return Cell(clean(told), "dim")
 
 
 def _short_value(value: object) -> str:

@@ -14,7 +14,17 @@ from typing import TextIO
 from windlass.client.view import cells, encodable, fit, is_terminal, may_colour, write
 
 _TICK = 0.2
-_STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
+_STYLES = {
+    "bold": 1,
+    "name": 1,  # of any length: it gives way to what stands beside it
+    "dim": 2,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "magenta": 35,
+    "cyan": 36,
+}
+_SHORTEST_NAME = 12
 
 Span = tuple[str, str]  # a text, and its style or nothing
 Line = Sequence[Span]
@@ -92,18 +102,40 @@ class Live:
     def _painted(self, line: Line, room: int | None) -> str:
         """A line in its colours, as much of it as there is room for."""
         painted = ""
-        for text, style in line:
-            shown = encodable(self._out, _one_line(text))
+        ellipsis = "…" if encodable(self._out, "…") == "…" else "..."
+        spans = [(encodable(self._out, _one_line(text)), style) for text, style in line]
+        if room is not None:
+            spans = _giving_way(spans, room, ellipsis)
+        for shown, style in spans:
             if room is not None:
                 if room <= 0:
                     break
-                cut = fit(shown, room, "…" if encodable(self._out, "…") == "…" else "...")
+                cut = fit(shown, room, ellipsis)
                 room = 0 if cut != shown else room - cells(shown)
                 shown = cut
             code = _STYLES.get(style)
             is_painted = self._is_coloured and code is not None
             painted += f"\x1b[{code}m{shown}\x1b[0m" if is_painted else shown
         return painted
+
+
+def _giving_way(spans: list[Span], room: int, ellipsis: str) -> list[Span]:
+    """A line with its name cut, where it is too long: somewhat for all, more for what is not dim.
+
+    >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
+    >>> _giving_way(line, 36, "…")[1]
+    ("'of-a-very-l…", 'name')
+    >>> _giving_way([*line, ("  9s, about 21s left", "dim")], 36, "…")[1]
+    ("'of-a-very-…", 'name')
+    >>> _giving_way([*line, ("  9s, about 21s left", "dim")], 30, "…")[1]
+    ("'of-a-…", 'name')
+    """
+    others = sum(cells(text) for text, style in spans if style != "name")
+    dim = sum(cells(text) for text, style in spans if style == "dim")
+    left = max(room - others, min(_SHORTEST_NAME, room - others + dim))
+    return [
+        (fit(text, left, ellipsis) if style == "name" else text, style) for text, style in spans
+    ]
 
 
 def _one_line(text: str) -> str:

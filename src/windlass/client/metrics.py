@@ -77,8 +77,12 @@ class _Missing(KeyError):
 
 
 def points_of(transport: Transport, trial_id: int, name: str | None) -> Iterator[Point]:
-    """The points of a trial, lazily: each page is asked for when it is needed."""
+    """The points of a trial, lazily: each page is asked for when it is needed.
+
+    A `KeyError` for a name that the trial has not: one that goes on may yet report it.
+    """
     cursor: str | None = None
+    is_empty = True
     while True:
         query = {"name": name, "cursor": cursor}
         path = path_of("trials", trial_id, "metrics")
@@ -86,7 +90,12 @@ def points_of(transport: Transport, trial_id: int, name: str | None) -> Iterator
         for points in page.items:
             whose = (points.role, points.index, points.attempt, points.name)
             for step, when, value in zip(points.steps, points.times, points.values, strict=True):
+                is_empty = False
                 yield Point(step, when, float(value), *whose)
         cursor = page.next
         if cursor is None:
-            return
+            break
+    if name is not None and is_empty:
+        record = transport.ask("GET", path_of("trials", trial_id), TrialRecord)
+        if record.state.is_final and record.metrics:
+            _ = Summaries(record)[name]

@@ -114,7 +114,8 @@ class Progress:
         passed = format_duration(max(now - min(created), 0.0)) if created else ""
         number = f"{record.trials} {'trial' if record.trials == 1 else 'trials'}"
         line: list[tuple[str, str]] = [
-            (f"experiment {record.id} ({record.name})", "bold"),
+            (f"experiment {record.id} ", "bold"),
+            (f"({record.name})", "name"),
             (f"  {number}: " if record.states else "  no trials", ""),
         ]
         order = list(TrialState)

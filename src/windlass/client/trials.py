@@ -92,7 +92,8 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
         """Every point it reported so far, of one metric or of all.
 
         They come by replica and attempt, and each metric's in the order it was reported in. After
-        a restart a step may come again, of another `attempt`.
+        a restart a step may come again, of another `attempt`. Of a trial that has ended, a name
+        that is none of its metrics is a `KeyError` that says which there are.
 
         ```python
         for point in trial.metrics("loss"):

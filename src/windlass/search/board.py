@@ -29,7 +29,7 @@ class Board:
         self._concurrent = concurrent
         self._began = time.monotonic()
         self._body: list[Line] = []
-        self._head: list[tuple[str, str]] = [(f"search {course.name!r}", "bold")]
+        self._head: list[tuple[str, str]] = [("search ", "bold"), (repr(course.name), "name")]
         self._left = ""
         self._told = 0  # how many ends were told of, line by line
 
@@ -41,7 +41,11 @@ class Board:
         """Take in how the search stands now."""
         course = self._course
         done, whole = len(course.ended), len(course.ended) + len(course.running) + course.to_begin
-        head = [(f"search {course.name!r}", "bold"), (f"  {done} of {whole} trials: ", "")]
+        head = [
+            ("search ", "bold"),
+            (repr(course.name), "name"),
+            (f"  {done} of {whole} trials: ", ""),
+        ]
         for place, (word, number) in enumerate(counts(course).items()):
             head += [
                 (", " if place else "", ""),

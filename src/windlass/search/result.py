@@ -71,8 +71,16 @@ class SearchResult:
 
     @property
     def importances(self) -> dict[str, float]:
-        """How much each parameter mattered, as Optuna's PED-ANOVA says; they sum to 1."""
-        return self._course.study.importances()
+        """How much each parameter mattered, as Optuna's PED-ANOVA says; they sum to 1.
+
+        Empty before ten trials have run to their end: fewer cannot tell.
+
+        ```python
+        for name, share in found.importances.items():
+            print(name, f"{share:.0%}")
+        ```
+        """
+        return importances(self._course)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -108,12 +116,15 @@ def summary(course: Course) -> list[str]:
         return lines
     if len(course.ranked()) < _ENOUGH:
         return [*lines, "", "Too few trials ran to their end to say which parameter matters."]
-    if importances := course.study.importances():
-        rows = [
-            {"parameter": name, "importance": f"{share:.0%}"} for name, share in importances.items()
-        ]
+    if shares := importances(course):
+        rows = [{"parameter": name, "importance": f"{share:.0%}"} for name, share in shares.items()]
         lines += ["", *str(Table(["parameter", "importance"], rows)).splitlines()]
     return lines
+
+
+def importances(course: Course) -> dict[str, float]:
+    """How much each parameter mattered; empty where too few ran to their end to say so."""
+    return course.study.importances() if len(course.ranked()) >= _ENOUGH else {}
 
 
 def ordered(course: Course) -> list[Tried]:
