@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.calls import users_call
 from windlass.client.experiments import Experiment
 from windlass.client.session import default_client
 from windlass.client.trials import Trial
@@ -54,6 +55,7 @@ def list_trials(
     )
 
 
+@users_call("wl.create_experiment")
 def create_experiment(
     name: str,
     project: str | None = None,

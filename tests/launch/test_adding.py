@@ -137,6 +137,7 @@ def test_a_group_is_given_arguments_and_variables_by_role(
         ({"env": {"acter": {"A": "1"}}}, "env: no role 'acter'; did you mean 'actor'?"),
         ({"env": {"actor": {"1A": "1"}}}, "actor: env: '1A' is no name of a variable"),
         ({"args": {"actor": 5}}, "actor: args: 5 is neither a mapping of flags nor a list"),
+        ({"label": ["a"]}, "exp.add: there is no option 'label'; did you mean 'labels'?"),
     ],
 )
 def test_what_a_group_cannot_be_given_is_refused_with_a_guess(

@@ -152,6 +152,8 @@ def test_all_that_is_wrong_with_a_new_experiment_is_told_at_once() -> None:
     cyclic["self"] = cyclic
     with pytest.raises(wl.InvalidArgument, match="config: self is too deep"):
         wl.create_experiment("x", config=cyclic)
+    with pytest.raises(wl.InvalidArgument, match="no option 'lables'; did you mean 'labels'"):
+        wl.create_experiment("x", lables=["a"])  # type: ignore[call-arg]
     assert len(list(wl.list_experiments())) == before
 
 

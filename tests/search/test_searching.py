@@ -322,6 +322,7 @@ def test_after_its_time_no_more_trials_begin(home: Path) -> None:
         ({"method": "grid", "space": {"x": wl.uniform(0, 1)}}, "wl.uniform(0, 1, step=...)"),
         ({"method": "grid", "space": {"x": wl.loguniform(0.1, 1)}}, "wl.choice(0.1, ..., 1)"),
         ({"space": {"x": 3}}, 'args={"x": 3}'),
+        ({"n_trials": 5}, "exp.search: there is no option 'n_trials'; did you mean 'trials'?"),
     ],
 )
 def test_a_search_that_makes_no_sense_is_refused_before_anything_runs(

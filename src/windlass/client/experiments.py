@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from windlass.client.calls import users_call
 from windlass.client.metadata import Described
 from windlass.client.transport import Transport, path_of
 from windlass.client.trials import Trial, list_trials, seconds_of
@@ -106,6 +107,7 @@ class Experiment(Described):
         """
         return self._client.package(executables)
 
+    @users_call("exp.add")
     def add(
         self,
         what: Job | JobGroup | Function[..., Any] | Callable[..., Any],
@@ -143,16 +145,13 @@ class Experiment(Described):
         """
         from windlass.authoring.adding import Wish, add
 
-        try:
-            wish = Wish(args, env, name, labels, identity, auxiliary)
-            trial = add(self, self._client, what, wish)
-            self._handed.append(ref(trial))
-            self._outdated = self._record
-            return trial
-        except WindlassError as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
-        raise failure
+        wish = Wish(args, env, name, labels, identity, auxiliary)
+        trial = add(self, self._client, what, wish)
+        self._handed.append(ref(trial))
+        self._outdated = self._record
+        return trial
 
+    @users_call("exp.search")
     def search(
         self,
         job: Job | JobGroup | Function[..., Any],
@@ -211,18 +210,14 @@ class Experiment(Described):
         """
         from windlass.search.beginning import search
 
-        try:
-            found = search(
-                self._client, self._record, job,
-                space=space, metric=metric, mode=mode, method=method, trials=trials,
-                concurrent=concurrent, name=name, seed=seed, timeout=timeout, args=args,
-                min_steps=min_steps, reduction=reduction,
-            )  # fmt: skip
-            self.refresh()
-            return found
-        except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
-        raise failure
+        found = search(
+            self._client, self._record, job,
+            space=space, metric=metric, mode=mode, method=method, trials=trials,
+            concurrent=concurrent, name=name, seed=seed, timeout=timeout, args=args,
+            min_steps=min_steps, reduction=reduction,
+        )  # fmt: skip
+        self.refresh()
+        return found
 
     def best(self, metric: str | None = None, mode: str | None = None) -> Trial[Any]:
         """The trial that came to the best value of a metric; after a search, of what it looked for.
