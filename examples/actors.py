@@ -152,7 +152,7 @@ def actor() -> None:
                     answer = ask(lines, {"update": policy["update"], "episode": episode})
         except OSError:
             pass  # it does not listen yet, or was started again
-        time.sleep(0.1)
+        time.sleep(0.1)  # nothing tells when a learner listens again
 
 
 def ask(lines: Any, message: dict[str, Any]) -> str:

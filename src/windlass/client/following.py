@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -33,7 +34,7 @@ def insist(ask: Callable[[], T]) -> T:
         time.sleep(_PAUSE)
 
 
-class Stream(Generic[N]):
+class Stream(ABC, Generic[N]):
     """News of something, as they come, for as long as they are asked for.
 
     When the stream breaks (the server was restarted), it is opened again.
@@ -78,20 +79,20 @@ class Stream(Generic[N]):
         if self._stream is not None:
             self._stream.cut()
 
+    @abstractmethod
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
         """Ask for what is to be followed, from where it broke off."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _decode(self, event: StreamEvent) -> N | None:
         """What an event says; nothing if it is known already."""
-        raise NotImplementedError
 
     def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- of most there is no last
         return False
 
     def _too_late(self, limit: str) -> WaitTimeout:
         """The error when the time is up."""
-        raise NotImplementedError
+        return WaitTimeout(f"It did not end within {limit}; it goes on.")
 
     def _events(self) -> Iterator[StreamEvent]:
         with self._open() as stream:
