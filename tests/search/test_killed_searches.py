@@ -97,8 +97,8 @@ def test_a_killed_author_leaves_a_search_that_goes_on_as_if_nothing_had_been(
     eventually(lambda: len(runs(folder)) >= 4, "the search is in the midst")
     author.kill()
     author.wait()
-    running = [trial.id for trial in wl.get_experiment("author").list_trials(state="RUNNING")]
-    assert running, "they go on without it"
+    search = wl.get_experiment("author")
+    eventually(lambda: list(search.list_trials(state="RUNNING")), "they go on without it")
     (folder / "go").touch()
     again = project.python(path, "author", folder, "8")
     assert again.returncode == 0, again.stderr
@@ -164,13 +164,15 @@ def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
     assert states.get("STOPPED", 0) > 0
     assert not set(states) - {"STOPPED", "SUCCEEDED"}, "nothing is left running"
     stopped = states["STOPPED"]
+    # One that was stopped may have had no time to begin.
+    begun = sum(runs(folder).values())
     (folder / "go").touch()
     again = project.python(path, "interrupted", folder, "6")
     assert again.returncode == 0, again.stderr
     assert f"{{'complete': 6, 'interrupted': {stopped}}}" in again.stdout
     ran = runs(folder)
     assert set(ran) == set(suggestions(6))
-    assert sum(ran.values()) == 6 + stopped
+    assert sum(ran.values()) == begun + 6 - states.get("SUCCEEDED", 0)
 
 
 def test_what_was_ended_early_is_known_when_a_search_goes_on(
