@@ -32,7 +32,7 @@ def measure_idle(bench: Bench) -> Iterator[Figure]:
         before = _processor_time(server)
         sizes, bare_sizes = Samples(), Samples()
         while time.monotonic() - started < _WINDOW:
-            time.sleep(_WINDOW / 5)
+            time.sleep(_WINDOW / 5)  # what is measured is what happens meanwhile
             sizes.append(sum(_memory(process) for process in _family(server)))
         passed = time.monotonic() - started
         used = _processor_time(server) - before

@@ -191,4 +191,4 @@ def _await(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         if time.monotonic() > deadline:
             raise RuntimeError(f"never came: {what}")
-        time.sleep(0.01)
+        time.sleep(0.01)  # for what nothing tells of

@@ -14,7 +14,7 @@ FIRST = 20  # until the follower is there, lines wait for it
 def chatter(lines: int) -> None:
     for _ in range(lines):
         print(time.time(), flush=True)
-        time.sleep(0.01)
+        time.sleep(0.01)  # each line is to be a batch of its own
 
 
 for _ in sys.stdin:

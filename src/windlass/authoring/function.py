@@ -177,7 +177,7 @@ class _Sweep:
         """Submit the first; if one cannot be, none is left running."""
         try:
             self.submit_ahead()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, leaves nothing running
             self._stop_rest()
             raise
 
@@ -395,7 +395,7 @@ def _values_here(
     for item in items:
         try:
             yield function(*item)
-        except Exception as error:
+        except Exception as error:  # the user's own, handed back if that was asked for
             if not return_exceptions:
                 raise
             yield error

@@ -41,7 +41,7 @@ def add_generator(
         if not _is_new(building, record):
             building.release()
             return trial
-    except BaseException:
+    except BaseException:  # whatever it is, the experiment is not held for ever
         building.release()
         raise
     start = building.start_async if _is_async(generator) else building.start

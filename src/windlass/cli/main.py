@@ -58,7 +58,7 @@ def _invoke() -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except Exception as error:
+    except Exception as error:  # ours are told; what they are is imported late
         from windlass.model.errors import WindlassError
 
         if not isinstance(error, WindlassError):

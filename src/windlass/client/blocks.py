@@ -52,7 +52,7 @@ class Block:
                 waiting.run()
             self._tell_of_generators(raised)
             self._building.join()
-        except BaseException as error:
+        except BaseException as error:  # Ctrl-C, too, lets go of the experiment
             self._interrupt(error)
             self._building.leave()
             raise
@@ -84,7 +84,7 @@ class Block:
                 await in_thread(waiting.run, waiting.cut, name)
             self._tell_of_generators(raised)
             await in_thread(self._building.join, lambda: None, name)
-        except BaseException as error:
+        except BaseException as error:  # a cancelled task, too, lets go of it
             self._interrupt(error)
             self._building.leave(self._loop)
             raise

@@ -59,7 +59,7 @@ def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
         building.users += 1
     try:
         building.begin()
-    except BaseException:
+    except BaseException:  # whatever it is, the experiment is not held for ever
         building.release()
         raise
     return building

@@ -270,7 +270,7 @@ def _write_entry(root: int, folder: bytes, entry: Entry, data: bytes) -> None:
             finally:
                 os.close(fd)
             _give_name(parent, temporary, entry.name)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, leaves no half file
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise

@@ -117,7 +117,7 @@ class DryExperiment(Experiment):
             raise nothing_ran()
         return iter(list(self._dry_client.trials.values())[:limit])
 
-    def wait(self, timeout: float | str | None = None) -> DryExperiment:  # noqa: ARG002
+    def wait(self, timeout: float | str | None = None) -> DryExperiment:  # noqa: ARG002 -- as wait has it
         """Itself: there is nothing to wait for."""
         return self
 

@@ -31,7 +31,7 @@ def insist(ask: Callable[[], T]) -> T:
         except ServerUnreachable:
             if time.monotonic() > give_up:
                 raise
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
 
 
 class Stream(ABC, Generic[N]):
@@ -68,7 +68,7 @@ class Stream(ABC, Generic[N]):
                 if now - silent_since > _PATIENCE:
                     raise
                 if isinstance(error, ServerUnreachable):
-                    time.sleep(_PAUSE)
+                    time.sleep(_PAUSE)  # as above
             if self._is_cut:
                 return
             self._check_deadline()

@@ -161,7 +161,7 @@ class Transport:
             for piece in self._pieces(response):
                 left = None if left is None else left - len(piece)
                 write(piece)
-        except BaseException:
+        except BaseException:  # half an answer is in it: it cannot be used again
             connection.close()
             raise
         if left:
@@ -265,7 +265,7 @@ class Transport:
             )
             connection.send_held()
             response = connection.getresponse()
-        except BaseException:
+        except BaseException:  # as above
             connection.close()
             raise
         return connection, response

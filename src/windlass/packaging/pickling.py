@@ -54,7 +54,7 @@ def pack_call(
     with _modules_by_value(str(root)):
         try:
             payload: bytes = cloudpickle.dumps(call, protocol=_PROTOCOL)
-        except Exception as error:
+        except Exception as error:  # of the user's classes: anything
             raise _explained(fn, call, cloudpickle.dumps, error) from error
     if len(payload) > LARGEST_PAYLOAD:
         raise SerializationError(
@@ -77,7 +77,7 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
     with _modules_by_value(str(root)):
         try:
             packed: bytes = cloudpickle.dumps(dict(arguments), protocol=_PROTOCOL)
-        except Exception as error:
+        except Exception as error:  # of the user's classes: anything
             for name, value in arguments.items():
                 if refusal(value, cloudpickle.dumps) is not None:
                     found = find_unpicklable(value, cloudpickle.dumps, f"argument {name!r}")

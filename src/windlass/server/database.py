@@ -78,7 +78,7 @@ class Connection:
         try:
             yield
             self.run("COMMIT")
-        except BaseException:
+        except BaseException:  # whatever it is, nothing half is stored
             if self._raw.in_transaction:  # some errors end it by themselves
                 self.run("ROLLBACK")
             raise
@@ -89,7 +89,7 @@ class Connection:
         self.run("SAVEPOINT change")
         try:
             yield
-        except BaseException:
+        except BaseException:  # as above
             if self._raw.in_transaction:
                 self.run("ROLLBACK TO change")
                 self.run("RELEASE change")

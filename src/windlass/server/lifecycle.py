@@ -104,7 +104,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._hub = hub
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- uvicorn's
         # Not uvicorn's own, which raises the signal again before what comes after `serve`.
         self._hub.close()
         self.should_exit = True

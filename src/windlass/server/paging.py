@@ -104,7 +104,7 @@ def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
         return rows, None
     page = rows[:limit]
     last = page[-1]
-    keys = [last[name] for name in last.keys() if name.startswith("key_")]  # noqa: SIM118
+    keys = [last[name] for name in last.keys() if name.startswith("key_")]  # noqa: SIM118 -- of a row
     return page, base64.urlsafe_b64encode(msgspec.json.encode(keys)).decode().rstrip("=")
 
 

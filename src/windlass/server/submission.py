@@ -36,7 +36,7 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
             begin=controller.begin,
             then=lambda: controller.begun(key),
         )
-    except Exception:
+    except Exception:  # whatever it is, it is told to who asked
         if is_taken_in:  # but not stored: it keeps no room, and no secrets stay behind
             controller.abandon(key)
             with contextlib.suppress(sqlite3.Error):  # else it is erased at the next start

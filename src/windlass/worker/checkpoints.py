@@ -52,7 +52,7 @@ def save(folder: str, path: str, of: Mapping[str, object]) -> str:
         write_json(os.path.join(temporary, _RECORD), record)
         _flush(temporary)
         number = _put_in_place(temporary, folder)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too, leaves no half copy
         _remove(temporary)
         raise
     _flush_one(folder)

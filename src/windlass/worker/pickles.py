@@ -44,7 +44,7 @@ def dump_value(value: object, file: BinaryIO) -> None:
         ValuePickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     except OSError:
         raise
-    except Exception as error:
+    except Exception as error:  # of the user's classes: anything
         raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
 
 
