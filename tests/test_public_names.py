@@ -18,6 +18,7 @@ import pytest
 import windlass as wl
 from harness import Project
 
+API = "windlass.api"
 NAMES = [name for name in wl.__all__ if name != "__version__"]
 ERRORS = [
     value
@@ -51,6 +52,19 @@ def test_type_checkers_are_told_of_exactly_the_public_names() -> None:
     assert sorted([*told, "__version__"]) == sorted(wl.__all__)
     for name, module in told.items():
         assert getattr(importlib.import_module(module), name) is getattr(wl, name)
+
+
+def test_the_functions_of_the_module_are_the_methods_of_the_client() -> None:
+    """All of them but those that other parts of ours call."""
+    methods = {name for name, _ in inspect.getmembers(wl.Client, inspect.isfunction)}
+    public = {name for name in methods if not name.startswith("_")} - {"submit"}
+    functions = {name for name, module in _type_checking_imports().items() if module == API}
+    assert public == functions
+    for name in functions:
+        function, method = getattr(wl, name), getattr(wl.Client, name)
+        assert function.__doc__ == method.__doc__
+        own = list(inspect.signature(method).parameters.values())[1:]
+        assert list(inspect.signature(function).parameters.values()) == own
 
 
 def test_dir_lists_the_public_names_and_no_name_is_there_twice() -> None:

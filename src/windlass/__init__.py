@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_trials as list_trials
     from windlass.api import package as package
+    from windlass.api import server_info as server_info
     from windlass.authoring.executables import Command as Command
     from windlass.authoring.executables import Container as Container
     from windlass.authoring.executables import PythonFunction as PythonFunction
@@ -107,6 +108,7 @@ _WHERE = {
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
     "compare": "windlass.api",
+    "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",
     "ExperimentDiff": "windlass.comparing.experiments",
     "Table": "windlass.comparing.tables",

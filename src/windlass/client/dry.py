@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -22,8 +22,6 @@ from windlass.model.wire import CreateTrial, ServerInfo, StreamEnd
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from windlass.client.dry_experiments import DryExperiment
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -78,25 +76,6 @@ class DryClient(Client):
         self.trials: dict[str, DryTrial[Any]] = {}  # that were shown, by their keys
         self._shown: DryTrial[Any] | None = None  # the last of them
         self._machine: Capacity | None = None
-
-    def create_experiment(
-        self,
-        name: str,
-        project: str | None = None,
-        labels: Sequence[str] = (),
-        description: str = "",
-        config: Mapping[str, Any] | None = None,
-        *,
-        exist_ok: bool = False,
-        wait: bool = False,  # noqa: ARG002 -- there is nothing to wait for
-    ) -> DryExperiment:
-        """An experiment that is not made: what is added to it is shown."""
-        from windlass.authoring.founding import new_experiment
-        from windlass.client.dry_experiments import DryExperiment
-
-        return DryExperiment(
-            self, new_experiment(name, project, labels, description, config, exist_ok=exist_ok)
-        )
 
     def submit(self, draft: Draft) -> DryTrial[Any]:
         """Show what would run; what the server would refuse is refused.

@@ -98,6 +98,11 @@ class Transport:
         self._pid = os.getpid()
 
     @property
+    def named(self) -> tuple[str | None, str | None]:
+        """The server that was named, and its token; none of the embedded one."""
+        return (self._named.url, self._named.token) if self._named else (None, None)
+
+    @property
     def endpoint(self) -> Endpoint:
         """The server in use, found or started now if need be."""
         if self._endpoint is None:

@@ -12,6 +12,7 @@ from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.metadata import LabelledTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
+from windlass.client.pages import walk
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
-
-_PAGE = 100
 
 
 class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
@@ -382,20 +381,8 @@ def list_trials(
         "parent_id": parent_id,
         "sort": sort_by,
     }
-    left = limit
-    cursor: str | None = None
-    while left is None or left > 0:
-        size = _PAGE if left is None else min(left, _PAGE)
-        page = transport.ask(
-            "GET", "/trials", TrialPage, query={**query, "cursor": cursor, "limit": size}
-        )
-        for record in page.items:
-            yield Trial(transport, record)
-        if left is not None:
-            left -= len(page.items)
-        cursor = page.next
-        if cursor is None:
-            return
+    pages = walk(transport, "/trials", TrialPage, query, limit)
+    return (Trial(transport, record) for record in pages)
 
 
 def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:

@@ -30,6 +30,15 @@ class TrialState(str, Enum):
         return self in (TrialState.SUCCEEDED, TrialState.FAILED, TrialState.STOPPED)
 
 
+class TrialKind(str, Enum):
+    """What a trial is of."""
+
+    JOB = "job"
+    COMMAND = "command"  # of `wl.run_command`: no part of what is listed unless it is asked for
+    SHELL = "shell"  # of `wl.open_shell`: likewise
+    EXTERNAL = "external"  # of `wl.start_trial`: a process that was not started by us
+
+
 STOPPED_REASON = "Stopped"
 
 
@@ -212,6 +221,8 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     recipe: Recipe = Recipe()
     asked_to_stop: str = ""  # why it was asked to stop by itself, if it was
     metrics: dict[str, Summary] = {}
+    kind: TrialKind = TrialKind.JOB
+    progress: float | None = None  # how much of it is done, from 0 to 1, if it says so
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):

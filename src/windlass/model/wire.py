@@ -12,6 +12,7 @@ from windlass.model.records import (
     ExperimentRecord,
     Provenance,
     Recipe,
+    TrialKind,
     TrialRecord,
 )
 from windlass.model.resources import Capacity
@@ -63,6 +64,7 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     auxiliary: bool = False
     parent_id: int | None = None
     recipe: Recipe = Recipe()
+    kind: TrialKind = TrialKind.JOB
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -18,6 +18,7 @@ from windlass.model.records import (
     Recipe,
     ResultInfo,
     Summary,
+    TrialKind,
     TrialRecord,
     TrialState,
     state_of,
@@ -52,11 +53,11 @@ _INSERT = """
 INSERT INTO trials (
     uid, experiment_id, name, state, settled, created, restarts, signal, reason, message,
     priority, "user", params, spec, status, provenance, auxiliary, is_generated, parent_id,
-    origin_id, labels, recipe
+    origin_id, labels, recipe, kind
 ) VALUES (
     :uid, :experiment_id, :name, :state, :settled, :created, 0, '', '', '',
     :priority, :user, :params, :spec, :status, :provenance, :auxiliary, :is_generated, :parent_id,
-    :origin_id, :labels, :recipe
+    :origin_id, :labels, :recipe, :kind
 ) RETURNING id
 """
 
@@ -115,6 +116,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         auxiliary=request.auxiliary,
         parent_id=request.parent_id,
         recipe=request.recipe,
+        kind=request.kind,
     )
     trial_id = connection.value(
         _INSERT,
@@ -137,6 +139,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
             "origin_id": request.recipe.origin_id,
             "labels": _encode(record.labels) if record.labels else None,
             "recipe": _encode(request.recipe) if request.recipe != Recipe() else None,
+            "kind": request.kind.value,
         },
     )
     return StoredTrial(record=msgspec.structs.replace(record, id=trial_id), status=status)
@@ -319,6 +322,8 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...], metrics: dict[str, Summar
         recipe=_decode(row["recipe"], Recipe) if row["recipe"] else Recipe(),
         asked_to_stop=row["asked_to_stop"],
         metrics=metrics,
+        kind=TrialKind(row["kind"]),
+        progress=row["progress"],
     )
     return StoredTrial(record=record, status=status)
 

@@ -63,6 +63,8 @@ trials = sa.Table(
     sa.Column("asked_to_stop", sa.Text, nullable=False, server_default=""),
     sa.Column("labels", sa.LargeBinary),
     sa.Column("recipe", sa.LargeBinary),
+    sa.Column("kind", sa.Text, nullable=False, server_default="job"),
+    sa.Column("progress", sa.Float),
     sa.Index("trials_by_state", "state", "id"),
     sa.Index("trials_by_settled", "settled", "id"),
     sa.Index("trials_by_experiment", "experiment_id", "id"),

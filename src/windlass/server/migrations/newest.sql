@@ -50,6 +50,8 @@ CREATE TABLE trials (
     asked_to_stop TEXT DEFAULT '' NOT NULL,
     labels BLOB,
     recipe BLOB,
+    kind TEXT DEFAULT 'job' NOT NULL,
+    progress FLOAT,
     UNIQUE (uid),
     FOREIGN KEY(experiment_id) REFERENCES experiments (id)
 );
@@ -108,4 +110,4 @@ CREATE TABLE readings (
     PRIMARY KEY (trial_id, role, "index", attempt),
     FOREIGN KEY(trial_id) REFERENCES trials (id)
 );
-INSERT INTO alembic_version (version_num) VALUES ('0003');
+INSERT INTO alembic_version (version_num) VALUES ('0009');
