@@ -110,4 +110,33 @@ CREATE TABLE readings (
     PRIMARY KEY (trial_id, role, "index", attempt),
     FOREIGN KEY(trial_id) REFERENCES trials (id)
 );
+CREATE TABLE checkpoints (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    uid TEXT NOT NULL,
+    trial_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    is_folder BOOLEAN NOT NULL,
+    step INTEGER,
+    created FLOAT NOT NULL,
+    role TEXT NOT NULL,
+    "index" INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    shards INTEGER NOT NULL,
+    manifest TEXT NOT NULL,
+    files INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    metadata BLOB,
+    is_deleted BOOLEAN DEFAULT 0 NOT NULL,
+    UNIQUE (uid),
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+);
+CREATE INDEX checkpoints_by_trial ON checkpoints (trial_id, number);
+CREATE TABLE checkpoint_uses (
+    checkpoint_id INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    user_id INTEGER NOT NULL,
+    PRIMARY KEY (checkpoint_id, kind, user_id),
+    FOREIGN KEY(checkpoint_id) REFERENCES checkpoints (id)
+);
 INSERT INTO alembic_version (version_num) VALUES ('0009');
