@@ -143,7 +143,7 @@ def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
     try:
         return read_tree(manifests[digest])
     except RestoreError as error:
-        raise WindlassError(f"The {what} {digest[:12]} cannot be read: {error}.") from error
+        raise WindlassError(f"The {what} {digest[:12]} cannot be written: {error}.") from error
 
 
 def _refuse_others(root: Path, expected: set[str]) -> None:

@@ -65,7 +65,7 @@ def read_tree(manifest: bytes) -> Tree:
             if type(path) is not str or type(size) is not int:
                 raise RestoreError(f"{path!r} is listed with the size {size!r}")
             folder, name = _split(path)
-            if mode == "d":  # a folder that would else be missing for want of files
+            if (mode, content, size) == ("d", "", 0):  # a folder that has no files
                 _add_folder(folders, folder + b"/" + name if folder else name)
                 continue
             if mode == "l":
