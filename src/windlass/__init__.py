@@ -21,6 +21,7 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer
 if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
+    from windlass.api import gc as gc
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
     from windlass.api import list_experiments as list_experiments
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.model.wire import GarbageReport as GarbageReport
     from windlass.search.result import SearchResult as SearchResult
     from windlass.search.spaces import choice as choice
     from windlass.search.spaces import loguniform as loguniform
@@ -109,6 +111,7 @@ _WHERE = {
     "list_experiments": "windlass.api",
     "compare": "windlass.api",
     "server_info": "windlass.api",
+    "gc": "windlass.api",
     "Diff": "windlass.comparing.trials",
     "ExperimentDiff": "windlass.comparing.experiments",
     "Table": "windlass.comparing.tables",
@@ -130,6 +133,7 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "GarbageReport": "windlass.model.wire",
     "uniform": "windlass.search.spaces",
     "loguniform": "windlass.search.spaces",
     "randint": "windlass.search.spaces",

@@ -17,6 +17,8 @@ COMMANDS = {
     "suspend": "Stop trials for now, to be resumed later.",
     "resume": "Let suspended trials go on.",
     "scale": "Give a trial more replicas, or fewer.",
+    "rm": "Delete trials, with all that is kept of them.",
+    "gc": "Free the space of what was deleted.",
     "result": "Print the value a trial returned.",
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",

@@ -20,7 +20,15 @@ from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     TrialRecord,
 )
-from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import (
+    AskToStop,
+    Deleted,
+    LogPage,
+    ScaleTrial,
+    StopTrial,
+    StreamEnd,
+    TrialPage,
+)
 
 if TYPE_CHECKING:
     import os
@@ -102,6 +110,19 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
         from windlass.client.metrics import points_of
 
         return points_of(self._transport, self.id, name)
+
+    def delete(self) -> None:
+        """Delete it, with its logs, metrics, checkpoints and files; it has to have ended.
+
+        One that a generator built goes with all that it consists of. What others point to, too,
+        stays; the space of the rest is freed by `wl.gc()`.
+
+        ```python
+        for trial in wl.list_trials(state="FAILED"):
+            trial.delete()
+        ```
+        """
+        self._transport.ask("DELETE", path_of("trials", self.id), Deleted)
 
     def suspend(self) -> Trial[R]:
         """Stop its processes without failing it; nothing of it runs until `resume()`.

@@ -217,6 +217,35 @@ class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
     digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The trials that are gone."""
+
+    trials: tuple[int, ...]
+
+
+class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have what nothing has needed for so many seconds removed, or only told of."""
+
+    older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
+    dry_run: bool = False
+
+
+class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was removed, or would be.
+
+    ```python
+    report = wl.gc(dry_run=True)
+    print(f"{report.bytes / 1e6:.1f} MB could be freed")
+    ```
+    """
+
+    blobs: int = 0  # contents that nothing points to
+    bytes: int = 0  # what those and the folders took
+    folders: int = 0  # of trials that are gone
+    kept: int = 0  # contents that are kept
+    young: int = 0  # of those, how many only because they are young, or held by somebody
+
+
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The server, as `windlass server status` shows it."""
 

@@ -32,6 +32,7 @@ from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
 from windlass.server.families import Families
 from windlass.server.faults import to_fault
+from windlass.server.garbage import Garbage
 from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
@@ -210,10 +211,12 @@ def _assemble(
     )
     return Services(
         home=home,
+        database=database,
         trials=trials,
         kinship=Kinship(database),
         experiments=ExperimentStore(database, holds.is_held),
         blobs=blobs,
+        garbage=Garbage(home.path / "trials", blobs, database),
         logs=LogStore(home.path),
         metrics=reader,
         private=private,

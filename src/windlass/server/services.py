@@ -11,7 +11,9 @@ from windlass.home import Home
 from windlass.model.resources import Capacity
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.blobs import BlobStore
+from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
+from windlass.server.garbage import Garbage
 from windlass.server.holding import Holds
 from windlass.server.hub import Hub
 from windlass.server.kinship import Kinship
@@ -26,10 +28,12 @@ class Services:
     """The parts of a running server."""
 
     home: Home
+    database: Database
     trials: TrialStore
     kinship: Kinship
     experiments: ExperimentStore
     blobs: BlobStore
+    garbage: Garbage
     logs: LogStore
     metrics: MetricReader
     private: PrivateFiles

@@ -202,6 +202,10 @@ class TrialStore:
         """Know of what was just stored of a trial; for the writer's thread, after the commit."""
         self._recent.change(trial_id, change)
 
+    def forget(self, trial_id: int) -> None:
+        """Know no more of a trial that was just deleted; for the writer's thread."""
+        self._recent.drop(trial_id)
+
     # -- the controller's half --------------------------------------------------------
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:

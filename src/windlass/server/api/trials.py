@@ -18,6 +18,7 @@ from windlass.model.wire import (
     Built,
     ChangeLabels,
     CreateTrial,
+    Deleted,
     LogPage,
     PointsPage,
     ScaleTrial,
@@ -25,6 +26,7 @@ from windlass.model.wire import (
     TrialPage,
 )
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.deletion import delete_trial
 from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.labels import LabelText, read_labels
@@ -100,6 +102,11 @@ async def list_trials(
 async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """One trial."""
     return await describe(services, trial_id)
+
+
+async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
+    """Delete a trial that has ended, with its logs, metrics and files."""
+    return Deleted(trials=tuple(await delete_trial(services, trial_id)))
 
 
 async def stream_trial(
@@ -313,6 +320,7 @@ def _states(text: str | None) -> list[TrialState]:
 _TRIALS = f"{API}/trials"
 _TRIAL = f"{_TRIALS}/{{trial_id:int}}"
 routes = [
+    Route("DELETE", f"{API}/trials/{{trial_id:int}}", remove_trial),
     Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
