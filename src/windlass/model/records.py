@@ -149,6 +149,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arguments: dict[str, Any] = {}  # by role: the mapping or list that its arguments were given as
     origin_id: int | None = None  # the trial it repeats
     search: SearchPlace | None = None
+    template: str = ""  # what the template was called whose fields it was given
 
 
 class Summary(
@@ -223,6 +224,8 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     metrics: dict[str, Summary] = {}
     kind: TrialKind = TrialKind.JOB
     progress: float | None = None  # how much of it is done, from 0 to 1, if it says so
+    description: str = ""
+    notes: str = ""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,3 +292,5 @@ class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     links: tuple[Link, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     searches: dict[str, dict[str, Any]] = {}  # the settings of each, by its name
+    priority: int = 0  # of what is added to it and says none itself
+    archived: bool = False

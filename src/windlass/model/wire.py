@@ -26,6 +26,7 @@ INLINE_LIMIT = 256 * 1024
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 
+Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
@@ -77,6 +78,7 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     description: Text = ""
     config: dict[str, Any] = {}
     exist_ok: bool = False  # then the one of that name in that project, if there is one
+    priority: Priority = 0
 
 
 class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,14 +89,23 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remove_labels: Labels = ()
 
 
-class ChangeExperiment(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
+class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other labels, another name or other texts; what is not given stays."""
+
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+    description: Text | msgspec.UnsetType = msgspec.UNSET
+    notes: Text | msgspec.UnsetType = msgspec.UNSET
+
+
+class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
     """Have other metadata; what is not given stays.
 
     What is put or removed by name leaves the others as they are, whoever else changes them.
     """
 
-    description: Text | msgspec.UnsetType = msgspec.UNSET
-    notes: Text | msgspec.UnsetType = msgspec.UNSET
+    project: Name | msgspec.UnsetType = msgspec.UNSET  # the one to move to
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    archived: bool | msgspec.UnsetType = msgspec.UNSET
     config: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     searches: dict[Name, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     put_links: dict[Name, Url] = {}

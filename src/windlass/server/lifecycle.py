@@ -37,6 +37,7 @@ from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
+from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
 from windlass.server.services import Services
@@ -212,7 +213,8 @@ def _assemble(
         home=home,
         trials=trials,
         kinship=Kinship(database),
-        experiments=ExperimentStore(database, holds.is_held),
+        experiments=ExperimentStore(database, holds.is_held, on_rename=trials.forget),
+        places=PlaceStore(database, on_rename=trials.forget),
         blobs=blobs,
         logs=LogStore(home.path),
         metrics=reader,

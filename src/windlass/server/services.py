@@ -17,6 +17,7 @@ from windlass.server.hub import Hub
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader
+from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.trials import TrialStore
 
@@ -29,6 +30,7 @@ class Services:
     trials: TrialStore
     kinship: Kinship
     experiments: ExperimentStore
+    places: PlaceStore
     blobs: BlobStore
     logs: LogStore
     metrics: MetricReader
