@@ -21,10 +21,15 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer
 if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
+    from windlass.api import create_workspace as create_workspace
     from windlass.api import get_experiment as get_experiment
+    from windlass.api import get_project as get_project
     from windlass.api import get_trial as get_trial
+    from windlass.api import get_workspace as get_workspace
     from windlass.api import list_experiments as list_experiments
+    from windlass.api import list_projects as list_projects
     from windlass.api import list_trials as list_trials
+    from windlass.api import list_workspaces as list_workspaces
     from windlass.api import package as package
     from windlass.api import server_info as server_info
     from windlass.authoring.executables import Command as Command
@@ -44,6 +49,8 @@ if TYPE_CHECKING:
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
+    from windlass.client.places import Project as Project
+    from windlass.client.places import Workspace as Workspace
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
@@ -100,6 +107,8 @@ _WHERE = {
     "Client": "windlass.client.session",
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
+    "Workspace": "windlass.client.places",
+    "Project": "windlass.client.places",
     "LogLine": "windlass.client.logs",
     "Point": "windlass.client.metrics",
     "get_trial": "windlass.api",
@@ -107,6 +116,11 @@ _WHERE = {
     "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "create_workspace": "windlass.api",
+    "get_workspace": "windlass.api",
+    "list_workspaces": "windlass.api",
+    "get_project": "windlass.api",
+    "list_projects": "windlass.api",
     "compare": "windlass.api",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from windlass.client.facts import Facts
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
-from windlass.client.metadata import LabelledTrial, label_query
+from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
-from windlass.client.pages import walk
+from windlass.client.pages import flag, walk
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
+class Trial(Facts, Repeatable, NotedTrial, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -365,6 +365,7 @@ def list_trials(
     labels: str | Sequence[str] | None = None,
     origin_id: int | None = None,
     parent_id: int | None = None,
+    archived: bool | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -379,6 +380,7 @@ def list_trials(
         "labels": label_query(labels),
         "origin_id": origin_id,
         "parent_id": parent_id,
+        "archived": flag(archived),
         "sort": sort_by,
     }
     pages = walk(transport, "/trials", TrialPage, query, limit)

@@ -103,7 +103,7 @@ class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=Tru
     What is put or removed by name leaves the others as they are, whoever else changes them.
     """
 
-    project: Name | msgspec.UnsetType = msgspec.UNSET  # the one to move to
+    project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the one to move to
     priority: Priority | msgspec.UnsetType = msgspec.UNSET
     archived: bool | msgspec.UnsetType = msgspec.UNSET
     config: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

@@ -25,6 +25,7 @@ from windlass.server.database import Connection, Database, Row
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.projects import (
     DEFAULT_ID,
+    as_id,
     check_takes_more,
     find_project,
     insert_project,
@@ -51,14 +52,14 @@ class PlaceStore:
 
         def change(connection: Connection) -> WorkspaceRecord:
             query = "SELECT * FROM workspaces WHERE uid = :key"
-            made = connection.row(query, {"key": request.key})
-            named = connection.row(
-                "SELECT * FROM workspaces WHERE name = :name", {"name": request.name}
-            )
-            if made is None and named is not None and not request.exist_ok:
-                raise _taken("workspace", request.name, "wl.get_workspace")
-            if made is None and named is None:
-                [made] = connection.rows(
+            found = connection.row(query, {"key": request.key})
+            if found is None:
+                query = "SELECT * FROM workspaces WHERE name = :name"
+                found = connection.row(query, {"name": request.name})
+                if found is not None and not request.exist_ok:
+                    raise _taken("workspace", request.name, "wl.get_workspace")
+            if found is None:
+                [found] = connection.rows(
                     "INSERT INTO workspaces (uid, name, description, created)"
                     " VALUES (:uid, :name, :description, :created) RETURNING *",
                     {
@@ -68,7 +69,7 @@ class PlaceStore:
                         "created": time.time(),
                     },
                 )
-            return _workspaces(connection, [made or named])[0]
+            return _workspaces(connection, [found])[0]
 
         return await self._db.awrite(change)
 
@@ -261,13 +262,6 @@ def _project_of(connection: Connection, which: int | str) -> ProjectRecord:
         there = [join_place(each["workspace"], each["name"]) for each in found]
         raise missing("project", which, there)
     return _projects(connection, [row])[0]
-
-
-def as_id(which: int | str) -> int:
-    """A number as an id, also where it is a text; -1, which nothing has, for all else."""
-    if isinstance(which, str):
-        which = int(which) if which.isascii() and which.isdigit() and len(which) < 19 else -1
-    return which if 0 < which < 2**63 else -1
 
 
 def _workspaces(connection: Connection, rows: Sequence[Row]) -> list[WorkspaceRecord]:

@@ -69,21 +69,28 @@ def find_project(connection: Connection, place: str) -> Row | None:
     )
 
 
-def project_for(connection: Connection, place: str, now: float) -> int:
-    """The id of the project that a text names, for something new in it.
+def project_for(connection: Connection, place: str | int, now: float) -> int:
+    """The id of the project that a text names, or of that id, for something new in it.
 
-    It is made if there is none; its workspace must exist, and neither may be archived.
+    One of a name is made if there is none; its workspace must exist, and neither may be archived.
     """
-    if place == DEFAULT:
+    if place in (DEFAULT, DEFAULT_ID):
         return DEFAULT_ID
+    if isinstance(place, int):
+        found = connection.row(f"{_FIND} WHERE projects.id = :id", {"id": as_id(place)})
+        if found is None:
+            raise NotFound(f"There is no project {place}.", hint="See: windlass project ls")
+        check_takes_more("project", found)
+        return place
     names.check(place_flaw(place), "project: ")
     found = find_project(connection, place)
     if found is None:
         workspace, name = split_place(place)
         belongs_to = workspace_named(connection, workspace)
         check_takes_more("workspace", belongs_to)
-        return insert_project(connection, uuid.uuid4().hex, belongs_to["id"], name, "", now)["id"]
-    check_takes_more("project", found)
+        found = insert_project(connection, uuid.uuid4().hex, belongs_to["id"], name, "", now)
+    else:
+        check_takes_more("project", found)
     project_id: int = found["id"]
     return project_id
 
@@ -113,6 +120,13 @@ def workspace_named(connection: Connection, name: str) -> Row:
         found = connection.rows("SELECT name FROM workspaces ORDER BY id DESC LIMIT 1000")
         raise missing("workspace", name, [each["name"] for each in found])
     return row
+
+
+def as_id(which: int | str) -> int:
+    """A number as an id, also where it is a text; -1, which nothing has, for all else."""
+    if isinstance(which, str):
+        which = int(which) if which.isascii() and which.isdigit() and len(which) < 19 else -1
+    return which if 0 < which < 2**63 else -1
 
 
 def missing(noun: str, name: object, there: list[str]) -> NotFound:
