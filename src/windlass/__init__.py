@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
     from windlass.api import create_workspace as create_workspace
+    from windlass.api import get_checkpoint as get_checkpoint
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_project as get_project
     from windlass.api import get_trial as get_trial
     from windlass.api import get_workspace as get_workspace
+    from windlass.api import list_checkpoints as list_checkpoints
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_projects as list_projects
     from windlass.api import list_trials as list_trials
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job as Job
     from windlass.authoring.jobs import JobGroup as JobGroup
     from windlass.authoring.packaged import Packaged as Packaged
+    from windlass.client.checkpoints import Checkpoint as Checkpoint
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
@@ -111,6 +114,9 @@ _WHERE = {
     "Project": "windlass.client.places",
     "LogLine": "windlass.client.logs",
     "Point": "windlass.client.metrics",
+    "Checkpoint": "windlass.client.checkpoints",
+    "get_checkpoint": "windlass.api",
+    "list_checkpoints": "windlass.api",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",
     "create_experiment": "windlass.api",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.trials import TrialQuestions
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from windlass.client.submission import Draft
 
 
-class Client(TrialQuestions, ExperimentQuestions, PlaceQuestions):
+class Client(TrialQuestions, ExperimentQuestions, CheckpointQuestions, PlaceQuestions):
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
+    from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Point
     from windlass.comparing.trials import Diff
 
@@ -244,6 +245,22 @@ class Trial(Facts, Repeatable, NotedTrial, Generic[R]):
             if cursor is None:
                 break
         yield from joiner.rest()
+
+    def list_checkpoints(
+        self, sort_by: str = "number", limit: int | None = None
+    ) -> Iterator[Checkpoint]:
+        """What it saved, oldest first, lazily, a page at a time.
+
+        `sort_by` takes `number`, `step`, `created`, `size` or a metric, as reported at the step
+        of each or last before; those without one come last. With a `-` the greatest come first.
+
+        ```python
+        best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
+        ```
+        """
+        from windlass.client.checkpoints import list_checkpoints
+
+        return list_checkpoints(self._transport, self.id, sort_by, limit)
 
     def diff(self, other: Trial[Any] | int) -> Diff:
         """What differs between this trial and another: code, arguments, environment, outcome.

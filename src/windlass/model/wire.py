@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.model.job import Digest, EnvName, JobSpec, LongText, RoleName
 from windlass.model.records import (
+    CheckpointRecord,
     ErrorInfo,
     ExperimentRecord,
     Provenance,
@@ -176,6 +177,20 @@ class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[ExperimentRecord, ...]
     next: str | None = None
+
+
+class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some checkpoints, and where the next ones begin."""
+
+    items: tuple[CheckpointRecord, ...]
+    next: str | None = None
+
+
+class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other metadata: some entries put, then some removed; the others stay."""
+
+    put_metadata: dict[Name, Any] = {}
+    remove_metadata: tuple[Name, ...] = ()
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

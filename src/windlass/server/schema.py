@@ -200,7 +200,7 @@ model_versions = sa.Table(
     sa.Column("model_id", sa.Integer, sa.ForeignKey("models.id"), nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
     # What it is of: a checkpoint that a version names is not deleted.
-    sa.Column("checkpoint_id", sa.Text, nullable=False),
+    sa.Column("checkpoint_id", sa.Integer, sa.ForeignKey("checkpoints.id"), nullable=False),
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("user", sa.Text, nullable=False, server_default=""),
     sa.Column("name", sa.Text, nullable=False, server_default=""),
@@ -232,4 +232,39 @@ templates = sa.Table(
     sa.Column("description", sa.Text, nullable=False, server_default=""),
     sa.Column("fields", sa.LargeBinary, nullable=False),
     sqlite_autoincrement=True,
+)
+
+# What trials saved: taken in from their record files, each once.
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("uid", sa.Text, nullable=False, unique=True),
+    sa.Column("trial_id", sa.Integer, sa.ForeignKey("trials.id"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("is_folder", sa.Boolean, nullable=False),
+    sa.Column("step", sa.Integer),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("index", sa.Integer, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("shards", sa.Integer, nullable=False),
+    sa.Column("manifest", sa.Text, nullable=False),  # a blob, which names the blobs of its files
+    sa.Column("files", sa.Integer, nullable=False),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("metadata", sa.LargeBinary),  # JSON
+    # It is no longer told of, but its record file may be there.
+    sa.Column("is_deleted", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Index("checkpoints_by_trial", "trial_id", "number"),
+    sqlite_autoincrement=True,
+)
+
+# Who needs a checkpoint: it is not deleted while there is a row.
+checkpoint_uses = sa.Table(
+    "checkpoint_uses",
+    metadata,
+    sa.Column("checkpoint_id", sa.Integer, sa.ForeignKey("checkpoints.id"), primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),  # "trial" that began with it, "model" version
+    sa.Column("user_id", sa.Integer, primary_key=True),  # of that trial or version
 )

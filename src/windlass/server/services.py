@@ -11,6 +11,7 @@ from windlass.home import Home
 from windlass.model.resources import Capacity
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.blobs import BlobStore
+from windlass.server.checkpoints import CheckpointReader, CheckpointStore
 from windlass.server.experiments import ExperimentStore
 from windlass.server.holding import Holds
 from windlass.server.hub import Hub
@@ -34,6 +35,8 @@ class Services:
     blobs: BlobStore
     logs: LogStore
     metrics: MetricReader
+    checkpoints: CheckpointStore
+    saved: CheckpointReader
     private: PrivateFiles
     hub: Hub
     holds: Holds

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.model.errors import Conflict, NotFound
-from windlass.model.job import GeneratorCall, Job, JobSpec
+from windlass.model.job import GeneratorCall, Job, JobSpec, Keep
 from windlass.model.learning import learned
 from windlass.model.names import check, name_flaw
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
@@ -262,6 +262,12 @@ class TrialStore:
             self._recent.drop(stored.record.id)  # the next look reads what there is
             return False
         return self._db.write(*self._swap(stored, new, happened, replicas, outcome))
+
+    def keeping(self, trial_id: int) -> Keep | None:
+        """Which checkpoints of a trial are to stay; none for all."""
+        query = "SELECT spec FROM trials WHERE id = :id"
+        spec = self._db.read(lambda connection: connection.value(query, {"id": trial_id}))
+        return None if spec is None else decode_spec(spec).keep
 
     def unfinished(self) -> Iterable[str]:
         """The uids of all jobs of which something may still run, oldest first."""

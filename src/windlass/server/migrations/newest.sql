@@ -154,7 +154,7 @@ CREATE TABLE model_versions (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     model_id INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    checkpoint_id TEXT NOT NULL,
+    checkpoint_id INTEGER NOT NULL,
     created FLOAT NOT NULL,
     user TEXT DEFAULT '' NOT NULL,
     name TEXT DEFAULT '' NOT NULL,
@@ -163,7 +163,8 @@ CREATE TABLE model_versions (
     metadata BLOB,
     UNIQUE (model_id, version),
     UNIQUE (model_id, checkpoint_id),
-    FOREIGN KEY(model_id) REFERENCES models (id)
+    FOREIGN KEY(model_id) REFERENCES models (id),
+    FOREIGN KEY(checkpoint_id) REFERENCES checkpoints (id)
 );
 CREATE INDEX model_versions_by_checkpoint ON model_versions (checkpoint_id);
 CREATE TABLE model_aliases (
@@ -194,4 +195,33 @@ INSERT INTO workspaces (id, uid, name, created)
 VALUES (1, 'workspace-default', 'default', (julianday('now') - 2440587.5) * 86400.0);
 INSERT INTO projects (id, uid, workspace_id, name, created)
 VALUES (1, 'project-default', 1, 'default', (julianday('now') - 2440587.5) * 86400.0);
+CREATE TABLE checkpoints (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    uid TEXT NOT NULL,
+    trial_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    is_folder BOOLEAN NOT NULL,
+    step INTEGER,
+    created FLOAT NOT NULL,
+    role TEXT NOT NULL,
+    "index" INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    shards INTEGER NOT NULL,
+    manifest TEXT NOT NULL,
+    files INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    metadata BLOB,
+    is_deleted BOOLEAN DEFAULT 0 NOT NULL,
+    UNIQUE (uid),
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+);
+CREATE INDEX checkpoints_by_trial ON checkpoints (trial_id, number);
+CREATE TABLE checkpoint_uses (
+    checkpoint_id INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    user_id INTEGER NOT NULL,
+    PRIMARY KEY (checkpoint_id, kind, user_id),
+    FOREIGN KEY(checkpoint_id) REFERENCES checkpoints (id)
+);
 INSERT INTO alembic_version (version_num) VALUES ('0009');

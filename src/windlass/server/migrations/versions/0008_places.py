@@ -138,7 +138,7 @@ def _make_registry() -> None:
         _identity(),
         sa.Column("model_id", sa.Integer, sa.ForeignKey("models.id"), nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
-        _text("checkpoint_id"),
+        sa.Column("checkpoint_id", sa.Integer, sa.ForeignKey("checkpoints.id"), nullable=False),
         sa.Column("created", sa.Float, nullable=False),
         _text("user", default=""),
         _text("name", default=""),
