@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
     from windlass.api import list_experiments as list_experiments
+    from windlass.api import list_queue as list_queue
     from windlass.api import list_trials as list_trials
     from windlass.api import package as package
     from windlass.api import server_info as server_info
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
+    from windlass.client.queueing import QueueEntry as QueueEntry
+    from windlass.client.queueing import Task as Task
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
@@ -107,6 +110,9 @@ _WHERE = {
     "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "list_queue": "windlass.api",
+    "QueueEntry": "windlass.client.queueing",
+    "Task": "windlass.client.queueing",
     "compare": "windlass.api",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",

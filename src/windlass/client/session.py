@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.questions.experiments import ExperimentQuestions
+from windlass.client.questions.queue import QueueQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.client.submission import Draft
 
 
-class Client(TrialQuestions, ExperimentQuestions):
+class Client(TrialQuestions, ExperimentQuestions, QueueQuestions):
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python
