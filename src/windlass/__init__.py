@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.api import list_checkpoints as list_checkpoints
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_projects as list_projects
+    from windlass.api import list_queue as list_queue
     from windlass.api import list_trials as list_trials
     from windlass.api import list_workspaces as list_workspaces
     from windlass.api import package as package
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from windlass.client.metrics import Point as Point
     from windlass.client.places import Project as Project
     from windlass.client.places import Workspace as Workspace
+    from windlass.client.queueing import QueueEntry as QueueEntry
+    from windlass.client.queueing import Task as Task
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
@@ -127,6 +130,9 @@ _WHERE = {
     "list_workspaces": "windlass.api",
     "get_project": "windlass.api",
     "list_projects": "windlass.api",
+    "list_queue": "windlass.api",
+    "QueueEntry": "windlass.client.queueing",
+    "Task": "windlass.client.queueing",
     "compare": "windlass.api",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",

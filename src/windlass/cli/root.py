@@ -17,6 +17,8 @@ COMMANDS = {
     "suspend": "Stop trials for now, to be resumed later.",
     "resume": "Let suspended trials go on.",
     "scale": "Give a trial more replicas, or fewer.",
+    "queue": "List who waits for room and why, and change the order.",
+    "priority": "Give trials another priority in the queue.",
     "result": "Print the value a trial returned.",
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",

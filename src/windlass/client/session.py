@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
 from windlass.client.questions.places import PlaceQuestions
+from windlass.client.questions.queue import QueueQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from windlass.client.submission import Draft
 
 
-class Client(TrialQuestions, ExperimentQuestions, CheckpointQuestions, PlaceQuestions):
+class Client(
+    TrialQuestions, ExperimentQuestions, CheckpointQuestions, QueueQuestions, PlaceQuestions
+):
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python

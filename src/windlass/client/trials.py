@@ -13,6 +13,7 @@ from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
 from windlass.client.pages import flag, walk
+from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Trial(Facts, Repeatable, NotedTrial, Generic[R]):
+class Trial(Facts, Repeatable, NotedTrial, Queueable, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.

@@ -71,7 +71,7 @@ UPDATE trials SET
 WHERE id = :id AND status = :old
 """
 
-_PUT_SPEC = "UPDATE trials SET spec = :spec WHERE id = :id"
+_PUT_SPEC = "UPDATE trials SET spec = :spec, priority = :priority WHERE id = :id"
 
 _PUT_LABELS = "UPDATE trials SET labels = :labels WHERE id = :id"
 
@@ -165,7 +165,9 @@ def store(
     if not connection.run(_SWAP, values):
         return False
     if new.record.spec is not old.record.spec:
-        connection.run(_PUT_SPEC, {"id": trial_id, "spec": _encode(new.record.spec)})
+        spec = new.record.spec
+        values = {"id": trial_id, "spec": _encode(spec), "priority": spec.priority}
+        connection.run(_PUT_SPEC, values)
     if new.record.labels != old.record.labels:
         connection.run(_PUT_LABELS, {"id": trial_id, "labels": _encode(new.record.labels)})
     changed = [each for each in new.record.attempts if each not in old.record.attempts]

@@ -46,4 +46,5 @@ class Services:
     capacity: Capacity
     started: float
     url: str = ""
+    moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # one move in the queue at a time
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # that outlive their requests

@@ -33,6 +33,8 @@ from windlass.server.rows import (
     stored_trials,
 )
 
+Place = tuple[float, tuple[tuple[int, int], ...]]  # in the queue, of one that was moved
+
 _SWAP_TRIES = 10
 _ASK_TO_STOP = f"""
 UPDATE trials SET asked_to_stop = :reason
@@ -136,20 +138,25 @@ class TrialStore:
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     async def change_spec(
-        self, trial_id: int, change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]]
+        self,
+        trial_id: int,
+        change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
+        place: Place | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> str | None:
         """Give a trial that goes on another spec; its uid, or none if it stays as it was.
 
         `change` says what the spec is to be and what is told of it, and may refuse. The status
-        changes with the spec: a look that was taken at the old one cannot be stored.
+        changes with the spec: a look that was taken at the old one cannot be stored. With
+        `place`, it stands elsewhere in the queue from now on, or with none where its age says.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
             spec, happened = change(stored.record)
-            if spec == stored.record.spec:
-                return None
             old = stored.status
-            status = msgspec.structs.replace(old, generation=old.generation + 1)
+            stands = old.place if isinstance(place, msgspec.UnsetType) else place
+            if spec == stored.record.spec and stands == old.place:
+                return None
+            status = msgspec.structs.replace(old, generation=old.generation + 1, place=stands)
             if await self._db.awrite(*self._swap(stored, status, happened, spec=spec)):
                 return stored.record.uid
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
@@ -323,6 +330,10 @@ class TrialStore:
         """One trial."""
         return (await self._stored(trial_id)).record
 
+    async def status(self, trial_id: int) -> JobStatus:
+        """What was concluded of one trial."""
+        return (await self._stored(trial_id)).status
+
     async def page(
         self,
         *,
@@ -363,6 +374,19 @@ class TrialStore:
             return TrialPage(items=tuple(each.record for each in stored), next=following)
 
         return await self._db.aread(run)
+
+    async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
+        """Some trials, by their uids; those that are not there are left out."""
+        at_hand = {uid: stored for uid in uids if (stored := self._recent.find(uid)) is not None}
+        asked = Conditions()
+        asked.one_of("trials.uid", [uid for uid in uids if uid not in at_hand] or [""])
+        query = f"SELECT {COLUMNS} {FROM}{asked.text}"
+
+        def run(connection: Connection) -> list[StoredTrial]:
+            return stored_trials(connection, connection.rows(query, asked.parameters))
+
+        found = await self._db.aread(run) if len(at_hand) < len(set(uids)) else []
+        return {each.record.uid: each.record for each in (*at_hand.values(), *found)}
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""
