@@ -19,6 +19,8 @@ COMMANDS = {
     "scale": "Give a trial more replicas, or fewer.",
     "rm": "Delete trials, with all that is kept of them.",
     "gc": "Free the space of what was deleted.",
+    "queue": "List who waits for room and why, and change the order.",
+    "priority": "Give trials another priority in the queue.",
     "result": "Print the value a trial returned.",
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",

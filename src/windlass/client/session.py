@@ -6,7 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
+from windlass.client.questions.places import PlaceQuestions
+from windlass.client.questions.queue import QueueQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
     from windlass.model.wire import GarbageReport
 
 
-class Client(TrialQuestions, ExperimentQuestions):
+class Client(
+    TrialQuestions, ExperimentQuestions, CheckpointQuestions, QueueQuestions, PlaceQuestions
+):
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python

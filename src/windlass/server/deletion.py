@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from windlass.model.errors import Conflict
+from windlass.server import checkpoints
 from windlass.server.database import Connection
 from windlass.server.garbage import remove_folder
 from windlass.server.hub import experiment_topic
@@ -16,7 +17,9 @@ from windlass.server.paging import Conditions
 from windlass.server.services import Services
 
 # What belongs to a trial, and goes with it. A test holds this list to the schema.
-OF_A_TRIAL = ("attempts", "events", "summaries", "readings")
+OF_A_TRIAL = (
+    "attempts", "events", "summaries", "tallies", "readings", "trial_texts", "checkpoints",
+)  # fmt: skip
 
 _AT_ONCE = 500
 _NAMED = 5
@@ -68,13 +71,16 @@ async def _delete(
         for start in range(0, len(chosen), _AT_ONCE):
             some = chosen[start : start + _AT_ONCE]
             _refuse_unsettled(connection, some)
-            uids += _remove_rows(connection, some)
+            checkpoints.let_go(connection, some)
+        checkpoints.refuse_used(connection, chosen)
+        for start in range(0, len(chosen), _AT_ONCE):
+            uids += _remove_rows(connection, chosen[start : start + _AT_ONCE])
         besides(connection)
         return chosen, uids
 
     def then(done: tuple[list[int], list[str]]) -> None:
         for trial_id in done[0]:
-            services.trials.forget(trial_id)
+            services.trials.drop(trial_id)
 
     deleted, uids = await services.database.awrite(change, then)
     await asyncio.to_thread(_remove_files, services, deleted, uids)

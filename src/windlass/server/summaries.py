@@ -253,9 +253,8 @@ def add(connection: Connection, piece: Piece) -> Added | None:
             for attempt, share in piece.shares[name].items()
         ),
     )
-    changed = {
-        name: known.get(name, Tally()).plus(piece.added[name]) for name in taken & piece.added.keys()
-    }
+    both = taken & piece.added.keys()
+    changed = {name: known.get(name, Tally()).plus(piece.added[name]) for name in both}
     for name in taken - piece.added.keys():
         changed[name] = _all_together(connection, piece.trial_id, name)
     connection.run_many(

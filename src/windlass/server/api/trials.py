@@ -16,7 +16,7 @@ from windlass.model.wire import (
     API,
     AskToStop,
     Built,
-    ChangeLabels,
+    ChangeTrial,
     CreateTrial,
     Deleted,
     LogPage,
@@ -77,6 +77,7 @@ async def list_trials(
     labels: LabelText = None,
     origin_id: SomeId = None,
     parent_id: SomeId = None,
+    archived: bool | None = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Limit = 100,
@@ -92,6 +93,7 @@ async def list_trials(
         labels=read_labels(labels),
         origin_id=origin_id,
         parent_id=parent_id,
+        archived=archived,
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -264,9 +266,9 @@ async def read_metrics(
     return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
 
 
-async def change_trial(services: Services, trial_id: TrialId, data: ChangeLabels) -> TrialRecord:
-    """Give a trial other labels."""
-    await services.trials.change_labels(trial_id, data)
+async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
+    """Give a trial other labels, another name or other texts."""
+    await services.trials.change(trial_id, data)
     services.hub.publish(trial_id)
     return await describe(services, trial_id)
 
