@@ -21,11 +21,14 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer
 if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
+    from windlass.api import get_command as get_command
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_trial as get_trial
+    from windlass.api import list_commands as list_commands
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_trials as list_trials
     from windlass.api import package as package
+    from windlass.api import run_command as run_command
     from windlass.api import server_info as server_info
     from windlass.authoring.executables import Command as Command
     from windlass.authoring.executables import Container as Container
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job as Job
     from windlass.authoring.jobs import JobGroup as JobGroup
     from windlass.authoring.packaged import Packaged as Packaged
+    from windlass.client.commands import CommandRun as CommandRun
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
@@ -108,6 +112,10 @@ _WHERE = {
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
     "compare": "windlass.api",
+    "run_command": "windlass.api",
+    "get_command": "windlass.api",
+    "list_commands": "windlass.api",
+    "CommandRun": "windlass.client.commands",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",
     "ExperimentDiff": "windlass.comparing.experiments",

@@ -17,6 +17,7 @@ COMMANDS = {
     "suspend": "Stop trials for now, to be resumed later.",
     "resume": "Let suspended trials go on.",
     "scale": "Give a trial more replicas, or fewer.",
+    "command": "Run a command beside the trials: nvidia-smi, df -h.",
     "result": "Print the value a trial returned.",
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",

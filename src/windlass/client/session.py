@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.client.submission import Draft
 
 
-class Client(TrialQuestions, ExperimentQuestions):
+class Client(TrialQuestions, ExperimentQuestions, CommandQuestions):
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python

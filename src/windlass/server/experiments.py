@@ -11,7 +11,14 @@ import msgspec
 
 from windlass.model.errors import Conflict, NotFound
 from windlass.model.learning import learned
-from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
+from windlass.model.records import (
+    LISTED_KINDS,
+    NO_EXPERIMENT,
+    Artifact,
+    ExperimentRecord,
+    Link,
+    experiment_state,
+)
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_columns
@@ -75,7 +82,7 @@ class ExperimentStore:
 
         def query(connection: Connection) -> ExperimentRecord:
             row = connection.row(
-                "SELECT * FROM experiments WHERE name = :name OR id = :id"
+                "SELECT * FROM experiments WHERE name = :name OR (id = :id AND id > 0)"
                 " ORDER BY id = :id DESC, id DESC LIMIT 1",
                 asked,
             )
@@ -105,6 +112,7 @@ class ExperimentStore:
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
         asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
+        asked.require(f"id > {NO_EXPERIMENT}")
         asked.equal("project", project)
         asked.equal("name", name)
         asked.all_in("labels", labels)
@@ -142,6 +150,8 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
 
     That is made if there is none.
     """
+    if request.experiment_id == NO_EXPERIMENT:
+        return _none(connection, now)
     if request.experiment_id is not None:
         return _row(connection, request.experiment_id)
     found = connection.row(
@@ -151,6 +161,21 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
     )
     new = CreateExperiment(key=request.key, project=request.project, name=request.experiment)
     return found or insert(connection, new, now)
+
+
+def _none(connection: Connection, now: float) -> Row:
+    """What commands and shells belong to that are of no experiment; made for the first."""
+    find = "SELECT * FROM experiments WHERE id = :id"
+    found = connection.row(find, {"id": NO_EXPERIMENT})
+    if found is None:
+        connection.run(
+            "INSERT INTO experiments (id, uid, project, name, created)"
+            " VALUES (:id, '', 'default', '', :now)",
+            {"id": NO_EXPERIMENT, "now": now},
+        )
+        found = connection.row(find, {"id": NO_EXPERIMENT})
+    assert found is not None  # noqa: S101 -- it was just made, in this turn of the only writer
+    return found
 
 
 def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
@@ -185,7 +210,8 @@ def _row(connection: Connection, experiment_id: int) -> Row:
 
 def _missing_experiment(connection: Connection, name: str) -> NotFound:
     names = [
-        row["name"] for row in connection.rows("SELECT DISTINCT name FROM experiments LIMIT 1000")
+        row["name"]
+        for row in connection.rows("SELECT DISTINCT name FROM experiments WHERE id > 0 LIMIT 1000")
     ]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls --experiments"
@@ -199,6 +225,7 @@ def _experiment_records(
     auxiliary = dict.fromkeys(counts, 0)
     asked = Conditions()
     asked.one_of("experiment_id", list(counts) or [-1])
+    asked.one_of("kind", [kind.value for kind in LISTED_KINDS])
     for each in connection.rows(
         f"SELECT experiment_id, state, auxiliary, count(*) AS number FROM trials{asked.text}"
         " GROUP BY experiment_id, state, auxiliary",

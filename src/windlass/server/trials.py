@@ -11,7 +11,13 @@ from msgspec.structs import replace
 from windlass.model.errors import Conflict, NotFound
 from windlass.model.job import GeneratorCall, Job, JobSpec
 from windlass.model.learning import learned
-from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.records import (
+    LISTED_KINDS,
+    ErrorInfo,
+    TrialKind,
+    TrialRecord,
+    TrialState,
+)
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeLabels, CreateTrial, TrialPage
 from windlass.server.database import Connection, Database
@@ -293,6 +299,7 @@ class TrialStore:
         labels: Sequence[str] = (),
         origin_id: int | None = None,
         parent_id: int | None = None,
+        kinds: Sequence[TrialKind] = LISTED_KINDS,
         sort: str,
         cursor: str | None,
         limit: int,
@@ -308,6 +315,8 @@ class TrialStore:
         asked.all_in("trials.labels", labels)
         asked.equal("trials.origin_id", origin_id)
         asked.equal("trials.parent_id", parent_id)
+        if uid is None:  # a key is that of one trial, whatever it is of
+            asked.one_of("trials.kind", [kind.value for kind in kinds])
         order.begin_after(cursor, asked)
         query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 
