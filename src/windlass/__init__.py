@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from windlass.api import create_experiment as create_experiment
     from windlass.api import get_command as get_command
     from windlass.api import get_experiment as get_experiment
+    from windlass.api import get_shell as get_shell
     from windlass.api import get_trial as get_trial
     from windlass.api import list_commands as list_commands
     from windlass.api import list_experiments as list_experiments
+    from windlass.api import list_shells as list_shells
     from windlass.api import list_trials as list_trials
+    from windlass.api import open_shell as open_shell
     from windlass.api import package as package
     from windlass.api import run_command as run_command
     from windlass.api import server_info as server_info
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
     from windlass.client.session import Client as Client
+    from windlass.client.shells import Shell as Shell
     from windlass.client.trials import Trial as Trial
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
     from windlass.comparing.tables import Table as Table
@@ -116,6 +120,10 @@ _WHERE = {
     "get_command": "windlass.api",
     "list_commands": "windlass.api",
     "CommandRun": "windlass.client.commands",
+    "open_shell": "windlass.api",
+    "get_shell": "windlass.api",
+    "list_shells": "windlass.api",
+    "Shell": "windlass.client.shells",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",
     "ExperimentDiff": "windlass.comparing.experiments",

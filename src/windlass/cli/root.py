@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "Let suspended trials go on.",
     "scale": "Give a trial more replicas, or fewer.",
     "command": "Run a command beside the trials: nvidia-smi, df -h.",
+    "shell": "Open a terminal in the code and environment of a trial.",
     "result": "Print the value a trial returned.",
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",

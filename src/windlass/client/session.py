@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
+from windlass.client.questions.shells import ShellQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from windlass.client.submission import Draft
 
 
-class Client(TrialQuestions, ExperimentQuestions, CommandQuestions):
+class Client(TrialQuestions, ExperimentQuestions, CommandQuestions, ShellQuestions):
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python

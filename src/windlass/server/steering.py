@@ -13,7 +13,7 @@ from windlass.engine.fitting import check_fits
 from windlass.frameworks import problems_of
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import GeneratorCall, JobSpec, Role
-from windlass.model.records import TrialRecord, TrialState
+from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
 
@@ -110,6 +110,11 @@ def _events(old: JobSpec, new: JobSpec) -> list[Event]:
 
 
 def _check_goes_on(record: TrialRecord) -> None:
+    if record.kind is TrialKind.SHELL:
+        raise Conflict(
+            f"Shell {record.id} cannot be started again: what was typed to it would be lost.",
+            hint=f"Leave it, and come back: windlass shell attach {record.id}",
+        )
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
         raise Conflict(
             f"{_name(record)} has no processes of its own: it consists of what its generator adds.",
