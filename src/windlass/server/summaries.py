@@ -147,9 +147,7 @@ def known_of(connection: Connection, trial_id: int, replica: ReplicaId) -> Known
     whose = _replica(trial_id, replica)
     shares: dict[str, dict[int, Share]] = {}
     for row in connection.rows(_SHARES, whose):
-        share = Share(
-            first=row["first"], reach=row["reach"], until=row["until"], tally=_tally(row)
-        )
+        share = Share(first=row["first"], reach=row["reach"], until=row["until"], tally=_tally(row))
         shares.setdefault(row["name"], {})[row["attempt"]] = share
     return Known(_positions(connection, whose), shares)
 
