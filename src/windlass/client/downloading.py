@@ -22,7 +22,7 @@ from windlass.model.text import clean
 from windlass.worker.restore import Entry, RestoreError, Tree, open_folder, read_tree
 
 NOTE = "TRIALS.txt"
-_UNFINISHED = b".windlass-unfinished-"
+UNFINISHED = b".windlass-unfinished-"
 _PIECE = 1 << 20
 _MOST_TOLD = 5
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,7 +34,7 @@ def download_trial(
     transport: Transport, record: TrialRecord, folder: str | os.PathLike[str]
 ) -> Path:
     """Write the code of a trial to a folder; of roles with different code, each to its own."""
-    root = _named(folder)
+    root = named_folder(folder)
     layout = _layout(record)
     if not layout:
         raise NotFound(
@@ -49,7 +49,7 @@ def download_experiment(
     transport: Transport, name: str, records: Sequence[TrialRecord], folder: str | os.PathLike[str]
 ) -> Path:
     """Write the code of all trials: one folder if they share it, else one for each version."""
-    root = _named(folder)
+    root = named_folder(folder)
     versions: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for record in records:
         if layout := _layout(record):
@@ -88,11 +88,12 @@ def _version_name(version: Sequence[tuple[str, str]]) -> str:
     return f"code-{hashlib.sha256(joined.encode()).hexdigest()[:12]}"
 
 
-def _named(folder: object) -> Path:
+def named_folder(folder: object, method: str = "download_code") -> Path:
+    """The folder that a user named; what is none is refused."""
     path = os.fsdecode(folder) if isinstance(folder, (str, os.PathLike)) else ""
     if not path or "\0" in path:
         raise InvalidArgument(
-            f"{shown(folder)} is no folder.", hint='Name one: trial.download_code("code")'
+            f"{shown(folder)} is no folder.", hint=f'Name one: trial.{method}("downloads")'
         )
     return Path(path).expanduser()
 
@@ -187,7 +188,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
     for text in sorted(os.listdir(fd)):
         name = os.fsencode(text)
         found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        if name.startswith(_UNFINISHED) and stat.S_ISREG(found.st_mode):
+        if name.startswith(UNFINISHED) and stat.S_ISREG(found.st_mode):
             os.unlink(name, dir_fd=fd)  # of a download that was killed
             continue
         inner = _joined(folder, name)
@@ -260,7 +261,7 @@ def _write_entry(root: int, folder: bytes, entry: Entry, data: bytes) -> None:
             target = entry.content.encode("utf-8", "surrogateescape")
             os.symlink(target, entry.name, dir_fd=parent)
             return
-        temporary = _UNFINISHED + os.urandom(8).hex().encode()
+        temporary = UNFINISHED + os.urandom(8).hex().encode()
         fd = os.open(temporary, _WRITE, 0o777 if entry.mode == "x" else 0o666, dir_fd=parent)
         try:
             try:

@@ -37,6 +37,7 @@ from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
+from windlass.server.outputs import OutputStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
 from windlass.server.services import Services
@@ -215,6 +216,7 @@ def _assemble(
         experiments=ExperimentStore(database, holds.is_held),
         blobs=blobs,
         logs=LogStore(home.path),
+        outputs=OutputStore(home.path),
         metrics=reader,
         private=private,
         hub=hub,

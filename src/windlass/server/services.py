@@ -17,6 +17,7 @@ from windlass.server.hub import Hub
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader
+from windlass.server.outputs import OutputStore
 from windlass.server.private import PrivateFiles
 from windlass.server.trials import TrialStore
 
@@ -31,6 +32,7 @@ class Services:
     experiments: ExperimentStore
     blobs: BlobStore
     logs: LogStore
+    outputs: OutputStore
     metrics: MetricReader
     private: PrivateFiles
     hub: Hub
