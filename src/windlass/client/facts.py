@@ -171,6 +171,11 @@ class Facts:
         return self._events
 
     @property
+    def priority(self) -> int:
+        """Who is let in first: the higher before the lower. `set_priority` changes it."""
+        return self._record.spec.priority
+
+    @property
     def resources(self) -> Resources:
         """What it asked for."""
         return self._record.spec.roles[0].resources

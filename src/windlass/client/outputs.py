@@ -71,7 +71,7 @@ def download_outputs(
     overwrite: bool = False,
 ) -> Path:
     """Write the files in its output folders to a folder."""
-    root = named_folder(folder, "download_artifacts")
+    root = named_folder(folder, 'trial.download_artifacts("results")')
     chosen = list_outputs(transport, record.id, pattern=pattern, role=role, index=index)
     _download(transport, record, root, b"", chosen, lambda _: overwrite)
     return root
@@ -83,7 +83,7 @@ def download_below(transport: Transport, record: TrialRecord, folder: object, in
     A log of TensorBoard has a name that no other has, of the time and process of its writer: one
     that is there already is that very log, as it was.
     """
-    root = named_folder(folder, f"download_{inner}")
+    root = named_folder(folder, f'trial.download_{inner}("runs")')
     chosen = list_outputs(transport, record.id, pattern=f"{inner}/*")
     below = inner.encode() + b"/"
     _download(transport, record, root, below, chosen, lambda name: b"tfevents" in name)

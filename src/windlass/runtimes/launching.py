@@ -61,6 +61,7 @@ def launch_of(
             **place.for_all,
             **_carried(),
         },
+        "devices": list(given.devices),
         "private": str(private) if private.exists() else None,
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],

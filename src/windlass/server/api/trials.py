@@ -16,8 +16,9 @@ from windlass.model.wire import (
     API,
     AskToStop,
     Built,
-    ChangeLabels,
+    ChangeTrial,
     CreateTrial,
+    Deleted,
     LogPage,
     PointsPage,
     ScaleTrial,
@@ -25,6 +26,7 @@ from windlass.model.wire import (
     TrialPage,
 )
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.deletion import delete_trial
 from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.labels import LabelText, read_labels
@@ -75,6 +77,7 @@ async def list_trials(
     labels: LabelText = None,
     origin_id: SomeId = None,
     parent_id: SomeId = None,
+    archived: bool | None = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Limit = 100,
@@ -90,6 +93,7 @@ async def list_trials(
         labels=read_labels(labels),
         origin_id=origin_id,
         parent_id=parent_id,
+        archived=archived,
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -100,6 +104,11 @@ async def list_trials(
 async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """One trial."""
     return await describe(services, trial_id)
+
+
+async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
+    """Delete a trial that has ended, with its logs, metrics and files."""
+    return Deleted(trials=tuple(await delete_trial(services, trial_id)))
 
 
 async def stream_trial(
@@ -257,9 +266,9 @@ async def read_metrics(
     return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
 
 
-async def change_trial(services: Services, trial_id: TrialId, data: ChangeLabels) -> TrialRecord:
-    """Give a trial other labels."""
-    await services.trials.change_labels(trial_id, data)
+async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
+    """Give a trial other labels, another name or other texts."""
+    await services.trials.change(trial_id, data)
     services.hub.publish(trial_id)
     return await describe(services, trial_id)
 
@@ -313,6 +322,7 @@ def _states(text: str | None) -> list[TrialState]:
 _TRIALS = f"{API}/trials"
 _TRIAL = f"{_TRIALS}/{{trial_id:int}}"
 routes = [
+    Route("DELETE", f"{API}/trials/{{trial_id:int}}", remove_trial),
     Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
