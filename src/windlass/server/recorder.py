@@ -10,7 +10,7 @@ from typing import Any
 
 from windlass.home import Home
 from windlass.model.job import Job
-from windlass.model.records import Cause, ErrorInfo, ResultInfo
+from windlass.model.records import Attempt, Cause, ErrorInfo, ResultInfo
 from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replica
 from windlass.runtimes.layout import LOG, attempt_dir
 from windlass.server.blobs import BlobStore
@@ -93,11 +93,11 @@ class Recorder:
             return Outcome()
         if succeeded:
             result = self._value(job, [decisive, *ended])
-            return Outcome(exit_code=decisive.exit_code, signal=_signal_of(decisive), result=result)
+            return Outcome(exit_code=decisive.exit_code, signal=signal_of(decisive), result=result)
         directory = self._directory(job, decisive)
         return Outcome(
             exit_code=decisive.exit_code,
-            signal=_signal_of(decisive),
+            signal=signal_of(decisive),
             cause=_cause(status, decisive, directory),
             error=self._error(directory),
         )
@@ -151,7 +151,7 @@ def _cause(status: JobStatus, decisive: Replica, directory: Path) -> Cause | Non
         index=decisive.id.index,
         attempt=decisive.id.attempt,
         exit_code=decisive.exit_code,
-        signal=_signal_of(decisive),
+        signal=signal_of(decisive),
         reason=decisive.reason,
         message=decisive.message,
         lines=last_words(directory / LOG),
@@ -170,9 +170,10 @@ def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]
     return sorted(ended, key=lambda r: (order.get(r.id.role, len(order)), r.id.index))
 
 
-def _signal_of(replica: Replica) -> str:
-    code = replica.exit_code
-    if code is None or code <= 128 or replica.reason not in ("Signal", "Stopped"):
+def signal_of(end: Replica | Attempt) -> str:
+    """The signal that ended an attempt, if one did."""
+    code = end.exit_code
+    if code is None or code <= 128 or end.reason not in ("Signal", "Stopped"):
         return ""
     try:
         return signal.Signals(code - 128).name
