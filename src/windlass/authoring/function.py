@@ -248,6 +248,8 @@ def run(
     spot: bool = False,
     replicas: int = 1,
     framework: str | None = None,
+    keep_last: int | None = None,
+    keep_best: str | None = None,
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
@@ -288,6 +290,9 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         replicas: how many processes run it at the same time, each asking for the resources
             above (1). All get the same arguments; the value is that of rank 0.
         framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
     """
     chosen = Options().changed(options, "wl.run")
     if function is not None:

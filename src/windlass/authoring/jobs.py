@@ -36,6 +36,8 @@ class Whole:
     packages: Sequence[str] | str | None = None
     secrets: Sequence[str] | Mapping[str, str] | None = field(default=None, repr=False)
     volumes: Mapping[str, str | os.PathLike[str]] | None = None
+    keep_last: int | None = None
+    keep_best: str | None = None
 
     def submit(self, *, dry_run: bool = False) -> Trial[Any]:
         """Start it as a trial and return that at once; what makes no sense is all told first.
@@ -155,6 +157,9 @@ class Job(Whole):
         secrets: names of variables to take from here, or a mapping; never recorded, masked in
             its log.
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
     """
 
     executable: Executable | Packaged
@@ -215,6 +220,8 @@ class JobGroup(Whole):
         packages: Sequence[str] | str | None = None,
         secrets: Sequence[str] | Mapping[str, str] | None = None,
         volumes: Mapping[str, str | os.PathLike[str]] | None = None,
+        keep_last: int | None = None,
+        keep_best: str | None = None,
         **role_jobs: Job,
     ) -> None:
         given = locals()
