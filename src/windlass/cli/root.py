@@ -10,6 +10,7 @@ from windlass.version import __version__
 COMMANDS = {
     "run": "Run a script or a command as a recorded trial.",
     "rerun": "Run a trial once more, as it was or with some things changed.",
+    "continue": "Go on from a checkpoint of a trial, as a new one.",
     "ls": "List trials, newest first.",
     "show": "Show everything recorded of a trial.",
     "logs": "Print what a trial wrote.",
@@ -27,6 +28,7 @@ COMMANDS = {
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",
     "code": "Write the code a trial ran to a folder.",
+    "checkpoint": "List, fetch and delete what trials saved.",
     "artifacts": "List the files a trial left, or fetch them.",
     "tensorboard": "Start TensorBoard on what trials wrote for it.",
     "accelerators": "List the accelerators there are, and those of this machine.",
