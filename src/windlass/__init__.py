@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
     from windlass.api import get_experiment as get_experiment
+    from windlass.api import get_metrics as get_metrics
     from windlass.api import get_trial as get_trial
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_trials as list_trials
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job as Job
     from windlass.authoring.jobs import JobGroup as JobGroup
     from windlass.authoring.packaged import Packaged as Packaged
+    from windlass.client.curves import Curve as Curve
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
+    from windlass.client.metrics import Metrics as Metrics
     from windlass.client.metrics import Point as Point
     from windlass.client.session import Client as Client
     from windlass.client.trials import Trial as Trial
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from windlass.worker.current import CurrentTrial as CurrentTrial
     from windlass.worker.current import current_trial as current_trial
     from windlass.worker.reporting import report as report
+    from windlass.worker.reporting import report_progress as report_progress
 
 _WHERE = {
     "run": "windlass.authoring.function",
@@ -101,12 +105,15 @@ _WHERE = {
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
     "LogLine": "windlass.client.logs",
+    "Curve": "windlass.client.curves",
+    "Metrics": "windlass.client.metrics",
     "Point": "windlass.client.metrics",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",
     "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "get_metrics": "windlass.api",
     "compare": "windlass.api",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",
@@ -143,6 +150,7 @@ _WHERE = {
     "current_trial": "windlass.worker.current",
     "CurrentTrial": "windlass.worker.current",
     "report": "windlass.worker.reporting",
+    "report_progress": "windlass.worker.reporting",
 }
 
 __all__ = ["__version__", *_WHERE]

@@ -24,9 +24,10 @@ from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.nudges import Source
 from windlass.server import summaries
-from windlass.server.columns import Column
+from windlass.server.chunks import make_chunks
+from windlass.server.columns import Column, column_of
 from windlass.server.database import Connection, Database
-from windlass.server.points import PIECE, columns_of, points_until, read_records
+from windlass.server.metricfile import PIECE, read_reports
 from windlass.server.rows import add_events
 from windlass.server.summaries import Added
 from windlass.server.trials import TrialStore
@@ -83,18 +84,17 @@ class MetricStore:
             return None
         known = self._db.read(lambda each: summaries.known_of(each, trial_id, replica))
         start = known.positions.get(replica.attempt, 0)
-        records, end = read_records(path, start)
+        reports, end = read_reports(path, start)
         if end == start:
             return None
 
         def reread(attempt: int, name: str, position: int) -> Column:
             earlier = msgspec.structs.replace(replica, attempt=attempt)
-            path = self._path(Source(source.uid, trial_id, earlier))
-            return points_until(path, name, position)
+            return _points_until(self._path(Source(source.uid, trial_id, earlier)), name, position)
 
-        columns = columns_of(records)
-        shares, adds = summaries.shares_with(known, replica.attempt, columns, reread)
-        piece = summaries.Piece(source.uid, trial_id, replica, end, known, shares, adds)
+        shares, adds = summaries.shares_with(known, replica.attempt, reports.columns, reread)
+        progress = reports.progress.share if reports.progress else None
+        piece = summaries.Piece(source.uid, trial_id, replica, end, known, shares, adds, progress)
         added: Added | None = None
 
         def change(connection: Connection) -> tuple[int, int]:
@@ -108,12 +108,16 @@ class MetricStore:
             return start, end
 
         def then(_done: tuple[int, int]) -> None:
-            if added is not None and added.summaries:
+            if added is not None and (added.summaries or progress is not None):
                 changed = added.summaries
-                self._trials.note(trial_id, lambda record: _with_metrics(record, changed))
+                self._trials.note(trial_id, lambda record: _with_metrics(record, changed, progress))
                 self._publish(trial_id, added.experiment_id)
 
         return self._db.submit(change, then)
+
+    def make_chunks(self, source: Source, counted: int) -> None:
+        """Have what was counted at hand in columns, for whoever asks for curves."""
+        make_chunks(self._path(source), counted)
 
     def _path(self, source: Source) -> Path:
         folder = layout.attempt_dir(self._home, source.trial_id, source.replica)
@@ -127,9 +131,26 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _with_metrics(record: TrialRecord, changed: dict[str, Summary]) -> TrialRecord:
-    metrics = dict(sorted({**record.metrics, **changed}.items()))
-    return msgspec.structs.replace(record, metrics=metrics)
+def _points_until(path: Path, name: str, end: int) -> Column:
+    """The points of one metric in a file up to a position."""
+    found, position = column_of(), 0
+    while position < end:
+        reports, after = read_reports(path, position, end)
+        if after == position:
+            break
+        if name in reports.columns:
+            found.extend(reports.columns[name])
+        position = after
+    return found
+
+
+def _with_metrics(
+    record: TrialRecord, changed: dict[str, Summary], progress: float | None
+) -> TrialRecord:
+    metrics = dict(sorted({**record.metrics, **changed}.items())) if changed else record.metrics
+    if progress is None:
+        progress = record.progress
+    return msgspec.structs.replace(record, metrics=metrics, progress=progress)
 
 
 def _tell_of_limit(connection: Connection, trial_id: int, name: str) -> None:
@@ -220,6 +241,8 @@ class MetricReader:
             start, end = counting.result() if counting is not None else (0, 0)
             if end - start > PIECE // 2:  # there may be more
                 due = _NOW
+            if counting is not None:
+                self._store.make_chunks(source, end)
         except sqlite3.OperationalError as error:
             _log.warning("metrics cannot be stored: %s", error)
             due = time.monotonic() + _TRY_AGAIN

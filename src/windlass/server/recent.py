@@ -13,7 +13,7 @@ from windlass.model.records import TrialRecord
 from windlass.model.status import JobStatus
 
 _MOST = 2000
-_APART = ("metrics", "asked_to_stop")  # what of a record changes without its status
+_APART = ("metrics", "progress", "asked_to_stop")  # what of a record changes without its status
 
 
 class StoredTrial(msgspec.Struct, frozen=True):
