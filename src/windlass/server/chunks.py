@@ -1,15 +1,16 @@
 """Columnar chunks: what a stretch of a `metrics` file says, metric by metric.
 
-A chunk is made of each `STRETCH` of a file once that is counted, and lies in `columns/` beside it,
-called by where the stretch begins and ends. It has the columns of each metric, an outline of them
-(`downsampling`), and at its end where they are. So one curve of many is read without the others,
-and a few points of a long one without the rest. All of it can be made again from the file, and
-whatever a chunk lacks is read from there.
+A chunk is made of each `STRETCH` of a file, when there is time or when it is asked for, and lies in
+`columns/` beside it, called by where the stretch begins and ends. It has the columns of each metric,
+an outline of them (`downsampling`), and at its end where they are. So one curve of many is read
+without the others, and a few points of a long one without the rest. All of it can be made again
+from the file, and what has no chunk is read from there.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,10 +22,11 @@ from windlass.server.columns import Column, column_of
 from windlass.server.downsampling import OUTLINED, downsample, outline
 from windlass.server.metricfile import read_bytes, read_reports
 
-STRETCH = 4 << 20  # bytes of a file; also what is read of it at most for a curve, beside chunks
+STRETCH = 1 << 20  # bytes of a file; what is read of it for a curve, beside chunks, is less
 FOLDER = "columns"
 _TAIL = b"WLcolumn"  # the last bytes of a chunk, after the length of its index
 _LARGEST_INDEX = 64 << 20
+_MOST_LIKELY = 4096  # bytes at the end of a chunk in which its index is, if it is small
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -45,14 +47,16 @@ class Chunk(NamedTuple):
     def places(self) -> dict[str, Place]:
         """Where each metric is; nothing if the chunk is damaged."""
         size = _size(self.path)
-        tail = read_bytes(self.path, max(size - 16, 0), 16)
-        if tail[8:] != _TAIL:
+        end = read_bytes(self.path, max(size - _MOST_LIKELY, 0), _MOST_LIKELY)
+        if end[-8:] != _TAIL:
             return {}
-        length = int.from_bytes(tail[:8], "little")
-        if not 0 < length <= min(size, _LARGEST_INDEX):
+        length = 16 + int.from_bytes(end[-16:-8], "little")
+        if not 16 < length <= min(size, _LARGEST_INDEX):
             return {}
+        if length > len(end):
+            end = read_bytes(self.path, size - length, length)
         try:
-            found = _index_decoder.decode(read_bytes(self.path, size - 16 - length, length))
+            found = _index_decoder.decode(end[-length:-16])
         except (msgspec.MsgspecError, ValueError):
             return {}
         is_sound = all(
@@ -82,6 +86,7 @@ class Chunk(NamedTuple):
         )
 
 
+_making = threading.Lock()  # the same chunk is not made twice at once
 _index_decoder = msgspec.json.Decoder(dict[str, Place])
 
 
@@ -99,19 +104,19 @@ def chunks_of(file: Path) -> dict[int, Chunk]:
     return found
 
 
-def make_chunks(file: Path, counted: int) -> None:
-    """Make a chunk of each stretch that is counted and has none yet."""
-    start = 0
-    if counted < STRETCH:
-        return
-    known = chunks_of(file)
-    while start in known:
-        start = known[start].end
-    while counted - start >= STRETCH:
-        start = _make(file, start)
+def make_chunk(file: Path) -> bool:
+    """Make a chunk of the first stretch that has none yet; whether there was one."""
+    size = _size(file)
+    if size < STRETCH:
+        return False
+    with _making:
+        known, start = chunks_of(file), 0
+        while start in known:
+            start = known[start].end
+        return size - start >= STRETCH and _make(file, start)
 
 
-def _make(file: Path, start: int) -> int:
+def _make(file: Path, start: int) -> bool:
     columns: dict[str, Column] = {}
     position = start
     while position - start < STRETCH:
@@ -188,7 +193,8 @@ class Parts:
 
 def parts_of(file: Path, wanted: Wanted) -> dict[str, Parts]:
     """Where the points of metrics are in a file, which is made chunks of."""
-    make_chunks(file, _size(file))
+    while make_chunk(file):
+        pass
     found: dict[str, Parts] = {}
     known, position = chunks_of(file), 0
     while True:

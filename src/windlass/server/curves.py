@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from windlass.model.errors import InvalidArgument
 from windlass.model.status import ReplicaId
 from windlass.model.wire import CurveHead, CurvesHead, FetchMetrics
 from windlass.server.chunks import Parts, Wanted, parts_of, read_metrics
@@ -17,6 +18,7 @@ from windlass.server.points import metric_files
 from windlass.worker.reporting import GROUP
 
 _MOST_POINTS = 500_000  # of one answer; whoever wants more asks again
+_MOST_FEW = 5_000_000  # of one answer that cannot be asked on
 _MOST_SEARCHED = 64 << 20  # bytes that are searched for an answer
 
 
@@ -32,12 +34,9 @@ class Curve(NamedTuple):
 def fetch_curves(home: Path, asked: FetchMetrics) -> bytes:
     """The pack that answers what was asked."""
     if asked.max_points is not None:
-        curves = [
-            each for trial_id in dict.fromkeys(asked.trials) for each in _few(home, trial_id, asked)
-        ]
-        return _pack(curves, CurvesHead(curves=()))
+        return _pack(_few_of_all(home, asked), CurvesHead(curves=()))
     known = dict(asked.known)
-    curves = []
+    curves: list[Curve] = []
     points = searched = 0
     for key, curve, position, read in _new(home, asked):
         known[key] = position
@@ -64,6 +63,21 @@ def _new(home: Path, asked: FetchMetrics) -> Iterator[tuple[str, list[Curve], in
                 ]
                 yield key, found, position, position - before
                 before = position
+
+
+def _few_of_all(home: Path, asked: FetchMetrics) -> list[Curve]:
+    curves: list[Curve] = []
+    points = 0
+    for trial_id in dict.fromkeys(asked.trials):
+        for curve in _few(home, trial_id, asked):
+            curves.append(curve)
+            points += len(curve.column.values)
+            if points > _MOST_FEW:
+                raise InvalidArgument(
+                    f"That is more than {_MOST_FEW:,} points.",
+                    hint="Ask for fewer trials or metrics at a time, or set max_points lower.",
+                )
+    return curves
 
 
 def _few(home: Path, trial_id: int, asked: FetchMetrics) -> Iterator[Curve]:
