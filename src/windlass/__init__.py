@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from windlass.api import get_checkpoint as get_checkpoint
     from windlass.api import get_command as get_command
     from windlass.api import get_experiment as get_experiment
+    from windlass.api import get_metrics as get_metrics
     from windlass.api import get_project as get_project
     from windlass.api import get_shell as get_shell
     from windlass.api import get_trial as get_trial
@@ -58,8 +59,10 @@ if TYPE_CHECKING:
     from windlass.authoring.packaged import Packaged as Packaged
     from windlass.client.checkpoints import Checkpoint as Checkpoint
     from windlass.client.commands import CommandRun as CommandRun
+    from windlass.client.curves import Curve as Curve
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
+    from windlass.client.metrics import Metrics as Metrics
     from windlass.client.metrics import Point as Point
     from windlass.client.places import Project as Project
     from windlass.client.places import Workspace as Workspace
@@ -105,6 +108,7 @@ if TYPE_CHECKING:
     from windlass.worker.outputs import output_dir as output_dir
     from windlass.worker.outputs import tensorboard_dir as tensorboard_dir
     from windlass.worker.reporting import report as report
+    from windlass.worker.reporting import report_progress as report_progress
 
 _WHERE = {
     "run": "windlass.authoring.function",
@@ -128,6 +132,8 @@ _WHERE = {
     "Workspace": "windlass.client.places",
     "Project": "windlass.client.places",
     "LogLine": "windlass.client.logs",
+    "Curve": "windlass.client.curves",
+    "Metrics": "windlass.client.metrics",
     "Point": "windlass.client.metrics",
     "Checkpoint": "windlass.client.checkpoints",
     "get_checkpoint": "windlass.api",
@@ -145,6 +151,7 @@ _WHERE = {
     "list_queue": "windlass.api",
     "QueueEntry": "windlass.client.queueing",
     "Task": "windlass.client.queueing",
+    "get_metrics": "windlass.api",
     "compare": "windlass.api",
     "run_command": "windlass.api",
     "get_command": "windlass.api",
@@ -193,6 +200,7 @@ _WHERE = {
     "output_dir": "windlass.worker.outputs",
     "tensorboard_dir": "windlass.worker.outputs",
     "report": "windlass.worker.reporting",
+    "report_progress": "windlass.worker.reporting",
 }
 
 __all__ = ["__version__", *_WHERE]

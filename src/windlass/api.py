@@ -31,6 +31,7 @@ def _of_default_client(method: Callable[Concatenate[Client, P], R]) -> Callable[
 
 get_trial = _of_default_client(Client.get_trial)
 list_trials = _of_default_client(Client.list_trials)
+get_metrics = _of_default_client(Client.get_metrics)
 compare = _of_default_client(Client.compare)
 create_experiment = _of_default_client(Client.create_experiment)
 get_experiment = _of_default_client(Client.get_experiment)

@@ -9,6 +9,7 @@ from windlass.server.api import (
     blobs,
     checkpoints,
     experiments,
+    metrics,
     outputs,
     places,
     queue,
@@ -26,6 +27,7 @@ from windlass.version import __version__
 _ROOMS = (
     system,
     trials,
+    metrics,
     outputs,
     queue,
     experiments,

@@ -21,7 +21,6 @@ from windlass.model.wire import (
     CreateTrial,
     Deleted,
     LogPage,
-    PointsPage,
     ScaleTrial,
     StopTrial,
     TrialPage,
@@ -34,7 +33,6 @@ from windlass.server.labels import LabelText, read_labels
 from windlass.server.logs import Chosen
 from windlass.server.merging import Page
 from windlass.server.paging import PAGE_LIMIT
-from windlass.server.points import page_of_points
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
@@ -261,14 +259,6 @@ async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToSt
     return await describe(services, trial_id)
 
 
-async def read_metrics(
-    services: Services, trial_id: TrialId, name: MaybeText = None, cursor: MaybeText = None
-) -> PointsPage:
-    """What a trial reported, of one metric or of all, a piece at a time."""
-    await services.trials.record(trial_id)
-    return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
-
-
 async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
     """Give a trial other labels, another name or other texts."""
     await services.trials.change(trial_id, data)
@@ -350,7 +340,6 @@ routes = [
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
     Route("POST", f"{_TRIAL}/built", trial_built),
-    Route("GET", f"{_TRIAL}/metrics", read_metrics),
     Route("POST", f"{_TRIAL}/ask-to-stop", ask_to_stop_trial),
     Route("POST", f"{_TRIAL}/suspend", suspend_trial),
     Route("POST", f"{_TRIAL}/resume", resume_trial),
