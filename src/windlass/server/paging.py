@@ -103,7 +103,7 @@ class Order:
         """Ask for rows beyond a cursor only."""
         if cursor is None:
             return
-        values = map(conditions.name_for, _decode(cursor, len(self._keys)))
+        values = map(conditions.name_for, decode_cursor(cursor, len(self._keys)))
         beyond = ""
         for key, value in reversed(list(zip(self._keys, values, strict=True))):
             sign = "<" if self._is_downwards(key) else ">"
@@ -138,11 +138,17 @@ def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
     page = rows[:limit]
     last = page[-1]
     keys = [last[name] for name in last.keys() if name.startswith("key_")]  # noqa: SIM118
+    return page, encode_cursor(keys)
+
+
+def encode_cursor(keys: Sequence[Any]) -> str:
+    """A place in an order, as a text that goes into a query."""
     # Not JSON, which has no infinities.
-    return page, base64.urlsafe_b64encode(msgspec.msgpack.encode(keys)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(keys)).decode().rstrip("=")
 
 
-def _decode(cursor: str, length: int) -> list[Any]:
+def decode_cursor(cursor: str, length: int) -> list[Any]:
+    """The keys of a place; what is none is refused."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         values = msgspec.msgpack.decode(

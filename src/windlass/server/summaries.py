@@ -147,9 +147,7 @@ def known_of(connection: Connection, trial_id: int, replica: ReplicaId) -> Known
     whose = _replica(trial_id, replica)
     shares: dict[str, dict[int, Share]] = {}
     for row in connection.rows(_SHARES, whose):
-        share = Share(
-            first=row["first"], reach=row["reach"], until=row["until"], tally=_tally(row)
-        )
+        share = Share(first=row["first"], reach=row["reach"], until=row["until"], tally=_tally(row))
         shares.setdefault(row["name"], {})[row["attempt"]] = share
     return Known(_positions(connection, whose), shares)
 
@@ -253,9 +251,8 @@ def add(connection: Connection, piece: Piece) -> Added | None:
             for attempt, share in piece.shares[name].items()
         ),
     )
-    changed = {
-        name: known.get(name, Tally()).plus(piece.added[name]) for name in taken & piece.added.keys()
-    }
+    both = taken & piece.added.keys()
+    changed = {name: known.get(name, Tally()).plus(piece.added[name]) for name in both}
     for name in taken - piece.added.keys():
         changed[name] = _all_together(connection, piece.trial_id, name)
     connection.run_many(
