@@ -73,7 +73,7 @@ class Key(NamedTuple):
 
 def nulls_last(expression: str) -> tuple[Key, ...]:
     """The keys of a number that may be missing."""
-    return Key(f"({expression}) IS NULL", is_fixed=True), Key(f"coalesce({expression}, 0.0)")
+    return Key(f"(({expression}) IS NULL)", is_fixed=True), Key(f"coalesce({expression}, 0.0)")
 
 
 class Order:
