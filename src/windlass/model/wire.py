@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.model.job import Digest, EnvName, JobSpec, LongText, RoleName
 from windlass.model.records import (
+    CheckpointRecord,
     ErrorInfo,
     ExperimentRecord,
     Provenance,
@@ -26,6 +27,7 @@ INLINE_LIMIT = 256 * 1024
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 
+Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
@@ -77,6 +79,7 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     description: Text = ""
     config: dict[str, Any] = {}
     exist_ok: bool = False  # then the one of that name in that project, if there is one
+    priority: Priority = 0
 
 
 class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,14 +90,23 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remove_labels: Labels = ()
 
 
-class ChangeExperiment(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
+class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other labels, another name or other texts; what is not given stays."""
+
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+    description: Text | msgspec.UnsetType = msgspec.UNSET
+    notes: Text | msgspec.UnsetType = msgspec.UNSET
+
+
+class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
     """Have other metadata; what is not given stays.
 
     What is put or removed by name leaves the others as they are, whoever else changes them.
     """
 
-    description: Text | msgspec.UnsetType = msgspec.UNSET
-    notes: Text | msgspec.UnsetType = msgspec.UNSET
+    project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the one to move to
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    archived: bool | msgspec.UnsetType = msgspec.UNSET
     config: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     searches: dict[Name, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     put_links: dict[Name, Url] = {}
@@ -210,6 +222,19 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
+class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How large the terminal of a shell is."""
+
+    rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+    columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class ShellTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the bytes that were typed a shell has taken: none, if it reads nothing."""
+
+    taken: int
+
+
 class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some trials, and where the next ones begin."""
 
@@ -222,6 +247,20 @@ class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[ExperimentRecord, ...]
     next: str | None = None
+
+
+class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some checkpoints, and where the next ones begin."""
+
+    items: tuple[CheckpointRecord, ...]
+    next: str | None = None
+
+
+class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other metadata: some entries put, then some removed; the others stay."""
+
+    put_metadata: dict[Name, Any] = {}
+    remove_metadata: tuple[Name, ...] = ()
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -272,6 +311,35 @@ class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for blobs, to be answered with one pack; those that are not there are left out."""
 
     digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The trials that are gone."""
+
+    trials: tuple[int, ...]
+
+
+class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have what nothing has needed for so many seconds removed, or only told of."""
+
+    older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
+    dry_run: bool = False
+
+
+class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was removed, or would be.
+
+    ```python
+    report = wl.gc(dry_run=True)
+    print(f"{report.bytes / 1e6:.1f} MB could be freed")
+    ```
+    """
+
+    blobs: int = 0  # contents that nothing points to
+    bytes: int = 0  # what those and the folders took
+    folders: int = 0  # of trials that are gone
+    kept: int = 0  # contents that are kept
+    young: int = 0  # of those, how many only because they are young, or held by somebody
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -76,6 +76,10 @@ class LocalRuntime:
         """Have each attempt told, in a thread of ours, that reported something."""
         self._listener.on_metrics(callback)
 
+    def watch_checkpoints(self, callback: Callable[[Source], None]) -> None:
+        """Have each attempt told, in a thread of ours, that saved a checkpoint."""
+        self._listener.on_checkpoint(callback)
+
     def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
         """Where each replica of a job will be reached by the others; one alone needs nothing."""
         roles = job.spec.roles

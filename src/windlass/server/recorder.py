@@ -14,6 +14,7 @@ from windlass.model.records import Attempt, Cause, ErrorInfo, ResultInfo
 from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replica
 from windlass.runtimes.layout import LOG, attempt_dir
 from windlass.server.blobs import BlobStore
+from windlass.server.checkpoints import CheckpointStore
 from windlass.server.logs import last_words
 from windlass.server.metrics import MetricStore
 from windlass.server.private import PrivateFiles
@@ -34,6 +35,7 @@ class Recorder:
         blobs: BlobStore,
         private: PrivateFiles,
         metrics: MetricStore,
+        checkpoints: CheckpointStore,
         publish: Callable[[int], None],
     ) -> None:
         self._home = home
@@ -41,6 +43,7 @@ class Recorder:
         self._blobs = blobs
         self._private = private
         self._metrics = metrics
+        self._checkpoints = checkpoints
         self._publish = publish
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
@@ -64,8 +67,11 @@ class Recorder:
         if loaded is None:
             return False
         job, _ = loaded
-        # Whoever hears of the end of an attempt finds all that it reported.
-        self._metrics.read_to_end(job, (each.id for each in replicas if each.phase.is_final))
+        # Whoever hears of the end of an attempt finds all that it reported and saved.
+        ended = [each.id for each in replicas if each.phase.is_final]
+        self._metrics.read_to_end(job, ended)
+        if ended:
+            self._checkpoints.take_in(job.trial_id)
         ends = new.is_finished and not old.is_finished
         outcome = self._collect(job, new, replicas) if ends else None
         if not self._trials.save(uid, old, new, events, replicas, outcome):
