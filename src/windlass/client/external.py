@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.following import Following
 from windlass.client.trials import Trial
 from windlass.model.errors import (
     Conflict,
@@ -22,7 +23,7 @@ from windlass.model.errors import (
     shown,
 )
 from windlass.model.job import ExternalCall, JobSpec, Role
-from windlass.model.records import TrialKind, TrialRecord
+from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.resources import Resources
 from windlass.model.wire import CreateTrial
 from windlass.worker.presence import EXTERNAL, Presence
@@ -86,6 +87,13 @@ class ExternalTrial(Trial[None]):
     def _begin(self) -> None:
         self._presence.begin()
         atexit.register(self._finish_at_exit)
+        following = Following(self._transport, trial_id=self.id, logs=False, timeout=_PATIENCE)
+        with contextlib.suppress(WindlassError):  # it runs, whether or not that can be told now
+            for news in following:
+                if isinstance(news, TrialRecord):
+                    self._learn(news)
+                if self._record.state is not TrialState.STARTING:
+                    break
 
     def _finish_at_exit(self) -> None:
         """The program ends in order and did not say so: as it ends, so does its trial."""
@@ -132,8 +140,6 @@ def start(
     folder = os.path.join(home, "trials", str(record.id), f"{_ROLE}-0", "1")
     trial = ExternalTrial(transport, record, Presence(folder))
     trial._begin()
-    with contextlib.suppress(WindlassError):  # it runs, whether or not that can be told now
-        trial.refresh()
     return trial
 
 
