@@ -104,6 +104,8 @@ if TYPE_CHECKING:
     from windlass.worker.context import world_size as world_size
     from windlass.worker.current import CurrentTrial as CurrentTrial
     from windlass.worker.current import current_trial as current_trial
+    from windlass.worker.outputs import output_dir as output_dir
+    from windlass.worker.outputs import tensorboard_dir as tensorboard_dir
     from windlass.worker.reporting import report as report
 
 _WHERE = {
@@ -192,6 +194,8 @@ _WHERE = {
     "should_stop": "windlass.worker.context",
     "current_trial": "windlass.worker.current",
     "CurrentTrial": "windlass.worker.current",
+    "output_dir": "windlass.worker.outputs",
+    "tensorboard_dir": "windlass.worker.outputs",
     "report": "windlass.worker.reporting",
 }
 

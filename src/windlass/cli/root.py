@@ -27,6 +27,8 @@ COMMANDS = {
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",
     "code": "Write the code a trial ran to a folder.",
+    "artifacts": "List the files a trial left, or fetch them.",
+    "tensorboard": "Start TensorBoard on what trials wrote for it.",
     "accelerators": "List the accelerators there are, and those of this machine.",
     "server": "Start, stop and look at the server of this machine.",
     "doctor": "Check the set-up, and say how to mend it.",

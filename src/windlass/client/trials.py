@@ -16,6 +16,7 @@ from windlass.client.pages import flag, walk
 from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
+from windlass.client.trial_files import WithFiles
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
@@ -32,9 +33,6 @@ from windlass.model.wire import (
 )
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
     from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Point
     from windlass.comparing.trials import Diff
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Trial(Facts, Repeatable, NotedTrial, Queueable, Generic[R]):
+class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -296,20 +294,6 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, Generic[R]):
         from windlass.client.comparison import diff_with
 
         return diff_with(self, other)
-
-    def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the very code it ran to a folder, which is made if need be.
-
-        Roles with code of their own get a sub-folder each. A folder that holds anything else is
-        refused; one that holds the same already is left as it is.
-
-        ```python
-        wl.get_trial(3).download_code("code-of-3")
-        ```
-        """
-        from windlass.client.downloading import download_trial
-
-        return download_trial(self._transport, self._record, folder)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()

@@ -280,6 +280,38 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     created: float = 0.0
 
 
+class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    r"""A file that a replica left in its output folder.
+
+    `name` is its path below that folder, with what is no UTF-8 escaped; `path` is exact.
+
+    >>> odd = OutputFile.of(b"caf\xe9.txt")
+    >>> odd.name, odd.raw, odd.path
+    ('caf\\xe9.txt', '636166e92e747874', b'caf\xe9.txt')
+    """
+
+    name: str
+    role: str = "main"
+    index: int = 0
+    size: int = 0
+    modified: float = 0.0
+    problem: str = ""  # why it cannot be fetched, if that is known
+    raw: str = ""  # the bytes of its name in hexadecimal, where they are no text
+
+    @classmethod
+    def of(cls, path: bytes, **rest: Any) -> OutputFile:
+        """The file of that path."""
+        try:
+            return cls(name=path.decode(), **rest)
+        except UnicodeDecodeError:
+            return cls(name=path.decode(errors="backslashreplace"), raw=path.hex(), **rest)
+
+    @property
+    def path(self) -> bytes:
+        """Its path, as the file system has it."""
+        return bytes.fromhex(self.raw) if self.raw else self.name.encode()
+
+
 class ExperimentState(str, Enum):
     """How an experiment stands, in one word; auxiliary trials do not count."""
 

@@ -9,6 +9,7 @@ from windlass.server.api import (
     blobs,
     checkpoints,
     experiments,
+    outputs,
     places,
     queue,
     shells,
@@ -25,6 +26,7 @@ from windlass.version import __version__
 _ROOMS = (
     system,
     trials,
+    outputs,
     queue,
     experiments,
     places,

@@ -39,6 +39,7 @@ from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
+from windlass.server.outputs import OutputStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
@@ -225,6 +226,7 @@ def _assemble(
         blobs=blobs,
         garbage=Garbage(home.path / "trials", blobs, database),
         logs=LogStore(home.path),
+        outputs=OutputStore(home.path),
         metrics=reader,
         checkpoints=checkpoints,
         saved=saved,

@@ -20,6 +20,7 @@ from windlass.server.hub import Hub
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader
+from windlass.server.outputs import OutputStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.trials import TrialStore
@@ -38,6 +39,7 @@ class Services:
     blobs: BlobStore
     garbage: Garbage
     logs: LogStore
+    outputs: OutputStore
     metrics: MetricReader
     checkpoints: CheckpointStore
     saved: CheckpointReader

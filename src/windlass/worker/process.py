@@ -9,6 +9,7 @@ import signal
 
 from windlass.worker import kernel, signals
 from windlass.worker.family import DETACHED
+from windlass.worker.whereabouts import OUTPUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def build_environ(
     environ["WINDLASS_ATTEMPT"] = str(key["attempt"])
     environ["WINDLASS_HOME"] = os.path.dirname(launch["server_file"])
     environ["WINDLASS_REPLICA"] = replica_marker(key)
+    environ["WINDLASS_OUTPUT_DIR"] = output_folder(launch)
     if launch.get("checkpoints"):
         environ["WINDLASS_CHECKPOINTS"] = launch["checkpoints"]
         environ.update(_latest_checkpoint(launch["checkpoints"]))
@@ -109,6 +111,15 @@ def replica_marker(key: Mapping[str, Any]) -> str:
     'c0ffee/main/0/1'
     """
     return f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
+
+
+def output_folder(launch: Mapping[str, Any]) -> str:
+    """Where the replica leaves files that are kept.
+
+    >>> output_folder({"work": "/home/w/trials/7/main-0/work"})
+    '/home/w/trials/7/main-0/outputs'
+    """
+    return os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
 
 
 def import_paths(launch: Mapping[str, Any]) -> list[str]:

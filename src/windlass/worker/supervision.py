@@ -168,6 +168,8 @@ class Supervision:
             from windlass.worker.volumes import link_volumes
 
             link_volumes(launch["volumes"], cwd)
+        if launch["executable"]["type"] == "process":  # which has no `wl.output_dir` to make it
+            os.makedirs(process.output_folder(launch), mode=0o700, exist_ok=True)
         environ = process.build_environ(launch, self._private, python, os.environ)
         argv = process.build_argv(launch, self._dir, python, environ, cwd)
         self._hold_port()
