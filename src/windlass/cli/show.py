@@ -44,11 +44,15 @@ def command(
 
 
 def _show_trial(trial_id: int, *, as_json: bool) -> None:
+    import msgspec
+
     from windlass.cli.children import print_children
     from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
+    from windlass.cli.usage import used
     from windlass.client.session import default_client
+    from windlass.model.records import own_metrics
 
     client = default_client()
     trial = client.get_trial(trial_id)
@@ -63,7 +67,9 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     print_section("", _overview(trial.record))
     print_section("Roles", _roles(trial.record))
     print_section("Parameters", _params(trial.record))
-    print_metrics(trial.record)
+    own = own_metrics(trial.record.metrics)
+    print_metrics(msgspec.structs.replace(trial.record, metrics=own))
+    print_section("Used", used(trial.record))
     print_lineage(trial)
     print_section("Code", _code(trial.record))
     print_section("Where", _where(trial.record, packages))

@@ -128,7 +128,7 @@ def _descendants() -> list[tuple[int, int]]:
     to_visit = list(children.get(os.getpid(), ()))
     while to_visit:
         pid = to_visit.pop()
-        if _is_detached(pid):
+        if is_detached(pid):
             continue
         if pid in groups:
             found.append((pid, groups[pid]))
@@ -136,7 +136,8 @@ def _descendants() -> list[tuple[int, int]]:
     return found
 
 
-def _is_detached(pid: int) -> bool:
+def is_detached(pid: int) -> bool:
+    """Whether a process is no part of the trial that it was started in."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return f"{DETACHED}=1".encode() in file.read().split(b"\0")
