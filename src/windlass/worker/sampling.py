@@ -11,34 +11,16 @@ import os
 import sys
 import time
 
-from windlass.worker.family import is_detached
+from windlass.worker.family import descendants, is_detached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GROUP = "system"
-EVERY = 10.0
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-def interval_of(text: str | None) -> float | None:
-    """The seconds between two looks that somebody asked for; none if there are to be none.
-
-    >>> [interval_of(text) for text in (None, "2.5", "0", "off", "soon")]
-    [10.0, 2.5, None, None, 10.0]
-    """
-    if text is None or text == "":
-        return EVERY
-    if text.lower() in ("off", "no", "false"):
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        return EVERY
-    return max(seconds, 0.1) if 0 < seconds < float("inf") else None
 
 
 class Usage:
@@ -121,6 +103,8 @@ def _usage() -> Usage:
 
 def _family() -> list[int]:
     """All that came of this process: found from parent to child, whoever else there is."""
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        return [pid for pid, _ in descendants()]  # this kernel tells only of parents
     found: list[int] = []
     to_visit = [os.getpid()]
     while to_visit:
@@ -134,7 +118,7 @@ def _family() -> list[int]:
                 with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                     children = [int(each) for each in file.read().split()]
             except OSError:
-                continue  # it ended, or this kernel does not tell
+                continue  # it ended
             children = [each for each in children if not is_detached(each)]
             found += children
             to_visit += children
@@ -196,7 +180,7 @@ def _gpus(devices: Sequence[int], name: str = "libnvidia-ml.so.1") -> list[_Gpu]
     import ctypes
 
     try:
-        library = ctypes.CDLL(os.environ.get("WINDLASS_NVML", name))
+        library = ctypes.CDLL(name)
         if library.nvmlInit_v2() != 0:
             return []
         found = []
