@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from windlass.api import package as package
     from windlass.api import run_command as run_command
     from windlass.api import server_info as server_info
+    from windlass.api import start_trial as start_trial
     from windlass.authoring.executables import Command as Command
     from windlass.authoring.executables import Container as Container
     from windlass.authoring.executables import PythonFunction as PythonFunction
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from windlass.client.commands import CommandRun as CommandRun
     from windlass.client.curves import Curve as Curve
     from windlass.client.experiments import Experiment as Experiment
+    from windlass.client.external import ExternalTrial as ExternalTrial
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Metrics as Metrics
     from windlass.client.metrics import Point as Point
@@ -148,6 +150,8 @@ _WHERE = {
     "list_workspaces": "windlass.api",
     "get_project": "windlass.api",
     "list_projects": "windlass.api",
+    "start_trial": "windlass.api",
+    "ExternalTrial": "windlass.client.external",
     "list_queue": "windlass.api",
     "QueueEntry": "windlass.client.queueing",
     "Task": "windlass.client.queueing",

@@ -385,7 +385,8 @@ def _is_method(function: Any) -> bool:
 
 
 def _is_inside_a_trial() -> bool:
-    return "WINDLASS_TRIAL_ID" in os.environ
+    # One that was not started by us has no room of its own: what it calls for is a trial.
+    return "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
 
 
 def _values_here(

@@ -119,6 +119,11 @@ def _refuse_unrepeatable(record: TrialRecord) -> None:
             f"{_called(record)} is a shell: nobody would type to it.",
             hint="Open another: wl.open_shell(...), or windlass shell",
         )
+    if record.kind is TrialKind.EXTERNAL:
+        raise Unsupported(
+            f"{_called(record)} was not started by Windlass: it cannot be started again.",
+            hint="Run its program again, or as a trial: windlass run SCRIPT",
+        )
     if any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles):
         raise Unsupported(
             f"{_called(record)} is what its generator added: nothing of it runs by itself.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
+from windlass.client.questions.external import ExternalQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.queue import QueueQuestions
 from windlass.client.questions.shells import ShellQuestions
@@ -30,6 +31,7 @@ class Client(
     ExperimentQuestions,
     CheckpointQuestions,
     QueueQuestions,
+    ExternalQuestions,
     PlaceQuestions,
     CommandQuestions,
     ShellQuestions,

@@ -23,7 +23,13 @@ _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHEL
 # What the author may have of a trial that it runs in: not this one.
 # What a trial has in its environment that is none of the business of those it submits; besides,
 # what GIVEN names.
-_OF_ANOTHER = (DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS")
+_OF_ANOTHER = (
+    DETACHED,
+    "WINDLASS_EXTERNAL",
+    "WINDLASS_RANK",
+    "WINDLASS_CHECKPOINT",
+    "WINDLASS_CHECKPOINTS",
+)
 GIVEN = "WINDLASS_GIVEN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 

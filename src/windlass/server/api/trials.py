@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
-from windlass.model.job import FunctionCall, ProcessCall, ShellCall
+from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
 from windlass.model.records import LISTED_KINDS, TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
@@ -222,7 +222,8 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         )
     if record.result is None:
         executable = record.spec.roles[0].executable
-        kind = {ProcessCall: "command", ShellCall: "shell"}.get(type(executable), "generator")
+        kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
+        kind = kinds.get(type(executable), "generator")
         is_function = isinstance(executable, FunctionCall)
         why = "it did not return" if is_function else f"it is a {kind}, not a function"
         raise NotFound(
