@@ -21,14 +21,17 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer
 if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
+    from windlass.api import create_model as create_model
     from windlass.api import create_workspace as create_workspace
     from windlass.api import get_checkpoint as get_checkpoint
     from windlass.api import get_experiment as get_experiment
+    from windlass.api import get_model as get_model
     from windlass.api import get_project as get_project
     from windlass.api import get_trial as get_trial
     from windlass.api import get_workspace as get_workspace
     from windlass.api import list_checkpoints as list_checkpoints
     from windlass.api import list_experiments as list_experiments
+    from windlass.api import list_models as list_models
     from windlass.api import list_projects as list_projects
     from windlass.api import list_queue as list_queue
     from windlass.api import list_trials as list_trials
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
+    from windlass.client.models import Model as Model
+    from windlass.client.models import ModelVersion as ModelVersion
     from windlass.client.places import Project as Project
     from windlass.client.places import Workspace as Workspace
     from windlass.client.queueing import QueueEntry as QueueEntry
@@ -115,6 +120,8 @@ _WHERE = {
     "Experiment": "windlass.client.experiments",
     "Workspace": "windlass.client.places",
     "Project": "windlass.client.places",
+    "Model": "windlass.client.models",
+    "ModelVersion": "windlass.client.models",
     "LogLine": "windlass.client.logs",
     "Point": "windlass.client.metrics",
     "Checkpoint": "windlass.client.checkpoints",
@@ -133,6 +140,9 @@ _WHERE = {
     "list_queue": "windlass.api",
     "QueueEntry": "windlass.client.queueing",
     "Task": "windlass.client.queueing",
+    "create_model": "windlass.api",
+    "get_model": "windlass.api",
+    "list_models": "windlass.api",
     "compare": "windlass.api",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
+from windlass.client.questions.models import ModelQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.queue import QueueQuestions
 from windlass.client.questions.trials import TrialQuestions
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 
 class Client(
-    TrialQuestions, ExperimentQuestions, CheckpointQuestions, QueueQuestions, PlaceQuestions
+    TrialQuestions,
+    ExperimentQuestions,
+    CheckpointQuestions,
+    ModelQuestions,
+    PlaceQuestions,
+    QueueQuestions,
 ):
     """A connection to a server: the embedded one of this home, or the one that is named.
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.model.wire import API
-from windlass.server.api import blobs, checkpoints, experiments, places, queue, system, trials
+from windlass.server.api import (
+    blobs,
+    checkpoints,
+    experiments,
+    places,
+    queue,
+    registry,
+    system,
+    trials,
+)
 from windlass.server.faults import answer_to
 from windlass.server.guard import Guard
 from windlass.server.http import Request, send_answer
@@ -24,7 +33,7 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        rooms = (system, trials, queue, experiments, places, checkpoints, blobs)
+        rooms = (system, trials, queue, experiments, places, checkpoints, registry, blobs)
         self._described = [route for room in rooms for route in room.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])

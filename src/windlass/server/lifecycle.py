@@ -41,6 +41,7 @@ from windlass.server.metrics import MetricReader, MetricStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
+from windlass.server.registry import ModelStore
 from windlass.server.services import Services
 from windlass.server.stopping import tell_to_stop
 from windlass.server.trials import TrialStore
@@ -220,6 +221,7 @@ def _assemble(
         kinship=Kinship(database),
         experiments=ExperimentStore(database, holds.is_held, on_rename=trials.forget),
         places=PlaceStore(database, on_rename=trials.forget),
+        models=ModelStore(database),
         blobs=blobs,
         logs=LogStore(home.path),
         metrics=reader,

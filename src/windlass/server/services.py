@@ -20,6 +20,7 @@ from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
+from windlass.server.registry import ModelStore
 from windlass.server.trials import TrialStore
 
 
@@ -32,6 +33,7 @@ class Services:
     kinship: Kinship
     experiments: ExperimentStore
     places: PlaceStore
+    models: ModelStore
     blobs: BlobStore
     logs: LogStore
     metrics: MetricReader
