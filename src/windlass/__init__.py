@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
     from windlass.api import create_model as create_model
+    from windlass.api import create_template as create_template
     from windlass.api import create_workspace as create_workspace
     from windlass.api import get_checkpoint as get_checkpoint
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_model as get_model
     from windlass.api import get_project as get_project
+    from windlass.api import get_template as get_template
     from windlass.api import get_trial as get_trial
     from windlass.api import get_workspace as get_workspace
     from windlass.api import list_checkpoints as list_checkpoints
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from windlass.api import list_models as list_models
     from windlass.api import list_projects as list_projects
     from windlass.api import list_queue as list_queue
+    from windlass.api import list_templates as list_templates
     from windlass.api import list_trials as list_trials
     from windlass.api import list_workspaces as list_workspaces
     from windlass.api import package as package
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from windlass.client.queueing import QueueEntry as QueueEntry
     from windlass.client.queueing import Task as Task
     from windlass.client.session import Client as Client
+    from windlass.client.templates import Template as Template
     from windlass.client.trials import Trial as Trial
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
     from windlass.comparing.tables import Table as Table
@@ -122,6 +126,7 @@ _WHERE = {
     "Project": "windlass.client.places",
     "Model": "windlass.client.models",
     "ModelVersion": "windlass.client.models",
+    "Template": "windlass.client.templates",
     "LogLine": "windlass.client.logs",
     "Point": "windlass.client.metrics",
     "Checkpoint": "windlass.client.checkpoints",
@@ -143,6 +148,9 @@ _WHERE = {
     "create_model": "windlass.api",
     "get_model": "windlass.api",
     "list_models": "windlass.api",
+    "create_template": "windlass.api",
+    "get_template": "windlass.api",
+    "list_templates": "windlass.api",
     "compare": "windlass.api",
     "server_info": "windlass.api",
     "Diff": "windlass.comparing.trials",

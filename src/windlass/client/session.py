@@ -11,6 +11,7 @@ from windlass.client.questions.experiments import ExperimentQuestions
 from windlass.client.questions.models import ModelQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.queue import QueueQuestions
+from windlass.client.questions.templates import TemplateQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -30,6 +31,7 @@ class Client(
     ModelQuestions,
     PlaceQuestions,
     QueueQuestions,
+    TemplateQuestions,
 ):
     """A connection to a server: the embedded one of this home, or the one that is named.
 

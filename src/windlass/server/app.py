@@ -13,6 +13,7 @@ from windlass.server.api import (
     queue,
     registry,
     system,
+    templates,
     trials,
 )
 from windlass.server.faults import answer_to
@@ -33,7 +34,17 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        rooms = (system, trials, queue, experiments, places, checkpoints, registry, blobs)
+        rooms = (
+            system,
+            trials,
+            queue,
+            experiments,
+            places,
+            checkpoints,
+            registry,
+            templates,
+            blobs,
+        )
         self._described = [route for room in rooms for route in room.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])

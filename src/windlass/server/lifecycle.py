@@ -44,6 +44,7 @@ from windlass.server.recorder import Recorder
 from windlass.server.registry import ModelStore
 from windlass.server.services import Services
 from windlass.server.stopping import tell_to_stop
+from windlass.server.templates import TemplateStore
 from windlass.server.trials import TrialStore
 from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
@@ -222,6 +223,7 @@ def _assemble(
         experiments=ExperimentStore(database, holds.is_held, on_rename=trials.forget),
         places=PlaceStore(database, on_rename=trials.forget),
         models=ModelStore(database),
+        templates=TemplateStore(database),
         blobs=blobs,
         logs=LogStore(home.path),
         metrics=reader,

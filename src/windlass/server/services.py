@@ -21,6 +21,7 @@ from windlass.server.metrics import MetricReader
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.registry import ModelStore
+from windlass.server.templates import TemplateStore
 from windlass.server.trials import TrialStore
 
 
@@ -34,6 +35,7 @@ class Services:
     experiments: ExperimentStore
     places: PlaceStore
     models: ModelStore
+    templates: TemplateStore
     blobs: BlobStore
     logs: LogStore
     metrics: MetricReader
