@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.model.job import Assignment, Executable, FunctionCall, GeneratorCall, Job, JobSpec
+from windlass.model.job import (
+    Assignment,
+    Executable,
+    FunctionCall,
+    GeneratorCall,
+    Job,
+    JobSpec,
+    RestartScope,
+)
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.ports import port_of
@@ -71,6 +79,8 @@ def launch_of(
         "keeps_value": place.rank == 0,
         "flaw": place.flaw,
         "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
+        "begin": msgspec.to_builtins(spec.begin) if spec.begin else None,
+        "together": spec.restart_scope is RestartScope.JOB,
         "server_file": str(layout.server_file(home)),
     }
 
