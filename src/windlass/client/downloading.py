@@ -29,7 +29,7 @@ from windlass.model.text import clean
 from windlass.worker.restore import Entry, RestoreError, Tree, open_folder, read_tree
 
 NOTE = "TRIALS.txt"
-_UNFINISHED = b".windlass-unfinished-"
+UNFINISHED = b".windlass-unfinished-"
 _PIECE = 1 << 20
 _LARGE = 8 << 20  # bytes of a file that is not held in memory
 _MOST_TOLD = 5
@@ -200,7 +200,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
     for text in sorted(os.listdir(fd)):
         name = os.fsencode(text)
         found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        if name.startswith(_UNFINISHED) and stat.S_ISREG(found.st_mode):
+        if name.startswith(UNFINISHED) and stat.S_ISREG(found.st_mode):
             os.unlink(name, dir_fd=fd)  # of a download that was killed
             continue
         inner = _joined(folder, name)
@@ -312,7 +312,7 @@ def _write_file(
     """Write a file, whose pieces are given one by one, and give it its name when it is whole."""
     parent = open_folder(root, folder, replacing=False)
     try:
-        temporary = _UNFINISHED + os.urandom(8).hex().encode()
+        temporary = UNFINISHED + os.urandom(8).hex().encode()
         fd = os.open(temporary, _WRITE, 0o777 if entry.mode == "x" else 0o666, dir_fd=parent)
 
         def write(piece: bytes | memoryview) -> None:

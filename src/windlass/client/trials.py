@@ -16,17 +16,23 @@ from windlass.client.pages import flag, walk
 from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
+from windlass.client.trial_files import WithFiles
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     TrialRecord,
 )
-from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import (
+    AskToStop,
+    Deleted,
+    LogPage,
+    ScaleTrial,
+    StopTrial,
+    StreamEnd,
+    TrialPage,
+)
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
     from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Point
     from windlass.comparing.trials import Diff
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Trial(Facts, Repeatable, NotedTrial, Queueable, Generic[R]):
+class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -104,6 +110,19 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, Generic[R]):
         from windlass.client.metrics import points_of
 
         return points_of(self._transport, self.id, name)
+
+    def delete(self) -> None:
+        """Delete it, with its logs, metrics, checkpoints and files; it has to have ended.
+
+        One that a generator built goes with all that it consists of. What others point to, too,
+        stays; the space of the rest is freed by `wl.gc()`.
+
+        ```python
+        for trial in wl.list_trials(state="FAILED"):
+            trial.delete()
+        ```
+        """
+        self._transport.ask("DELETE", path_of("trials", self.id), Deleted)
 
     def suspend(self) -> Trial[R]:
         """Stop its processes without failing it; nothing of it runs until `resume()`.
@@ -275,20 +294,6 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, Generic[R]):
         from windlass.client.comparison import diff_with
 
         return diff_with(self, other)
-
-    def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the very code it ran to a folder, which is made if need be.
-
-        Roles with code of their own get a sub-folder each. A folder that holds anything else is
-        refused; one that holds the same already is left as it is.
-
-        ```python
-        wl.get_trial(3).download_code("code-of-3")
-        ```
-        """
-        from windlass.client.downloading import download_trial
-
-        return download_trial(self._transport, self._record, folder)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()

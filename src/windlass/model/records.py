@@ -38,6 +38,17 @@ class TrialKind(str, Enum):
     SHELL = "shell"  # of `wl.open_shell`: likewise
     EXTERNAL = "external"  # of `wl.start_trial`: a process that was not started by us
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is a trial to whoever lists trials, and counts in its experiment."""
+        return self in (TrialKind.JOB, TrialKind.EXTERNAL)
+
+
+LISTED_KINDS = tuple(kind for kind in TrialKind if kind.is_listed)
+
+# The experiment of commands and shells that belong to none. Nobody is shown it.
+NO_EXPERIMENT = 0
+
 
 STOPPED_REASON = "Stopped"
 
@@ -267,6 +278,38 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     size: int
     created: float = 0.0
+
+
+class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    r"""A file that a replica left in its output folder.
+
+    `name` is its path below that folder, with what is no UTF-8 escaped; `path` is exact.
+
+    >>> odd = OutputFile.of(b"caf\xe9.txt")
+    >>> odd.name, odd.raw, odd.path
+    ('caf\\xe9.txt', '636166e92e747874', b'caf\xe9.txt')
+    """
+
+    name: str
+    role: str = "main"
+    index: int = 0
+    size: int = 0
+    modified: float = 0.0
+    problem: str = ""  # why it cannot be fetched, if that is known
+    raw: str = ""  # the bytes of its name in hexadecimal, where they are no text
+
+    @classmethod
+    def of(cls, path: bytes, **rest: Any) -> OutputFile:
+        """The file of that path."""
+        try:
+            return cls(name=path.decode(), **rest)
+        except UnicodeDecodeError:
+            return cls(name=path.decode(errors="backslashreplace"), raw=path.hex(), **rest)
+
+    @property
+    def path(self) -> bytes:
+        """Its path, as the file system has it."""
+        return bytes.fromhex(self.raw) if self.raw else self.name.encode()
 
 
 class ExperimentState(str, Enum):

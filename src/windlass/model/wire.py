@@ -11,6 +11,7 @@ from windlass.model.records import (
     CheckpointRecord,
     ErrorInfo,
     ExperimentRecord,
+    OutputFile,
     Provenance,
     Recipe,
     TrialKind,
@@ -222,6 +223,19 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
+class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How large the terminal of a shell is."""
+
+    rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+    columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class ShellTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the bytes that were typed a shell has taken: none, if it reads nothing."""
+
+    taken: int
+
+
 class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some trials, and where the next ones begin."""
 
@@ -234,6 +248,35 @@ class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[ExperimentRecord, ...]
     next: str | None = None
+
+
+class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the files that a trial left, and where the next ones begin."""
+
+    items: tuple[OutputFile, ...]
+    next: str | None = None
+
+
+# Files of a trial that are asked for at once.
+MOST_OUTPUTS = 500
+
+
+class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file to be fetched: from where on, if it is still the one that was listed."""
+
+    name: Annotated[str, msgspec.Meta(max_length=20_000)]
+    raw: Annotated[str, msgspec.Meta(max_length=10_000, pattern=r"^([0-9a-f]{2})*\Z")] = ""
+    role: RoleName = "main"
+    index: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
+    size: int = 0  # as it was listed
+    modified: float = 0.0
+
+
+class FetchOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for files of a trial, to be answered in one stream: see `server/api/outputs.py`."""
+
+    files: Annotated[tuple[WantedOutput, ...], msgspec.Meta(min_length=1, max_length=MOST_OUTPUTS)]
 
 
 class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,6 +341,35 @@ class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for blobs, to be answered with one pack; those that are not there are left out."""
 
     digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The trials that are gone."""
+
+    trials: tuple[int, ...]
+
+
+class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have what nothing has needed for so many seconds removed, or only told of."""
+
+    older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
+    dry_run: bool = False
+
+
+class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was removed, or would be.
+
+    ```python
+    report = wl.gc(dry_run=True)
+    print(f"{report.bytes / 1e6:.1f} MB could be freed")
+    ```
+    """
+
+    blobs: int = 0  # contents that nothing points to
+    bytes: int = 0  # what those and the folders took
+    folders: int = 0  # of trials that are gone
+    kept: int = 0  # contents that are kept
+    young: int = 0  # of those, how many only because they are young, or held by somebody
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -24,6 +24,7 @@ from windlass.model.job import (
     Job,
     JobSpec,
     RestartScope,
+    ShellCall,
 )
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
@@ -163,6 +164,14 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
         }
     if isinstance(executable, GeneratorCall):
         raise TypeError("nothing is started for a generator")
+    if isinstance(executable, ShellCall):
+        return {
+            "type": "shell",
+            "argv": list(executable.argv),
+            "has_terminal": executable.has_terminal,
+            "rows": executable.rows,
+            "columns": executable.columns,
+        }
     return {"type": "process", "argv": list(executable.argv)}
 
 

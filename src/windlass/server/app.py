@@ -9,9 +9,11 @@ from windlass.server.api import (
     blobs,
     checkpoints,
     experiments,
+    outputs,
     places,
     queue,
     registry,
+    shells,
     system,
     templates,
     trials,
@@ -22,6 +24,20 @@ from windlass.server.http import Request, send_answer
 from windlass.server.routing import Route, Routes
 from windlass.server.services import Services
 from windlass.version import __version__
+
+_ROOMS = (
+    system,
+    trials,
+    outputs,
+    queue,
+    experiments,
+    places,
+    checkpoints,
+    registry,
+    templates,
+    shells,
+    blobs,
+)
 
 
 def create_app(services: Services, token: str) -> Any:
@@ -34,18 +50,7 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        rooms = (
-            system,
-            trials,
-            queue,
-            experiments,
-            places,
-            checkpoints,
-            registry,
-            templates,
-            blobs,
-        )
-        self._described = [route for room in rooms for route in room.routes]
+        self._described = [route for room in _ROOMS for route in room.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])
 

@@ -352,6 +352,23 @@ def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
     )
 
 
+def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
+    """Note that some trials, which are to be deleted, need no checkpoint any more."""
+    asked = Conditions()
+    asked.one_of("user_id", trial_ids)
+    asked.equal("kind", "trial")
+    connection.run(f"DELETE FROM checkpoint_uses{asked.text}", asked.parameters)
+
+
+def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
+    """Refuse that trials are deleted whose checkpoints somebody needs."""
+    for trial_id in trial_ids:
+        there = {each.id: each for each in _of_trial(connection, trial_id)}
+        uses = _uses(connection, list(there))
+        if uses:
+            raise _is_used(there[uses[0]["checkpoint_id"]], uses)
+
+
 def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
     """The checkpoint with that uid, if there is one."""
     row = connection.row(f"{_LIVE} AND uid = :uid", {"uid": uid})

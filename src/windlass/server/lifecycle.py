@@ -33,11 +33,13 @@ from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
 from windlass.server.families import Families
 from windlass.server.faults import to_fault
+from windlass.server.garbage import Garbage
 from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
+from windlass.server.outputs import OutputStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
@@ -218,6 +220,7 @@ def _assemble(
     )
     return Services(
         home=home,
+        database=database,
         trials=trials,
         kinship=Kinship(database),
         experiments=ExperimentStore(database, holds.is_held, on_rename=trials.forget),
@@ -225,7 +228,9 @@ def _assemble(
         models=ModelStore(database),
         templates=TemplateStore(database),
         blobs=blobs,
+        garbage=Garbage(home.path / "trials", blobs, database),
         logs=LogStore(home.path),
+        outputs=OutputStore(home.path),
         metrics=reader,
         checkpoints=checkpoints,
         saved=saved,

@@ -137,7 +137,8 @@ events = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# What all the values of a metric come to, kept up as they are read.
+# What the values of a metric come to that count, kept up as they are read: one row a metric, with
+# numbers to filter and sort by. Infinities are numbers here, NaN is none (`last`).
 summaries = sa.Table(
     "summaries",
     metadata,
@@ -146,10 +147,33 @@ summaries = sa.Table(
     sa.Column("count", sa.Integer, nullable=False),
     sa.Column("finite", sa.Integer, nullable=False),  # how many of them are numbers to add up
     sa.Column("total", sa.Float, nullable=False),
+    sa.Column("mean", sa.Float),
     sa.Column("min", sa.Float),
     sa.Column("max", sa.Float),
-    sa.Column("last", sa.Text),  # it may be no number
+    sa.Column("last", sa.Float),
     sa.Column("step", sa.Integer),
+    sa.Column("time", sa.Float, nullable=False),
+)
+
+# What of each attempt counts in that: a later attempt of a replica has the say from its first step.
+tallies = sa.Table(
+    "tallies",
+    metadata,
+    sa.Column("trial_id", sa.Integer, sa.ForeignKey("trials.id"), primary_key=True),
+    sa.Column("role", sa.Text, primary_key=True),
+    sa.Column("index", sa.Integer, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("first", sa.Integer, nullable=False),  # the least step it reported
+    sa.Column("reach", sa.Integer, nullable=False),  # the greatest
+    sa.Column("until", sa.Integer),  # the step from which on it no longer counts
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("finite", sa.Integer, nullable=False),
+    sa.Column("total", sa.Float, nullable=False),
+    sa.Column("min", sa.Float),
+    sa.Column("max", sa.Float),
+    sa.Column("last", sa.Float),
+    sa.Column("step", sa.Integer, nullable=False),
     sa.Column("time", sa.Float, nullable=False),
 )
 

@@ -12,12 +12,15 @@ from windlass.model.resources import Capacity
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.blobs import BlobStore
 from windlass.server.checkpoints import CheckpointReader, CheckpointStore
+from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
+from windlass.server.garbage import Garbage
 from windlass.server.holding import Holds
 from windlass.server.hub import Hub
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader
+from windlass.server.outputs import OutputStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.registry import ModelStore
@@ -30,6 +33,7 @@ class Services:
     """The parts of a running server."""
 
     home: Home
+    database: Database
     trials: TrialStore
     kinship: Kinship
     experiments: ExperimentStore
@@ -37,7 +41,9 @@ class Services:
     models: ModelStore
     templates: TemplateStore
     blobs: BlobStore
+    garbage: Garbage
     logs: LogStore
+    outputs: OutputStore
     metrics: MetricReader
     checkpoints: CheckpointStore
     saved: CheckpointReader

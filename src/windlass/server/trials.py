@@ -12,7 +12,13 @@ from windlass.model.errors import Conflict, NotFound
 from windlass.model.job import GeneratorCall, Job, JobSpec, Keep
 from windlass.model.learning import learned
 from windlass.model.names import check, name_flaw
-from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.records import (
+    LISTED_KINDS,
+    ErrorInfo,
+    TrialKind,
+    TrialRecord,
+    TrialState,
+)
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
 from windlass.server.database import Connection, Database
@@ -245,6 +251,10 @@ class TrialStore:
         """Know of what was just stored of a trial; for the writer's thread, after the commit."""
         self._recent.change(trial_id, change)
 
+    def drop(self, trial_id: int) -> None:
+        """Know no more of a trial that was just deleted; for the writer's thread."""
+        self._recent.drop(trial_id)
+
     # -- the controller's half --------------------------------------------------------
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
@@ -347,6 +357,7 @@ class TrialStore:
         origin_id: int | None = None,
         parent_id: int | None = None,
         archived: bool | None = None,
+        kinds: Sequence[TrialKind] = LISTED_KINDS,
         sort: str,
         cursor: str | None,
         limit: int,
@@ -365,6 +376,8 @@ class TrialStore:
         asked.all_in("trials.labels", labels)
         asked.equal("trials.origin_id", origin_id)
         asked.equal("trials.parent_id", parent_id)
+        if uid is None:  # a key is that of one trial, whatever it is of
+            asked.one_of("trials.kind", [kind.value for kind in kinds])
         order.begin_after(cursor, asked)
         query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 

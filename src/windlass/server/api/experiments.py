@@ -10,7 +10,15 @@ from msgspec import Meta
 
 from windlass.model.errors import Conflict
 from windlass.model.records import ExperimentRecord, TrialState
-from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
+from windlass.model.wire import (
+    API,
+    ChangeExperiment,
+    CreateExperiment,
+    Deleted,
+    ExperimentPage,
+    StopTrial,
+)
+from windlass.server.deletion import delete_experiment
 from windlass.server.experiment_stream import follow_experiment
 from windlass.server.faults import MissingBlobs
 from windlass.server.http import EVENTS, Answer
@@ -93,6 +101,11 @@ async def stop_experiment(
     return await services.experiments.by_id(experiment_id)
 
 
+async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
+    """Delete an experiment with all its trials, which have to have ended."""
+    return Deleted(trials=tuple(await delete_experiment(services, experiment_id)))
+
+
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
     """Keep an experiment open for as long as this is listened to."""
     await services.experiments.by_id(experiment_id)
@@ -133,6 +146,7 @@ async def get_experiment(services: Services, name: str) -> ExperimentRecord:
 
 
 routes = [
+    Route("DELETE", f"{API}/experiments/{{experiment_id:int}}", remove_experiment),
     Route("POST", f"{API}/experiments", create_experiment, status=201, largest_body=_LARGEST),
     Route(
         "PATCH",

@@ -96,12 +96,33 @@ CREATE TABLE summaries (
     count INTEGER NOT NULL,
     finite INTEGER NOT NULL,
     total FLOAT NOT NULL,
+    mean FLOAT,
     min FLOAT,
     max FLOAT,
-    last TEXT,
+    last FLOAT,
     step INTEGER,
     time FLOAT NOT NULL,
     PRIMARY KEY (trial_id, name),
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+);
+CREATE TABLE tallies (
+    trial_id INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    "index" INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    first INTEGER NOT NULL,
+    reach INTEGER NOT NULL,
+    until INTEGER,
+    count INTEGER NOT NULL,
+    finite INTEGER NOT NULL,
+    total FLOAT NOT NULL,
+    min FLOAT,
+    max FLOAT,
+    last FLOAT,
+    step INTEGER NOT NULL,
+    time FLOAT NOT NULL,
+    PRIMARY KEY (trial_id, role, "index", attempt, name),
     FOREIGN KEY(trial_id) REFERENCES trials (id)
 );
 CREATE TABLE readings (
