@@ -108,7 +108,10 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repe
         params=mask(params, hidden),
         provenance=replace(around.provenance, argv=mask(around.provenance.argv, hidden)),
         private=private_of(secrets, embedded=client.transport.endpoint.is_embedded),
-        recipe=mask_recipe(Recipe(arguments=arguments, origin_id=record.id), hidden),
+        recipe=mask_recipe(
+            Recipe(arguments=arguments, origin_id=record.id, template=record.recipe.template),
+            hidden,
+        ),
     )
     return Repetition(draft, (*around.notes, *_lost_paths(client, record)))
 

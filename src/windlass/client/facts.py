@@ -220,6 +220,11 @@ class Facts:
         return self._record.provenance
 
     @property
+    def template(self) -> str:
+        """The name of the template whose fields it was given; empty if there was none."""
+        return self._record.recipe.template
+
+    @property
     def directory(self) -> str:
         """Where its files are, on the server's machine."""
         return self._record.directory

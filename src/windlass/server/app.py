@@ -13,8 +13,10 @@ from windlass.server.api import (
     outputs,
     places,
     queue,
+    registry,
     shells,
     system,
+    templates,
     trials,
 )
 from windlass.server.faults import answer_to
@@ -33,6 +35,8 @@ _ROOMS = (
     experiments,
     places,
     checkpoints,
+    registry,
+    templates,
     shells,
     blobs,
 )
