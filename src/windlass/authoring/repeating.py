@@ -140,7 +140,8 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     It is no part of the search or the generator that asked for the other: those are done with
     theirs. One that only accompanies its experiment does so again.
     """
-    where: dict[str, Any] = {"experiment": record.experiment, "experiment_id": record.experiment_id}
+    named = record.experiment or record.kind.value  # a command may belong to none
+    where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
     if isinstance(changes.experiment, str):
         where = {"experiment": changes.experiment, "project": record.project}
     elif changes.experiment is not None:
