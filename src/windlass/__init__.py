@@ -24,17 +24,23 @@ if TYPE_CHECKING:
     from windlass.api import create_workspace as create_workspace
     from windlass.api import gc as gc
     from windlass.api import get_checkpoint as get_checkpoint
+    from windlass.api import get_command as get_command
     from windlass.api import get_experiment as get_experiment
     from windlass.api import get_project as get_project
+    from windlass.api import get_shell as get_shell
     from windlass.api import get_trial as get_trial
     from windlass.api import get_workspace as get_workspace
     from windlass.api import list_checkpoints as list_checkpoints
+    from windlass.api import list_commands as list_commands
     from windlass.api import list_experiments as list_experiments
     from windlass.api import list_projects as list_projects
     from windlass.api import list_queue as list_queue
+    from windlass.api import list_shells as list_shells
     from windlass.api import list_trials as list_trials
     from windlass.api import list_workspaces as list_workspaces
+    from windlass.api import open_shell as open_shell
     from windlass.api import package as package
+    from windlass.api import run_command as run_command
     from windlass.api import server_info as server_info
     from windlass.authoring.executables import Command as Command
     from windlass.authoring.executables import Container as Container
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import JobGroup as JobGroup
     from windlass.authoring.packaged import Packaged as Packaged
     from windlass.client.checkpoints import Checkpoint as Checkpoint
+    from windlass.client.commands import CommandRun as CommandRun
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
     from windlass.client.metrics import Point as Point
@@ -59,6 +66,7 @@ if TYPE_CHECKING:
     from windlass.client.queueing import QueueEntry as QueueEntry
     from windlass.client.queueing import Task as Task
     from windlass.client.session import Client as Client
+    from windlass.client.shells import Shell as Shell
     from windlass.client.trials import Trial as Trial
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
     from windlass.comparing.tables import Table as Table
@@ -140,6 +148,14 @@ _WHERE = {
     "QueueEntry": "windlass.client.queueing",
     "Task": "windlass.client.queueing",
     "compare": "windlass.api",
+    "run_command": "windlass.api",
+    "get_command": "windlass.api",
+    "list_commands": "windlass.api",
+    "CommandRun": "windlass.client.commands",
+    "open_shell": "windlass.api",
+    "get_shell": "windlass.api",
+    "list_shells": "windlass.api",
+    "Shell": "windlass.client.shells",
     "server_info": "windlass.api",
     "gc": "windlass.api",
     "Diff": "windlass.comparing.trials",

@@ -21,6 +21,8 @@ COMMANDS = {
     "gc": "Free the space of what was deleted.",
     "queue": "List who waits for room and why, and change the order.",
     "priority": "Give trials another priority in the queue.",
+    "command": "Run a command beside the trials: nvidia-smi, df -h.",
+    "shell": "Open a terminal in the code and environment of a trial.",
     "result": "Print the value a trial returned.",
     "diff": "Show what differs between two trials.",
     "compare": "Show trials side by side: parameters that differ, and metrics.",

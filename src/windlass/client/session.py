@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.questions.checkpoints import CheckpointQuestions
+from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.queue import QueueQuestions
+from windlass.client.questions.shells import ShellQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -24,7 +26,13 @@ if TYPE_CHECKING:
 
 
 class Client(
-    TrialQuestions, ExperimentQuestions, CheckpointQuestions, QueueQuestions, PlaceQuestions
+    TrialQuestions,
+    ExperimentQuestions,
+    CheckpointQuestions,
+    QueueQuestions,
+    PlaceQuestions,
+    CommandQuestions,
+    ShellQuestions,
 ):
     """A connection to a server: the embedded one of this home, or the one that is named.
 

@@ -63,6 +63,15 @@ class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(min_length=1, max_length=10_000)]
 
 
+class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="shell"):
+    """A program that people type to: in a terminal of its own, or with its input piped to it."""
+
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()  # else: $SHELL
+    has_terminal: bool = True
+    rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 24
+    columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 80
+
+
 class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
     """A function in the author's own process that adds the jobs of its trial, one by one.
 
@@ -73,7 +82,7 @@ class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
     holder: ShortText = ""  # who holds the experiment open meanwhile
 
 
-Executable = FunctionCall | ProcessCall | GeneratorCall
+Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

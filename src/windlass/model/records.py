@@ -38,6 +38,17 @@ class TrialKind(str, Enum):
     SHELL = "shell"  # of `wl.open_shell`: likewise
     EXTERNAL = "external"  # of `wl.start_trial`: a process that was not started by us
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is a trial to whoever lists trials, and counts in its experiment."""
+        return self in (TrialKind.JOB, TrialKind.EXTERNAL)
+
+
+LISTED_KINDS = tuple(kind for kind in TrialKind if kind.is_listed)
+
+# The experiment of commands and shells that belong to none. Nobody is shown it.
+NO_EXPERIMENT = 0
+
 
 STOPPED_REASON = "Stopped"
 

@@ -223,6 +223,19 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
+class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How large the terminal of a shell is."""
+
+    rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+    columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class ShellTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the bytes that were typed a shell has taken: none, if it reads nothing."""
+
+    taken: int
+
+
 class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some trials, and where the next ones begin."""
 

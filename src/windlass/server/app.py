@@ -12,6 +12,7 @@ from windlass.server.api import (
     outputs,
     places,
     queue,
+    shells,
     system,
     trials,
 )
@@ -21,6 +22,18 @@ from windlass.server.http import Request, send_answer
 from windlass.server.routing import Route, Routes
 from windlass.server.services import Services
 from windlass.version import __version__
+
+_ROOMS = (
+    system,
+    trials,
+    outputs,
+    queue,
+    experiments,
+    places,
+    checkpoints,
+    shells,
+    blobs,
+)
 
 
 def create_app(services: Services, token: str) -> Any:
@@ -33,8 +46,7 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        rooms = (system, trials, outputs, queue, experiments, places, checkpoints, blobs)
-        self._described = [route for room in rooms for route in room.routes]
+        self._described = [route for room in _ROOMS for route in room.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])
 

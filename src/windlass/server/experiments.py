@@ -11,13 +11,21 @@ import msgspec
 
 from windlass.model.errors import Conflict, NotFound
 from windlass.model.learning import learned
-from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
+from windlass.model.records import (
+    LISTED_KINDS,
+    NO_EXPERIMENT,
+    Artifact,
+    ExperimentRecord,
+    Link,
+    experiment_state,
+)
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_columns, kept_labels
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.projects import (
     ARCHIVED_PROJECTS,
+    DEFAULT_ID,
     in_project,
     places_of,
     project_for,
@@ -92,7 +100,7 @@ class ExperimentStore:
 
         def query(connection: Connection) -> ExperimentRecord:
             row = connection.row(
-                "SELECT * FROM experiments WHERE name = :name OR id = :id"
+                "SELECT * FROM experiments WHERE name = :name OR (id = :id AND id > 0)"
                 " ORDER BY id = :id DESC, id DESC LIMIT 1",
                 asked,
             )
@@ -123,6 +131,7 @@ class ExperimentStore:
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
         asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
+        asked.require(f"id > {NO_EXPERIMENT}")
         in_project(asked, "project_id", project)
         if archived is not None:
             is_in = f"(archived OR project_id IN ({ARCHIVED_PROJECTS}))"
@@ -159,6 +168,8 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
 
     That is made if there is none, or only archived ones: what is new is not put out of sight.
     """
+    if request.experiment_id == NO_EXPERIMENT:
+        return _none(connection, now)
     if request.experiment_id is not None:
         return _row(connection, request.experiment_id)
     found = _namesakes(connection, request.project, request.experiment, 1)
@@ -174,6 +185,21 @@ def _namesakes(connection: Connection, project: str, name: str, limit: int) -> l
     asked.require("NOT archived")
     query = f"SELECT * FROM experiments{asked.text} ORDER BY id DESC LIMIT {limit}"
     return connection.rows(query, asked.parameters)
+
+
+def _none(connection: Connection, now: float) -> Row:
+    """What commands and shells belong to that are of no experiment; made for the first."""
+    find = "SELECT * FROM experiments WHERE id = :id"
+    found = connection.row(find, {"id": NO_EXPERIMENT})
+    if found is None:
+        connection.run(
+            "INSERT INTO experiments (id, uid, project_id, name, created)"
+            " VALUES (:id, '', :project_id, '', :now)",
+            {"id": NO_EXPERIMENT, "project_id": DEFAULT_ID, "now": now},
+        )
+        found = connection.row(find, {"id": NO_EXPERIMENT})
+    assert found is not None  # noqa: S101 -- it was just made, in this turn of the only writer
+    return found
 
 
 def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
@@ -210,7 +236,8 @@ def _row(connection: Connection, experiment_id: int) -> Row:
 
 def _missing_experiment(connection: Connection, name: str) -> NotFound:
     names = [
-        row["name"] for row in connection.rows("SELECT DISTINCT name FROM experiments LIMIT 1000")
+        row["name"]
+        for row in connection.rows("SELECT DISTINCT name FROM experiments WHERE id > 0 LIMIT 1000")
     ]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls --experiments"
@@ -225,6 +252,7 @@ def _experiment_records(
     places = places_of(connection, {row["project_id"] for row in rows})
     asked = Conditions()
     asked.one_of("experiment_id", list(counts) or [-1])
+    asked.one_of("kind", [kind.value for kind in LISTED_KINDS])
     for each in connection.rows(
         f"SELECT experiment_id, state, auxiliary, count(*) AS number FROM trials{asked.text}"
         " GROUP BY experiment_id, state, auxiliary",

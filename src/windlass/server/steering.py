@@ -13,7 +13,7 @@ from windlass.engine.fitting import check_fits
 from windlass.frameworks import problems_of
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import GeneratorCall, JobSpec, Role
-from windlass.model.records import TrialRecord, TrialState
+from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
 
@@ -24,6 +24,7 @@ async def suspend(services: Services, trial_id: int, *, suspended: bool) -> None
     """Have a trial's replicas stop without failing, or start again; nothing if they did."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
+        _check_no_shell(record)
         check_goes_on(record)
         return msgspec.structs.replace(record.spec, suspend=suspended), ()
 
@@ -37,6 +38,7 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
     """Have a trial consist of other numbers of replicas; nothing if it does."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
+        _check_no_shell(record)
         check_goes_on(record)
         spec = _scaled(record, replicas)
         if not any(role.replicas for role in spec.roles):
@@ -107,6 +109,14 @@ def _events(old: JobSpec, new: JobSpec) -> list[Event]:
         if before.replicas != after.replicas
     ]
     return [Event(time=time.time(), reason="Scaled", message=", ".join(changes))]
+
+
+def _check_no_shell(record: TrialRecord) -> None:
+    if record.kind is TrialKind.SHELL:
+        raise Conflict(
+            f"Shell {record.id} cannot be started again: what was typed to it would be lost.",
+            hint=f"Leave it, and come back: windlass shell attach {record.id}",
+        )
 
 
 def check_goes_on(record: TrialRecord) -> None:

@@ -12,7 +12,13 @@ from windlass.model.errors import Conflict, NotFound
 from windlass.model.job import GeneratorCall, Job, JobSpec, Keep
 from windlass.model.learning import learned
 from windlass.model.names import check, name_flaw
-from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.records import (
+    LISTED_KINDS,
+    ErrorInfo,
+    TrialKind,
+    TrialRecord,
+    TrialState,
+)
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
 from windlass.server.database import Connection, Database
@@ -351,6 +357,7 @@ class TrialStore:
         origin_id: int | None = None,
         parent_id: int | None = None,
         archived: bool | None = None,
+        kinds: Sequence[TrialKind] = LISTED_KINDS,
         sort: str,
         cursor: str | None,
         limit: int,
@@ -369,6 +376,8 @@ class TrialStore:
         asked.all_in("trials.labels", labels)
         asked.equal("trials.origin_id", origin_id)
         asked.equal("trials.parent_id", parent_id)
+        if uid is None:  # a key is that of one trial, whatever it is of
+            asked.one_of("trials.kind", [kind.value for kind in kinds])
         order.begin_after(cursor, asked)
         query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
-from windlass.model.job import FunctionCall, ProcessCall
-from windlass.model.records import TrialRecord, TrialState
+from windlass.model.job import FunctionCall, ProcessCall, ShellCall
+from windlass.model.records import LISTED_KINDS, TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
     API,
@@ -78,11 +79,12 @@ async def list_trials(
     origin_id: SomeId = None,
     parent_id: SomeId = None,
     archived: bool | None = None,
+    kind: Annotated[str, Meta(max_length=200)] | None = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Limit = 100,
 ) -> TrialPage:
-    """Trials that match, sorted, a page at a time."""
+    """Trials that match, sorted, a page at a time; commands and shells if their kind is named."""
     page = await services.trials.page(
         uid=uid,
         experiment=experiment,
@@ -94,6 +96,7 @@ async def list_trials(
         origin_id=origin_id,
         parent_id=parent_id,
         archived=archived,
+        kinds=_kinds(kind),
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -221,7 +224,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         )
     if record.result is None:
         executable = record.spec.roles[0].executable
-        kind = "command" if isinstance(executable, ProcessCall) else "generator"
+        kind = {ProcessCall: "command", ShellCall: "shell"}.get(type(executable), "generator")
         is_function = isinstance(executable, FunctionCall)
         why = "it did not return" if is_function else f"it is a {kind}, not a function"
         raise NotFound(
@@ -304,6 +307,19 @@ def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None
         media_type=EVENTS,
         headers={"Cache-Control": "no-store"},
     )
+
+
+def _kinds(text: str | None) -> Sequence[TrialKind]:
+    if not text:
+        return LISTED_KINDS
+    known = {kind.value for kind in TrialKind}
+    names = [name.strip().lower() for name in text.split(",")]
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise InvalidArgument(
+            f"There is no kind {wrong[0]!r} of trial.", hint=f"It is one of: {', '.join(known)}."
+        )
+    return [TrialKind(name) for name in names]
 
 
 def _states(text: str | None) -> list[TrialState]:
