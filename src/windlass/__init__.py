@@ -85,6 +85,8 @@ if TYPE_CHECKING:
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
     from windlass.comparing.tables import Table as Table
     from windlass.comparing.trials import Diff as Diff
+    from windlass.integrations import callbacks as callbacks
+    from windlass.integrations.profiling import profile as profile
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
@@ -221,6 +223,8 @@ _WHERE = {
     "CurrentTrial": "windlass.worker.current",
     "output_dir": "windlass.worker.outputs",
     "tensorboard_dir": "windlass.worker.outputs",
+    "callbacks": "windlass.integrations",
+    "profile": "windlass.integrations.profiling",
     "report": "windlass.worker.reporting",
     "report_progress": "windlass.worker.reporting",
 }
