@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.model.wire import API
-from windlass.server.api import blobs, experiments, system, trials
+from windlass.server.api import blobs, experiments, logs, system, trials
 from windlass.server.faults import answer_to
 from windlass.server.guard import Guard
 from windlass.server.http import Request, send_answer
@@ -24,7 +24,13 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._described = [*system.routes, *trials.routes, *experiments.routes, *blobs.routes]
+        self._described = [
+            *system.routes,
+            *trials.routes,
+            *logs.routes,
+            *experiments.routes,
+            *blobs.routes,
+        ]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])
 

@@ -14,7 +14,7 @@ from windlass.model.learning import learned
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeLabels, CreateTrial, TrialPage
-from windlass.server.database import Connection, Database
+from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_labels
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.recent import Recent, StoredTrial
@@ -317,6 +317,15 @@ class TrialStore:
             return TrialPage(items=tuple(each.record for each in stored), next=following)
 
         return await self._db.aread(run)
+
+    async def ids(self, asked: Conditions, first: int, limit: int) -> list[Row]:
+        """The ids and names of trials that match, from an id on."""
+        asked = asked.copy()
+        asked.require(f"trials.id >= {asked.name_for(first)}")
+        query = f"SELECT trials.id, trials.name {FROM}{asked.text} ORDER BY trials.id LIMIT {limit}"
+        return list(
+            await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
+        )
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""

@@ -88,7 +88,7 @@ async def list_trials(
         experiment=experiment,
         experiment_id=experiment_id,
         project=project,
-        states=_states(state),
+        states=states_of(state),
         name=name,
         labels=read_labels(labels),
         origin_id=origin_id,
@@ -287,7 +287,8 @@ def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None
     )
 
 
-def _states(text: str | None) -> list[TrialState]:
+def states_of(text: str | None) -> list[TrialState]:
+    """The states that a query asks for."""
     if not text:
         return []
     known = {state.value for state in TrialState}
