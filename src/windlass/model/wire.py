@@ -352,6 +352,25 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None  # none: nothing more will come
 
 
+class LogHit(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that matches, and the trial that wrote it."""
+
+    trial_id: int
+    trial: str  # its name
+    line: LogPart
+
+
+class LogHits(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of many trials that match, how many they are, and the cursor to go on from.
+
+    An empty page with a cursor is not the end: it says how far the search came.
+    """
+
+    items: tuple[LogHit, ...]
+    count: int
+    next: str | None = None
+
+
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last event of a trial's stream; a small result or exception comes along."""
 

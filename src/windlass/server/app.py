@@ -9,6 +9,7 @@ from windlass.server.api import (
     blobs,
     checkpoints,
     experiments,
+    logs,
     metrics,
     outputs,
     places,
@@ -29,6 +30,7 @@ from windlass.version import __version__
 _ROOMS = (
     system,
     trials,
+    logs,
     metrics,
     outputs,
     queue,
