@@ -17,6 +17,7 @@ class Curve(NamedTuple):
     """Points of one metric that one replica reported in one attempt, in columns.
 
     ```python
+    trial = train.submit(0.1).wait()
     for curve in trial.metrics("loss").curves():
         print(curve.head.attempt, list(curve.steps), list(curve.values))
     ```

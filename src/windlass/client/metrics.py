@@ -91,6 +91,7 @@ class Metrics:
     they are reported, until the trial ends; `async for` does not hold up others meanwhile.
 
     ```python
+    trial = train.submit(0.1).wait()
     loss = trial.metrics("loss", max_points=1000)
     print(loss.to_pandas().tail())
     ```

@@ -1,10 +1,10 @@
 """Columnar chunks: what a stretch of a `metrics` file says, metric by metric.
 
 A chunk is made of each `STRETCH` of a file, when there is time or when it is asked for, and lies in
-`columns/` beside it, called by where the stretch begins and ends. It has each metric in columns,
-an outline of them (`downsampling`), and at its end where they are. So one curve of many is read
-without the others, and a few points of a long one without the rest. All of it can be made again
-from the file, and what has no chunk is read from there.
+`columns/` beside it, called by where the stretch begins and ends. It has the columns of each
+metric, an outline of them (`downsampling`), and at its end where they are. So one curve of many is
+read without the others, and a few points of a long one without the rest. All of it can be made
+again from the file, and what has no chunk is read from there.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from windlass.server.columns import Column, column_of
 from windlass.server.downsampling import OUTLINED, downsample, outline
-from windlass.server.metricfile import read_bytes, read_reports
+from windlass.server.metricfile import PIECE, read_bytes, read_reports
 
-STRETCH = 1 << 20  # bytes of a file; what is read of it for a curve, beside chunks, is less
+STRETCH = PIECE  # bytes of a file; what is read of it for a curve, beside chunks, is less
 FOLDER = "columns"
 _TAIL = b"WLcolumn"  # the last bytes of a chunk, after the length of its index
 _LARGEST_INDEX = 64 << 20
@@ -117,29 +117,29 @@ def make_chunk(file: Path) -> bool:
 
 
 def _make(file: Path, start: int) -> bool:
-    columns: dict[str, Column] = {}
-    position = start
-    while position - start < STRETCH:
-        reports, after = read_reports(file, position)
-        if after == position:
-            break
-        for name, column in reports.columns.items():
-            columns.setdefault(name, column_of()).extend(column)
-        position = after
-    if position > start:
-        folder = file.with_name(FOLDER)
+    reports, position = read_reports(file, start)
+    if position == start:
+        return False
+    folder = file.with_name(FOLDER)
+    unfinished = folder / f".{start}"
+    try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        unfinished = folder / f".{start}"
         with open(unfinished, "wb") as writing:
-            index: dict[str, Place] = {}
-            for name, column in columns.items():
-                short = outline(column)
-                index[name] = Place(writing.tell(), len(column.values), len(short.values))
-                writing.writelines((*column, *short))
-            written = msgspec.json.encode(index)
-            writing.write(written + len(written).to_bytes(8, "little") + _TAIL)
+            _write(writing, reports.columns)
         unfinished.rename(folder / f"{start}-{position}")
-    return max(position, start + 1)
+    except OSError:
+        return False  # a full disk: all of it is in the file as well
+    return True
+
+
+def _write(writing: BinaryIO, columns: dict[str, Column]) -> None:
+    places: dict[str, Place] = {}
+    for name, column in columns.items():
+        short = outline(column)
+        places[name] = Place(writing.tell(), len(column.values), len(short.values))
+        writing.writelines((*column, *short))
+    written = msgspec.json.encode(places)
+    writing.write(written + len(written).to_bytes(8, "little") + _TAIL)
 
 
 Wanted = Callable[[str], bool]

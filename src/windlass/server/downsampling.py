@@ -14,8 +14,10 @@ OUTLINED = 256  # points of which an outline has two or three
 
 
 def outline(column: Column) -> Column:
-    """The least and the greatest, and the first NaN, of each `OUTLINED` points."""
-    return _picked(column, _extremes(column, OUTLINED))
+    """The ends, and the least and the greatest, and the first NaN, of each `OUTLINED` points."""
+    count = len(column.values)
+    ends = {0, count - 1} if count else set()
+    return _picked(column, sorted({*ends, *_extremes(column, OUTLINED)}))
 
 
 def downsample(column: Column, most: int) -> Column:

@@ -33,7 +33,7 @@ FILE = "metrics"
 NAMES = "metrics.names"
 PROGRESS = "progress"
 MAGIC = b"\xffWL"
-SEAL = b"\xfeWLend\xfe\n"
+SEAL = b"\xfeWLends\xfe"  # no line break, with which a torn record is ended, makes it whole
 MOST_VALUES = 64  # of a record in words
 HEAD = struct.Struct("<3sBI")  # magic, values, crc32 of the line with their names
 
@@ -93,7 +93,7 @@ class Form:
 
         >>> record = Form("training", ["loss"]).record(12.5, 3, [0.5])
         >>> record[:4], len(record), record[-8:]
-        (b'\\xffWL\\x01', 40, b'\\xfeWLend\\xfe\\n')
+        (b'\\xffWL\\x01', 40, b'\\xfeWLends\\xfe')
         """
         return self._pack(self._head, step, now, *values, SEAL)
 

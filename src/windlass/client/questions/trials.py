@@ -75,7 +75,7 @@ class TrialQuestions(Asker):
 
         ```python
         curves = wl.get_metrics([1, 2, 3], "loss", max_points=500).to_pandas()
-        print(curves.pivot_table(index="step", columns="trial", values="value"))
+        print(curves.groupby("trial")["value"].min())
         ```
         """
         from windlass.client.metrics import metrics_of
