@@ -24,7 +24,7 @@ WHERE = "windlass run"
 _GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment"}
 _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
-    "clean_policy", "success_policy", "name", "experiment",
+    "clean_policy", "success_policy", "name", "experiment", "keep_last", "keep_best",
 )  # fmt: skip
 
 

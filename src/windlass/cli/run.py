@@ -95,6 +95,10 @@ _recording = options_of("Submitting and recording")
 )  # fmt: skip
 @_replicas("--backoff-limit", type=int, metavar="N", help="Restarts before the job fails (6).")
 @_limits("--timeout", metavar="TIME", help="How long it may run: 4h.")
+@_limits("--keep-last", type=int, metavar="N", help="Newest checkpoints that stay (all).")
+@_limits(
+    "--keep-best", metavar="TEXT", help="Checkpoints that stay besides: 'min loss', '3 max acc'."
+)
 @_limits("--priority", type=int, default=0, metavar="N", help="Higher ones start first (0).")
 @_limits(
     "--success-policy", metavar="POLICY", shell_complete=complete_choices("AllWorkers"),

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.model.errors import Conflict, NotFound
-from windlass.model.job import GeneratorCall, Job, JobSpec, Keep
+from windlass.model.job import Begin, GeneratorCall, Job, JobSpec, Keep
 from windlass.model.learning import learned
 from windlass.model.names import check, name_flaw
 from windlass.model.records import (
@@ -21,6 +21,7 @@ from windlass.model.records import (
 )
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
+from windlass.server.checkpoints import find_by_uid, use
 from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_labels
 from windlass.server.paging import Conditions, Order, cut
@@ -98,7 +99,9 @@ class TrialStore:
             if request.recipe.origin_id is not None:
                 _check_origin(connection, request.recipe.origin_id)
             before()
-            made = insert(connection, request)
+            made = insert(connection, _with_checkpoint(connection, request))
+            if request.recipe.checkpoint:
+                use(connection, request.recipe.checkpoint, "trial", made.record.id)
             status, happened = begin(made.job)
             new = advanced(made.record, status, (), None)
             store(connection, made, StoredTrial(record=new, status=status), happened)
@@ -516,6 +519,30 @@ def _check_parent(connection: Connection, request: CreateTrial) -> None:
             "added to it any more.",
             hint="Add it before the generator returns, or to the experiment: exp.add(...)",
         )
+
+
+def _with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial:
+    """The request with what its job needs to know of the checkpoint that it begins with."""
+    uid = request.recipe.checkpoint
+    if not uid:
+        return request if request.spec.begin is None else _beginning(request, None)
+    found = find_by_uid(connection, uid)
+    if found is None:
+        raise NotFound(
+            f"There is no checkpoint {uid[:80]} to begin with.", hint="See: windlass checkpoint ls"
+        )
+    begin = Begin(
+        uid=uid,
+        name=found.name,
+        manifest=found.manifest,
+        is_folder=found.is_folder,
+        step=found.step,
+    )
+    return _beginning(request, begin)
+
+
+def _beginning(request: CreateTrial, begin: Begin | None) -> CreateTrial:
+    return replace(request, spec=replace(request.spec, begin=begin))
 
 
 def _check_origin(connection: Connection, origin_id: int) -> None:
