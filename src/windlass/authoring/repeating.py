@@ -121,6 +121,7 @@ def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) ->
     return Recipe(
         arguments=arguments,
         origin_id=record.id,
+        template=had.template,
         checkpoint=had.checkpoint if changes.checkpoint is None else changes.checkpoint,
         is_fork=had.is_fork if changes.is_fork is None else changes.is_fork,
     )
@@ -131,6 +132,11 @@ def _refuse_unrepeatable(record: TrialRecord) -> None:
         raise Unsupported(
             f"{_called(record)} is a shell: nobody would type to it.",
             hint="Open another: wl.open_shell(...), or windlass shell",
+        )
+    if record.kind is TrialKind.EXTERNAL:
+        raise Unsupported(
+            f"{_called(record)} was not started by Windlass: it cannot be started again.",
+            hint="Run its program again, or as a trial: windlass run SCRIPT",
         )
     if any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles):
         raise Unsupported(
@@ -145,7 +151,8 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     It is no part of the search or the generator that asked for the other: those are done with
     theirs. One that only accompanies its experiment does so again.
     """
-    where: dict[str, Any] = {"experiment": record.experiment, "experiment_id": record.experiment_id}
+    named = record.experiment or record.kind.value  # a command may belong to none
+    where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
     if isinstance(changes.experiment, str):
         where = {"experiment": changes.experiment, "project": record.project}
     elif changes.experiment is not None:
