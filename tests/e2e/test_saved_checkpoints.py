@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -340,3 +341,22 @@ def test_a_program_killed_while_it_saves_leaves_nothing_half(home: Path) -> None
         assert checkpoint.size == 32 << 20
     left = [path.name for path in (home / "blobs").iterdir()]
     assert not [name for name in left if name.startswith(".saving")]
+
+
+def test_checkpoints_of_earlier_versions_are_taken_in(fresh_home: Path, tmp_path: Path) -> None:
+    trial = train.submit([0.5]).wait()
+    folder = Path(trial.directory, "checkpoints")
+    kill_server(fresh_home)
+    (folder / "1.json").unlink()  # as if only the old version had saved
+    for number in (2, 3):
+        data = folder / str(number) / "data" / "model"
+        data.mkdir(parents=True)
+        (data / "weights").write_text(f"{number} ")
+        record = {"name": "model", "time": 1.7e9 + number, "step": number, "role": "main"}
+        (data.parents[1] / "checkpoint.json").write_text(json.dumps({**record, "attempt": 1}))
+    (fresh_home / "trials" / ".upgraded").unlink(missing_ok=True)
+    eventually(lambda: steps_of(trial)[-2:] == [2, 3], "they are taken in")
+    assert not (folder / "3").exists()
+    last = next(trial.list_checkpoints(sort_by="-number"))
+    assert (last.download(tmp_path / "model") / "weights").read_text() == "3 "
+    assert trial.continue_({"losses": []}).result() == "3 "

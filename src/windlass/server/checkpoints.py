@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +28,7 @@ from windlass.model.wire import ChangeCheckpoint, CheckpointPage
 from windlass.runtimes import layout
 from windlass.server.blobs import BlobStore
 from windlass.server.checkpoint_metrics import values_at
+from windlass.server.checkpoint_upgrade import old_ones, upgrade
 from windlass.server.database import Connection, Database, Row
 from windlass.server.paging import Conditions, Order, cut, decode_cursor, encode_cursor
 from windlass.server.retention import to_delete
@@ -114,6 +115,13 @@ class CheckpointStore:
         folder = layout.checkpoints_dir(self._home, trial_id)
         if os.path.isdir(folder):
             clear(str(folder), str(self._blobs.root))
+            upgrade(folder, self._blobs)
+            self.take_in(trial_id)
+
+    def take_in_old_ones(self, unfinished: Collection[int]) -> None:
+        """Take in what earlier versions left, of trials that have ended; once for a home."""
+        for trial_id in old_ones(self._home / "trials", unfinished):
+            self.tidy(trial_id)
 
     def finish_deletions(self) -> None:
         """Remove what a killed server had begun to delete."""
@@ -300,8 +308,10 @@ class CheckpointReader:
     def catch_up(self, trial_ids: Iterable[int]) -> None:
         """Do what was not done while no server ran."""
         self._store.finish_deletions()
-        for trial_id in trial_ids:
+        unfinished = list(trial_ids)
+        for trial_id in unfinished:
             self._store.take_in(trial_id)
+        self._store.take_in_old_ones(unfinished)
 
     def close(self) -> None:
         """End the thread; what was not taken in is at the next start."""
