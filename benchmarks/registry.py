@@ -48,6 +48,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         listing,
         logs,
         metrics,
+        saving,
         searches,
         startup,
         trees,
@@ -68,6 +69,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "packaging",
         "log-delay",
         "reports",
+        "checkpoint",
         "idle",
         "listing",
     ]
