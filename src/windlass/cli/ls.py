@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from windlass.cli.keeping import archived_option, complete_names
 from windlass.cli.parameters import STATE, json_option
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ _NAMESAKES = 20
     help="At most so many (20).",
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="All there are.")
+@click.option(
+    "-p", "--project", metavar="NAME", shell_complete=complete_names("projects"),
+    help="Only those of a project: vision, lab/vision.",
+)  # fmt: skip
+@archived_option
 @click.option("--experiments", is_flag=True, help="List experiments instead of trials.")
 @json_option
 @click.pass_context
@@ -59,6 +65,8 @@ def command(
     labels: tuple[str, ...],
     limit: int,
     everything: bool,
+    project: str | None,
+    archived: bool,
     experiments: bool,
     as_json: bool,
 ) -> None:
@@ -66,12 +74,14 @@ def command(
     from windlass.client.session import default_client
 
     if experiments and (experiment or states):
-        raise click.UsageError("With --experiments the only filter is --label.", ctx)
+        told = "With --experiments the only filters are --label, --project and --archived."
+        raise click.UsageError(told, ctx)
     wanted = None if everything else limit
     if experiments:
-        _list_experiments(default_client(), labels, wanted, as_json=as_json)
+        of_those = AskedExperiments(labels, project, archived)
+        _list_experiments(default_client(), of_those, wanted, as_json=as_json)
     else:
-        asked = Asked(experiment, list(states), labels)
+        asked = Asked(experiment, list(states), labels, project, archived)
         _list_trials(default_client(), asked, wanted, as_json=as_json)
 
 
@@ -81,6 +91,16 @@ class Asked(NamedTuple):
     experiment: str | None
     states: list[str]
     labels: tuple[str, ...]
+    project: str | None = None
+    archived: bool = False
+
+
+class AskedExperiments(NamedTuple):
+    """Which experiments are wanted."""
+
+    labels: tuple[str, ...]
+    project: str | None = None
+    archived: bool = False
 
 
 def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bool) -> None:
@@ -99,6 +119,9 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         experiment_id=int(experiment or 0) if is_id else None,
         state=asked.states or None,
         labels=asked.labels,
+        project=asked.project,
+        # Those of an experiment that is named are asked for, whatever became of it.
+        archived=True if asked.archived else None if experiment is not None else False,
         sort_by="-id",
         limit=limit and limit + 1,
     )
@@ -107,7 +130,7 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         return
     records = [trial.record for trial in found]
     if not records:
-        is_filtered = any(asked)
+        is_filtered = any(asked) or _has_archived(client)
         say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
         return
     now = time.time()
@@ -133,23 +156,35 @@ def _experiments_of(client: Client, experiment: str | None) -> list[Experiment]:
     """Those of a name, the newest first. A number that is no name is an id."""
     if experiment is None:
         return []
-    return list(client.list_experiments(name=experiment, sort_by="-id", limit=_NAMESAKES))
+    return list(
+        client.list_experiments(name=experiment, archived=None, sort_by="-id", limit=_NAMESAKES)
+    )
+
+
+def _has_archived(client: Client) -> bool:
+    return next(client.list_experiments(archived=True, limit=1), None) is not None
 
 
 def _list_experiments(
-    client: Client, labels: tuple[str, ...], limit: int | None, *, as_json: bool
+    client: Client, asked: AskedExperiments, limit: int | None, *, as_json: bool
 ) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import say
 
-    found = client.list_experiments(labels=labels, sort_by="-id", limit=limit and limit + 1)
+    found = client.list_experiments(
+        labels=asked.labels,
+        project=asked.project,
+        archived=asked.archived,
+        sort_by="-id",
+        limit=limit and limit + 1,
+    )
     if as_json:
         print_json_array(experiment.record for experiment in itertools.islice(found, limit))
         return
     records = [experiment.record for experiment in found]
     if not records:
-        say("No experiment matches." if labels else _NOTHING)
+        say("No experiment matches." if any(asked) or _has_archived(client) else _NOTHING)
         return
     now = time.time()
     columns = [
