@@ -81,7 +81,7 @@ class _Attachment:
             finally:
                 self._typist.finish(0 if self._is_over else _LAST_KEYS)
                 self._stream.cut()
-                reader.join()
+                reader.join(_LAST_KEYS)  # it may be at a window that takes nothing
                 self._write(self._modes.left())
         os.close(hears)
         os.close(tells)
@@ -190,6 +190,8 @@ class _Attachment:
                 else:
                     assert isinstance(news, Over)  # noqa: S101 -- there is no other news
                     self._record, self._is_over = news.record, True
+                if self._is_running:
+                    self._typist.begin()
         except (WindlassError, OSError) as error:
             self._failure = error
         os.write(tells, b"\0")
