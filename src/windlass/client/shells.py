@@ -12,7 +12,6 @@ from windlass.model.job import ShellCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.screens import plain_text
 
-
 _NOT_YET = (TrialState.QUEUED, TrialState.STARTING)
 
 

@@ -9,6 +9,7 @@ import signal
 
 from windlass.worker import kernel, signals
 from windlass.worker.family import DETACHED
+from windlass.worker.whereabouts import OUTPUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHEL
 # What the author may have of a trial that it runs in: not this one.
 # What a trial has in its environment that is none of the business of those it submits; besides,
 # what GIVEN names.
-_OF_ANOTHER = (DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS")
+_OF_ANOTHER = (
+    DETACHED,
+    "WINDLASS_EXTERNAL",
+    "WINDLASS_RANK",
+    "WINDLASS_CHECKPOINT",
+    "WINDLASS_CHECKPOINTS",
+)
 GIVEN = "WINDLASS_GIVEN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 
@@ -70,9 +77,10 @@ def build_environ(
     environ["WINDLASS_ATTEMPT"] = str(key["attempt"])
     environ["WINDLASS_HOME"] = os.path.dirname(launch["server_file"])
     environ["WINDLASS_REPLICA"] = replica_marker(key)
+    environ["WINDLASS_OUTPUT_DIR"] = output_folder(launch)
     if launch.get("checkpoints"):
         environ["WINDLASS_CHECKPOINTS"] = launch["checkpoints"]
-        environ.update(_latest_checkpoint(launch["checkpoints"]))
+        environ.update(_latest_checkpoint(launch))
     environ["PATH"] = _joined(os.path.dirname(python), environ.get("PATH", os.defpath))
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
@@ -87,12 +95,26 @@ def build_environ(
     return environ
 
 
-def _latest_checkpoint(folder: str) -> dict[str, str]:
+def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
+    """Where the checkpoint to go on from was restored to; few trials have any."""
+    folder = launch["checkpoints"]
+    begin = launch.get("begin")
+    if begin:
+        from windlass.worker.checkpoints import write_origin
+
+        write_origin(folder, begin)
     if not os.path.isdir(folder):
         return {}
-    from windlass.worker.checkpoints import latest  # few trials have any
+    from windlass.worker import restored, shards
+    from windlass.worker.checkpoints import Saver
 
-    found = latest(folder)
+    key = launch["key"]
+    saver = Saver(folder, key["role"], key["index"], key["attempt"])
+    is_together = bool(launch.get("together"))
+    if is_together:
+        shards.forget_dead(folder)
+    restored.forget_superseded(saver)
+    found = restored.latest(saver, shared=is_together)
     return {} if found is None else {"WINDLASS_CHECKPOINT": found}
 
 
@@ -103,6 +125,15 @@ def replica_marker(key: Mapping[str, Any]) -> str:
     'c0ffee/main/0/1'
     """
     return f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
+
+
+def output_folder(launch: Mapping[str, Any]) -> str:
+    """Where the replica leaves files that are kept.
+
+    >>> output_folder({"work": "/home/w/trials/7/main-0/work"})
+    '/home/w/trials/7/main-0/outputs'
+    """
+    return os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
 
 
 def import_paths(launch: Mapping[str, Any]) -> list[str]:

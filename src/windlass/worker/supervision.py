@@ -11,6 +11,7 @@ from windlass.worker import kernel, memory, process
 from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
 from windlass.worker.identity import process_identity
+from windlass.worker.looks import Looks
 from windlass.worker.nudge import STATE, Nudger
 from windlass.worker.process import Child, Fork, StartError, import_paths
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
@@ -168,6 +169,8 @@ class Supervision:
             from windlass.worker.volumes import link_volumes
 
             link_volumes(launch["volumes"], cwd)
+        if launch["executable"]["type"] == "process":  # which has no `wl.output_dir` to make it
+            os.makedirs(process.output_folder(launch), mode=0o700, exist_ok=True)
         environ = process.build_environ(launch, self._private, python, os.environ)
         argv = process.build_argv(launch, self._dir, python, environ, cwd)
         self._hold_port()
@@ -259,10 +262,13 @@ class Supervision:
         if self._launch.get("deadline"):
             passed = time.monotonic() - self._asked
             self._watch.set_deadline(self._launch["deadline"] + _HEAD_START - passed)
+        looks = Looks(self._dir, self._launch, environ, self._nudger)
+        self._watch.look_in(looks.first_in, looks.take)
         family = Family(child.pid, sees_orphans=self._sees_orphans)
         departure = Departure(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
         self._ended = family.first_ended
+        looks.take_last()
         ending: dict[str, Any] = {"exit_code": code}
         if code < 0:
             name = _signal_name(-code)
