@@ -428,6 +428,7 @@ class TrialStore:
         """How many trials are in one of the states."""
         asked = Conditions()
         asked.one_of("state", [state.value for state in states])
+        asked.one_of("kind", [kind.value for kind in LISTED_KINDS])
         query = f"SELECT count(*) FROM trials{asked.text}"
         return int(
             await self._db.aread(lambda connection: connection.value(query, asked.parameters))
