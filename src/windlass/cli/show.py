@@ -141,6 +141,8 @@ def _overview(record: TrialRecord) -> Lines:
         yield "started", f"{format_moment(record.started)} (waited {waited})"
     if record.ended is not None:
         yield "ended", f"{format_moment(record.ended)} (ran {how_long(record, now)})"
+    if record.progress is not None:
+        yield "progress", f"{record.progress:.0%}"
     if record.exit_code is not None:
         yield "exit code", f"{record.exit_code}" + (f" ({record.signal})" if record.signal else "")
     yield "framework", spec.framework

@@ -10,9 +10,11 @@ from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
 from windlass.client.questions.external import ExternalQuestions
+from windlass.client.questions.models import ModelQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.queue import QueueQuestions
 from windlass.client.questions.shells import ShellQuestions
+from windlass.client.questions.templates import TemplateQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -33,6 +35,8 @@ class Client(
     QueueQuestions,
     ExternalQuestions,
     PlaceQuestions,
+    ModelQuestions,
+    TemplateQuestions,
     CommandQuestions,
     ShellQuestions,
 ):

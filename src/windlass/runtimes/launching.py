@@ -24,6 +24,7 @@ from windlass.model.job import (
     GeneratorCall,
     Job,
     JobSpec,
+    RestartScope,
     ShellCall,
 )
 from windlass.model.status import ReplicaId
@@ -81,6 +82,8 @@ def launch_of(
         "keeps_value": place.rank == 0,
         "flaw": place.flaw,
         "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
+        "begin": msgspec.to_builtins(spec.begin) if spec.begin else None,
+        "together": spec.restart_scope is RestartScope.JOB,
         "server_file": str(layout.server_file(home)),
     }
 
