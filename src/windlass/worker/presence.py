@@ -8,7 +8,6 @@ of it beats: a process that is busy for long, or stopped, is there all the same.
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from windlass.worker.failure import Failure
@@ -72,7 +71,6 @@ class Presence:
         global _here
         if not self.is_here:
             return
-        _flush_reports()
         record = {
             "exit_code": 0,
             "signal": "",
@@ -157,14 +155,6 @@ def _of_exit(error: SystemExit) -> dict[str, Any]:
     if error.code is None or isinstance(error.code, int):
         return {"exit_code": (error.code or 0) & 0xFF}
     return {"exit_code": 1, "message": str(error.code)[:1000]}
-
-
-def _flush_reports() -> None:
-    """What was reported is in its file before the end is told."""
-    reporting = sys.modules.get("windlass.worker.reporting")
-    flush = getattr(reporting, "flush", None)
-    if flush is not None:
-        flush()
 
 
 def _after_fork() -> None:
