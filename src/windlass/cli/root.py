@@ -20,6 +20,7 @@ COMMANDS = {
     "scale": "Give a trial more replicas, or fewer.",
     "rm": "Delete trials, with all that is kept of them.",
     "gc": "Free the space of what was deleted.",
+    "tasks": "List the replicas of a trial, and what each was given.",
     "queue": "List who waits for room, and why.",
     "priority": "Give a trial another priority in the queue.",
     "command": "Run a command beside the trials: nvidia-smi, df -h.",
