@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.model.job import FunctionCall, GeneratorCall, JobSpec, ProcessCall, Role, ShellCall
+from windlass.model.job import Executable, FunctionCall, JobSpec, ProcessCall, Role, ShellCall
 from windlass.model.records import TrialRecord
 
 
@@ -65,9 +65,7 @@ def _of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
     }
 
 
-def _what_runs(
-    executable: FunctionCall | ProcessCall | ShellCall | GeneratorCall,
-) -> dict[str, Any]:
+def _what_runs(executable: Executable) -> dict[str, Any]:
     if isinstance(executable, (ProcessCall, ShellCall)):
         return {"command": list(executable.argv)}
     kind = "function" if isinstance(executable, FunctionCall) else "generator"
