@@ -19,6 +19,7 @@ import msgspec
 from windlass.model.job import (
     Assignment,
     Executable,
+    ExternalCall,
     FunctionCall,
     GeneratorCall,
     Job,
@@ -28,6 +29,7 @@ from windlass.model.job import (
 )
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
+from windlass.runtimes.attempts import EXTERNAL
 from windlass.runtimes.ports import port_of
 from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import GIVEN
@@ -164,6 +166,8 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
         }
     if isinstance(executable, GeneratorCall):
         raise TypeError("nothing is started for a generator")
+    if isinstance(executable, ExternalCall):
+        return {"type": EXTERNAL, "argv": list(executable.argv)}
     if isinstance(executable, ShellCall):
         return {
             "type": "shell",

@@ -188,7 +188,7 @@ class CheckpointStore:
 
     async def record(self, key: str) -> CheckpointRecord:
         """The checkpoint with that id or uid."""
-        return await self._db.aread(lambda connection: _find(connection, key))
+        return await self._db.aread(lambda connection: find(connection, key))
 
     async def page(
         self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
@@ -252,7 +252,7 @@ class CheckpointStore:
         """Give a checkpoint other metadata; what is not named stays."""
 
         def run(connection: Connection) -> CheckpointRecord:
-            record = _find(connection, key)
+            record = find(connection, key)
             metadata = {**record.metadata, **change.put_metadata}
             for name in change.remove_metadata:
                 metadata.pop(name, None)
@@ -275,7 +275,7 @@ class CheckpointStore:
         """Have no such checkpoint any more; one that something needs stays."""
 
         def run(connection: Connection) -> CheckpointRecord:
-            record = _find(connection, key)
+            record = find(connection, key)
             if not _mark_deleted(connection, [record]):
                 raise _is_used(record, _uses(connection, [record.id]))
             return record
@@ -385,7 +385,8 @@ def _of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
     return [_record_of(row) for row in rows]
 
 
-def _find(connection: Connection, key: str) -> CheckpointRecord:
+def find(connection: Connection, key: str) -> CheckpointRecord:
+    """The checkpoint with that id or uid."""
     if _UID.fullmatch(key):
         record = find_by_uid(connection, key)
         if record is not None:

@@ -19,6 +19,7 @@ from windlass.server.services import Services
 # What belongs to a trial, and goes with it. A test holds this list to the schema.
 OF_A_TRIAL = (
     "attempts", "events", "summaries", "tallies", "readings", "trial_texts", "checkpoints",
+    "parameters",
 )  # fmt: skip
 
 _AT_ONCE = 500

@@ -21,7 +21,7 @@ from windlass.model.records import (
 )
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
-from windlass.server.database import Connection, Database
+from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_labels
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.projects import ARCHIVED_EXPERIMENTS, in_project
@@ -400,6 +400,15 @@ class TrialStore:
 
         found = await self._db.aread(run) if len(at_hand) < len(set(uids)) else []
         return {each.record.uid: each.record for each in (*at_hand.values(), *found)}
+
+    async def ids(self, asked: Conditions, first: int, limit: int) -> list[Row]:
+        """The ids and names of trials that match, from an id on."""
+        asked = asked.copy()
+        asked.require(f"trials.id >= {asked.name_for(first)}")
+        query = f"SELECT trials.id, trials.name {FROM}{asked.text} ORDER BY trials.id LIMIT {limit}"
+        return list(
+            await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
+        )
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""

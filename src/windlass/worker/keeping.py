@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windlass.worker.gathering import Found
 
 STAGING = ".saving-"  # in the store, before the name of whoever saves: what has no name yet
-_LOCK = ".lock"
+LOCK = ".lock"  # in the store: held together by those who save, alone by whoever removes
 _PIECE = 1 << 20
 _BUFFERS = 3
 _SYNCED_ONE_BY_ONE = 32  # more files than this go to the disk with all else of their file system
@@ -39,7 +39,7 @@ def held(blobs: str) -> Iterator[None]:
     import fcntl
 
     os.makedirs(blobs, mode=0o700, exist_ok=True)
-    fd = os.open(os.path.join(blobs, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(os.path.join(blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
         yield

@@ -23,7 +23,13 @@ _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHEL
 # What the author may have of a trial that it runs in: not this one.
 # What a trial has in its environment that is none of the business of those it submits; besides,
 # what GIVEN names.
-_OF_ANOTHER = (DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS")
+_OF_ANOTHER = (
+    DETACHED,
+    "WINDLASS_EXTERNAL",
+    "WINDLASS_RANK",
+    "WINDLASS_CHECKPOINT",
+    "WINDLASS_CHECKPOINTS",
+)
 GIVEN = "WINDLASS_GIVEN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 
@@ -140,13 +146,18 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
 
 
 def build_argv(
-    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: Mapping[str, str], cwd: str
+    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: dict[str, str], cwd: str
 ) -> list[str]:
     """The command line; its first word is the path of the program, or `StartError` says why not."""
     executable = launch["executable"]
     if executable["type"] == "function":
         return [_program(python, environ, cwd), _BOOTSTRAP, attempt_dir]
-    name, *arguments = executable["argv"] or [environ.get("SHELL") or "/bin/sh"]
+    if executable["type"] == "shell" and not executable["argv"]:
+        from windlass.worker.shellrc import own_shell
+
+        name, *arguments = own_shell(environ, attempt_dir)
+    else:
+        name, *arguments = executable["argv"]
     if name in ("python", "python3"):
         name = python
     return [_program(name, environ, cwd), *arguments]
