@@ -23,10 +23,11 @@ Lines = Iterator[tuple[str, str]]
 @click.command(short_help="Show everything recorded of a trial.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
 @click.option("-e", "--experiment", metavar="NAME", help="Show an experiment, by name or id.")
+@click.option("--config", is_flag=True, help="Print how it was set up, as JSON.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, trial_id: int | None, experiment: str | None, as_json: bool
+    ctx: click.Context, /, trial_id: int | None, experiment: str | None, config: bool, as_json: bool
 ) -> None:
     """Show everything recorded of a trial: state, times, code, environment, what happened.
 
@@ -34,6 +35,9 @@ def command(
     """
     if (trial_id is None) is (experiment is None):
         raise click.UsageError("Name a trial by its ID, or an experiment: --experiment.", ctx)
+    if config:
+        _show_config(trial_id, experiment)
+        return
     if experiment is not None:
         from windlass.cli.experiment_page import show_experiment
 
@@ -41,6 +45,17 @@ def command(
         return
     assert trial_id is not None  # noqa: S101 -- one of the two is there
     _show_trial(trial_id, as_json=as_json)
+
+
+def _show_config(trial_id: int | None, experiment: str | None) -> None:
+    from windlass.cli.machine import print_json
+    from windlass.client.session import default_client
+
+    client = default_client()
+    if experiment is not None:
+        print_json(client.get_experiment(experiment).config)
+    elif trial_id is not None:
+        print_json(client.get_trial(trial_id).config)
 
 
 def _show_trial(trial_id: int, *, as_json: bool) -> None:
