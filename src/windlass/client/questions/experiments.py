@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windlass.client.calls import users_call
 from windlass.client.experiments import Experiment
 from windlass.client.metadata import label_query
-from windlass.client.pages import flag, walk
+from windlass.client.pages import Listing, flag, walk
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
 from windlass.model.errors import Conflict, InvalidArgument
@@ -94,7 +94,7 @@ class ExperimentQuestions(Asker):
         archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Experiment]:
+    ) -> Listing[Experiment]:
         """Experiments that match, lazily, a page at a time; with `labels`, that have them all.
 
         Archived ones, and those of archived projects, are left out; `archived=True` has only
@@ -113,7 +113,7 @@ class ExperimentQuestions(Asker):
             "sort": sort_by,
         }
         pages = walk(self.transport, "/experiments", ExperimentPage, query, limit)
-        return (Experiment(self.transport, record) for record in pages)
+        return pages.each(lambda record: Experiment(self.transport, record))
 
 
 def _ambiguous(name: str, named: list[Experiment]) -> Conflict:

@@ -29,9 +29,7 @@ def upgrade() -> None:
     _fill()
     op.create_index("parameters_by_trial", "parameters", ["trial_id"])
     op.create_index("trials_listed", "trials", _LISTED)
-    op.create_index(
-        "trials_by_outcome", "trials", ["experiment_id", "state", "auxiliary", "kind"]
-    )
+    op.create_index("trials_by_outcome", "trials", ["experiment_id", "state", "auxiliary", "kind"])
     op.create_index(
         "trials_by_labels", "trials", ["labels"], sqlite_where=sa.text("labels IS NOT NULL")
     )
