@@ -108,7 +108,10 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repe
         params=mask(params, hidden),
         provenance=replace(around.provenance, argv=mask(around.provenance.argv, hidden)),
         private=private_of(secrets, embedded=client.transport.endpoint.is_embedded),
-        recipe=mask_recipe(Recipe(arguments=arguments, origin_id=record.id), hidden),
+        recipe=mask_recipe(
+            Recipe(arguments=arguments, origin_id=record.id, template=record.recipe.template),
+            hidden,
+        ),
     )
     return Repetition(draft, (*around.notes, *_lost_paths(client, record)))
 
@@ -118,6 +121,11 @@ def _refuse_unrepeatable(record: TrialRecord) -> None:
         raise Unsupported(
             f"{_called(record)} is a shell: nobody would type to it.",
             hint="Open another: wl.open_shell(...), or windlass shell",
+        )
+    if record.kind is TrialKind.EXTERNAL:
+        raise Unsupported(
+            f"{_called(record)} was not started by Windlass: it cannot be started again.",
+            hint="Run its program again, or as a trial: windlass run SCRIPT",
         )
     if any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles):
         raise Unsupported(
@@ -132,7 +140,8 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     It is no part of the search or the generator that asked for the other: those are done with
     theirs. One that only accompanies its experiment does so again.
     """
-    where: dict[str, Any] = {"experiment": record.experiment, "experiment_id": record.experiment_id}
+    named = record.experiment or record.kind.value  # a command may belong to none
+    where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
     if isinstance(changes.experiment, str):
         where = {"experiment": changes.experiment, "project": record.project}
     elif changes.experiment is not None:

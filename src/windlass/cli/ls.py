@@ -206,14 +206,19 @@ def _experiment_row(record: ExperimentRecord, now: float) -> Row:
 
 
 def _state(record: TrialRecord) -> str:
-    """Its state; of several replicas that go on, also how many are at work or done."""
+    """Its state; while it goes on, how far it is, and of several replicas how many are up."""
     from windlass.client.replicas import replicas_of
 
     replicas = replicas_of(record)
-    if len(replicas) <= 1 or record.state.is_final:
+    if record.state.is_final:
         return record.state.value
-    up = sum(each.phase in ("Running", "Succeeded") for each in replicas)
-    return f"{record.state.value} {up}/{len(replicas)}"
+    told = [record.state.value]
+    if len(replicas) > 1:
+        up = sum(each.phase in ("Running", "Succeeded") for each in replicas)
+        told.append(f"{up}/{len(replicas)}")
+    if record.progress is not None:
+        told.append(f"{record.progress:.0%}")
+    return " ".join(told)
 
 
 def full_name(record: TrialRecord) -> str:

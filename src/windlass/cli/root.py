@@ -13,6 +13,7 @@ COMMANDS = {
     "ls": "List trials, newest first.",
     "show": "Show everything recorded of a trial.",
     "logs": "Print what a trial wrote.",
+    "metrics": "Print or draw what a trial reported.",
     "stop": "Stop trials.",
     "suspend": "Stop trials for now, to be resumed later.",
     "resume": "Let suspended trials go on.",

@@ -6,7 +6,15 @@ from typing import Any
 
 import msgspec
 
-from windlass.model.job import FunctionCall, GeneratorCall, JobSpec, ProcessCall, Role, ShellCall
+from windlass.model.job import (
+    ExternalCall,
+    FunctionCall,
+    GeneratorCall,
+    JobSpec,
+    ProcessCall,
+    Role,
+    ShellCall,
+)
 from windlass.model.records import TrialRecord
 
 
@@ -66,9 +74,9 @@ def _of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
 
 
 def _what_runs(
-    executable: FunctionCall | ProcessCall | ShellCall | GeneratorCall,
+    executable: FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCall,
 ) -> dict[str, Any]:
-    if isinstance(executable, (ProcessCall, ShellCall)):
+    if isinstance(executable, (ProcessCall, ShellCall, ExternalCall)):
         return {"command": list(executable.argv)}
     kind = "function" if isinstance(executable, FunctionCall) else "generator"
     return {kind: executable.qualname}

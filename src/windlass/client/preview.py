@@ -14,6 +14,7 @@ from windlass.client.submission import Draft
 from windlass.client.tips import limit_name
 from windlass.model.errors import shown
 from windlass.model.job import (
+    ExternalCall,
     JobSpec,
     ProcessCall,
     RestartPolicy,
@@ -216,7 +217,7 @@ def _packages(draft: Draft) -> str:
 
 def _command(role: Role, program: Program | None, secrets: Collection[str]) -> str:
     executable = role.executable
-    if isinstance(executable, (ProcessCall, ShellCall)):
+    if isinstance(executable, (ProcessCall, ShellCall, ExternalCall)):
         return " ".join(map(quoted, executable.argv))
     if program is None or isinstance(program, (ProcessCall, ShellCall)):
         return f"{executable.qualname}(…)"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from windlass.client.checkpoints import Checkpoint
-    from windlass.client.metrics import Point
+    from windlass.client.metrics import Metrics
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
@@ -98,21 +98,39 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
         """
         return self._steer("ask-to-stop", AskToStop(reason=reason))
 
-    def metrics(self, name: str | None = None) -> Iterator[Point]:
-        """Every point it reported so far, of one metric or of all.
+    def metrics(
+        self,
+        name: str | Sequence[str] | None = None,
+        *,
+        group: str | None = None,
+        attempt: int | None = None,
+        role: str | None = None,
+        index: int | None = None,
+        max_points: int | None = None,
+        follow: bool = False,
+        timeout: float | str | None = None,
+    ) -> Metrics:
+        """The points it reported so far, of one metric, of some or of all.
 
         They come by replica and attempt, and each metric's in the order it was reported in. After
         a restart a step may come again, of another `attempt`. Of a trial that has ended, a name
         that is none of its metrics is a `KeyError` that says which there are.
 
+        `max_points` has fewer come, spikes among them; `follow=True` has them come as they are
+        reported, until the trial ends, also with `async for`.
+
         ```python
         for point in trial.metrics("loss"):
             print(point.step, point.value, point.role, point.index, point.attempt)
+        print(trial.metrics("loss", group="validation", max_points=1000).to_pandas())
         ```
         """
-        from windlass.client.metrics import points_of
+        from windlass.client.metrics import metrics_of
 
-        return points_of(self._transport, self.id, name)
+        return metrics_of(
+            self._transport, [self.id], name, group=group, role=role, index=index, attempt=attempt,
+            max_points=max_points, follow=follow, timeout=seconds_of(timeout),
+        )  # fmt: skip
 
     def delete(self) -> None:
         """Delete it, with its logs, metrics, checkpoints and files; it has to have ended.

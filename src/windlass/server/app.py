@@ -9,11 +9,15 @@ from windlass.server.api import (
     blobs,
     checkpoints,
     experiments,
+    logs,
+    metrics,
     outputs,
     places,
     queue,
+    registry,
     shells,
     system,
+    templates,
     trials,
 )
 from windlass.server.faults import answer_to
@@ -26,11 +30,15 @@ from windlass.version import __version__
 _ROOMS = (
     system,
     trials,
+    logs,
+    metrics,
     outputs,
     queue,
     experiments,
     places,
     checkpoints,
+    registry,
+    templates,
     shells,
     blobs,
 )

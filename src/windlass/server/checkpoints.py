@@ -7,13 +7,14 @@ in once, when a nudge tells of it, at the end of its attempt, or at the server's
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from windlass.server.checkpoint_metrics import values_at
 from windlass.server.database import Connection, Database, Row
 from windlass.server.paging import Conditions, Order, cut, decode_cursor, encode_cursor
 from windlass.server.retention import to_delete
+from windlass.worker.checkpoints import clear
 from windlass.worker.files import remove_if_there
 from windlass.worker.restore import RestoreError, read_tree
 
@@ -66,7 +68,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     is_folder: bool
     manifest: Digest
     time: float
-    step: Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)] | None = None
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
     role: Annotated[str, msgspec.Meta(max_length=100)] = ""
     index: _Count = 0
     attempt: _Count = 1
@@ -107,6 +109,12 @@ class CheckpointStore:
             self._db.write(lambda connection: connection.run_many(_INSERT, new))
             self._retain(trial_id)
 
+    def tidy(self, trial_id: int) -> None:
+        """Remove what only the processes of a trial need, of which none is left."""
+        folder = layout.checkpoints_dir(self._home, trial_id)
+        if os.path.isdir(folder):
+            clear(str(folder), str(self._blobs.root))
+
     def finish_deletions(self) -> None:
         """Remove what a killed server had begun to delete."""
         with self._lock:
@@ -116,20 +124,19 @@ class CheckpointStore:
             self._erase([_record_of(row) for row in rows])
 
     def _new_rows(
-        self, folder: Path, trial_id: int, known: Mapping[int, set[str]]
+        self, folder: Path, trial_id: int, known: Container[int]
     ) -> Iterator[dict[str, Any]]:
         for number, path in record_files(folder):
-            saved = read_saved(path)
-            if saved is None or saved.uid in known.get(number, ()):
-                continue
-            row = self._row_of(saved, trial_id, number)
+            saved = None if number in known else read_saved(path)
+            row = None if saved is None else self._row_of(saved, trial_id, number)
             if row is not None:
                 yield row
 
     def _row_of(self, saved: Saved, trial_id: int, number: int) -> dict[str, Any] | None:
         try:
             tree = read_tree(self._blobs.get(saved.manifest))
-        except (OSError, RestoreError) as error:
+            metadata = msgspec.json.encode(saved.metadata)
+        except (OSError, RestoreError, ValueError) as error:
             _log.warning("checkpoint %s of trial %s: %s", number, trial_id, error)
             return None
         files = [each for entries in tree.folders.values() for each in entries]
@@ -138,7 +145,7 @@ class CheckpointStore:
             **given,
             "name": saved.name.encode("utf-8", "backslashreplace").decode(),
             "created": saved.time if math.isfinite(saved.time) else 0.0,
-            "metadata": msgspec.json.encode(saved.metadata) if saved.metadata else None,
+            "metadata": metadata if saved.metadata else None,
             "trial_id": trial_id,
             "number": number,
             "files": len(files),
@@ -181,7 +188,7 @@ class CheckpointStore:
 
     async def record(self, key: str) -> CheckpointRecord:
         """The checkpoint with that id or uid."""
-        return await self._db.aread(lambda connection: _find(connection, key))
+        return await self._db.aread(lambda connection: find(connection, key))
 
     async def page(
         self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
@@ -227,8 +234,8 @@ class CheckpointStore:
         def key(each: CheckpointRecord) -> list[Any]:
             value = sign * values.get(each.id, math.nan)
             if math.isnan(value):
-                return [1, 0.0, each.id]
-            return [0, max(min(value, 1.7e308), -1.7e308), each.id]  # JSON has no infinities
+                return [1, 0.0, -each.id]
+            return [0, max(min(value, 1.7e308), -1.7e308), -each.id]  # JSON has no infinities
 
         ordered = sorted(there, key=key)
         if cursor is not None:
@@ -245,7 +252,7 @@ class CheckpointStore:
         """Give a checkpoint other metadata; what is not named stays."""
 
         def run(connection: Connection) -> CheckpointRecord:
-            record = _find(connection, key)
+            record = find(connection, key)
             metadata = {**record.metadata, **change.put_metadata}
             for name in change.remove_metadata:
                 metadata.pop(name, None)
@@ -268,7 +275,7 @@ class CheckpointStore:
         """Have no such checkpoint any more; one that something needs stays."""
 
         def run(connection: Connection) -> CheckpointRecord:
-            record = _find(connection, key)
+            record = find(connection, key)
             if not _mark_deleted(connection, [record]):
                 raise _is_used(record, _uses(connection, [record.id]))
             return record
@@ -326,7 +333,8 @@ def read_saved(path: Path) -> Saved | None:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        return msgspec.json.decode(os.read(fd, _LARGEST_RECORD), type=Saved)
+        # Not msgspec's own reader, which refuses the odd names that files may have.
+        return msgspec.convert(json.loads(os.read(fd, _LARGEST_RECORD)), Saved)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         _log.warning("%s is no record of a checkpoint: %s", path, error)
         return None
@@ -367,12 +375,9 @@ def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
     return None if row is None else _record_of(row)
 
 
-def _known_numbers(connection: Connection, trial_id: int) -> dict[int, set[str]]:
-    query = "SELECT number, uid FROM checkpoints WHERE trial_id = :trial_id"
-    known: dict[int, set[str]] = {}
-    for row in connection.rows(query, {"trial_id": trial_id}):
-        known.setdefault(row["number"], set()).add(row["uid"])
-    return known
+def _known_numbers(connection: Connection, trial_id: int) -> set[int]:
+    rows = connection.rows(f"{_LIVE} AND trial_id = :trial_id", {"trial_id": trial_id})
+    return {row["number"] for row in rows}
 
 
 def _of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
@@ -380,7 +385,8 @@ def _of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
     return [_record_of(row) for row in rows]
 
 
-def _find(connection: Connection, key: str) -> CheckpointRecord:
+def find(connection: Connection, key: str) -> CheckpointRecord:
+    """The checkpoint with that id or uid."""
     if _UID.fullmatch(key):
         record = find_by_uid(connection, key)
         if record is not None:

@@ -43,8 +43,10 @@ from windlass.server.outputs import OutputStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
+from windlass.server.registry import ModelStore
 from windlass.server.services import Services
 from windlass.server.stopping import tell_to_stop
+from windlass.server.templates import TemplateStore
 from windlass.server.trials import TrialStore
 from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
@@ -223,6 +225,8 @@ def _assemble(
         kinship=Kinship(database),
         experiments=ExperimentStore(database, holds.is_held, on_rename=trials.forget),
         places=PlaceStore(database, on_rename=trials.forget),
+        models=ModelStore(database),
+        templates=TemplateStore(database),
         blobs=blobs,
         garbage=Garbage(home.path / "trials", blobs, database),
         logs=LogStore(home.path),

@@ -32,6 +32,12 @@ class Conditions:
         self.parameters: dict[str, Any] = {}
         self._parts: list[str] = []
 
+    def copy(self) -> Conditions:
+        """The same, to which more can be added."""
+        other = Conditions()
+        other.parameters, other._parts = dict(self.parameters), list(self._parts)
+        return other
+
     @property
     def text(self) -> str:
         return " WHERE " + " AND ".join(self._parts) if self._parts else ""

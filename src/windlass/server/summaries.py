@@ -124,10 +124,14 @@ class Piece(msgspec.Struct, frozen=True):
     trial_id: int
     replica: ReplicaId
     end: int  # in its file
-    known: Known  # what it was made with: if that is no longer so, it changes nothing
+    known: Known  # what it was made with: if that is no longer so, it is stale
     shares: Mapping[str, dict[int, Share]]  # as they are then, by metric and attempt
     added: Mapping[str, Tally]  # what is added, where earlier attempts lose nothing
     progress: float | None = None
+
+
+class Stale(Exception):
+    """A piece that was made with what is no longer so: it is to be made again."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -224,13 +228,13 @@ ON CONFLICT (trial_id, name) DO UPDATE SET
 
 
 def add(connection: Connection, piece: Piece) -> Added | None:
-    """Count a piece; none if somebody else did, or it is none of a trial that there is.
+    """Count a piece; none if it is none of a trial that there is.
 
-    The positions are what makes it once: a piece that was made with others changes nothing.
+    The positions are what makes it once: a piece that was made with others is `Stale`.
     """
     whose = _replica(piece.trial_id, piece.replica)
     if _positions(connection, whose) != piece.known.positions:
-        return None
+        raise Stale
     where = {**whose, "attempt": piece.replica.attempt}
     if not connection.run(_MOVE, {**where, "uid": piece.uid, "end": piece.end}):
         return None
@@ -251,9 +255,9 @@ def add(connection: Connection, piece: Piece) -> Added | None:
             for attempt, share in piece.shares[name].items()
         ),
     )
-    both = taken & piece.added.keys()
-    changed = {name: known.get(name, Tally()).plus(piece.added[name]) for name in both}
-    for name in taken - piece.added.keys():
+    is_added = taken & piece.added.keys()
+    changed = {name: known.get(name, Tally()).plus(piece.added[name]) for name in is_added}
+    for name in taken - is_added:
         changed[name] = _all_together(connection, piece.trial_id, name)
     connection.run_many(
         _PUT,

@@ -17,8 +17,7 @@ class CheckpointQuestions(Asker):
         """The checkpoint with that id, or with the uid that `wl.save_checkpoint` answered.
 
         ```python
-        for checkpoint in wl.list_checkpoints():
-            print(wl.get_checkpoint(checkpoint.id).step)
+        print(wl.get_checkpoint(1).step)
         ```
         """
         is_id = isinstance(checkpoint_id, int) and not isinstance(checkpoint_id, bool)

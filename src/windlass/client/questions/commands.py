@@ -71,7 +71,8 @@ class CommandQuestions(Asker):
             trial, experiment, code, role, cpus, memory, accelerator, env, secrets, timeout, name
         )
         client = Client.over(self.transport)
-        run = CommandRun(self.transport, client.submit(draft_command(client, command, how)).record)
+        draft = draft_command(client, command, how, where="wl.run_command")
+        run = CommandRun(self.transport, client.submit(draft).record)
         return run.wait() if wait else run
 
     def get_command(self, command_id: int) -> CommandRun:

@@ -73,7 +73,9 @@ class ShellQuestions(Asker):
             trial, experiment, code, role, cpus, memory, accelerator, env, secrets, timeout, name
         )
         client = Client.over(self.transport)
-        draft = draft_shell(client, command, how, has_terminal=terminal, size=size_here())
+        draft = draft_shell(
+            client, command, how, has_terminal=terminal, size=size_here(), where="wl.open_shell"
+        )
         return Shell(self.transport, client.submit(draft).record)
 
     def get_shell(self, shell_id: int) -> Shell:

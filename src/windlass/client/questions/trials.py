@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
@@ -11,6 +11,9 @@ from windlass.client.transport import path_of
 from windlass.client.trials import Trial, When, list_trials
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import TrialRecord
+
+if TYPE_CHECKING:
+    from windlass.client.metrics import Metrics
 
 
 class TrialQuestions(Asker):
@@ -91,6 +94,34 @@ class TrialQuestions(Asker):
             where=where, archived=archived if experiment is None else None, sort_by=sort_by,
             limit=limit,
         )  # fmt: skip
+
+    def get_metrics(
+        self,
+        trials: Iterable[Trial[Any] | int],
+        names: Sequence[str] | str | None = None,
+        *,
+        group: str | None = None,
+        max_points: int | None = None,
+    ) -> Metrics:
+        """The points that some trials (or ids) reported, of some metrics or of all, in one request.
+
+        `max_points` is the most that come of each metric of each trial, spikes among them.
+
+        ```python
+        curves = wl.get_metrics([1, 2, 3], "loss", max_points=500).to_pandas()
+        print(curves.groupby("trial")["value"].min())
+        ```
+        """
+        from windlass.client.metrics import metrics_of
+
+        ids = [each.id if isinstance(each, Trial) else each for each in trials]
+        wrong = [each for each in ids if isinstance(each, bool) or not isinstance(each, int)]
+        if wrong or not 0 < len(ids) <= 1000:
+            what = f"{wrong[0]!r} is no trial" if wrong else f"{len(ids)} trials are asked for"
+            raise InvalidArgument(
+                f"{what}: trials or their ids are, from 1 to 1000 of them.", hint="See: windlass ls"
+            )
+        return metrics_of(self.transport, ids, names, group=group, max_points=max_points)
 
     def compare(
         self,

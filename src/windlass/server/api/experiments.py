@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
-from windlass.model.records import ExperimentRecord
+from windlass.model.errors import Conflict
+from windlass.model.records import ExperimentRecord, TrialState
 from windlass.model.wire import (
     API,
     ChangeExperiment,
@@ -72,8 +75,21 @@ async def change_experiment(
         return blobs.size(digest)
 
     record = await services.experiments.change(experiment_id, data, size_of)
+    if not isinstance(data.priority, msgspec.UnsetType):
+        await _put_forward(services, experiment_id, data.priority)
     services.hub.publish(experiment_topic(experiment_id))
     return record
+
+
+async def _put_forward(services: Services, experiment_id: int, priority: int) -> None:
+    """Give all trials of an experiment that wait in the queue another priority."""
+    from windlass.server.queueing import set_priority
+
+    for trial_id in reversed(await services.kinship.going_on(experiment_id)):
+        record = await services.trials.record(trial_id)
+        if record.state is TrialState.QUEUED and record.spec.priority != priority:
+            with contextlib.suppress(Conflict):  # it has ended meanwhile
+                await set_priority(services, trial_id, priority)
 
 
 async def stop_experiment(
