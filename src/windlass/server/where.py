@@ -283,7 +283,8 @@ class _Parser:
         if token.kind == "number":
             return float(token.text)
         if token.kind == "duration":
-            seconds = self._read(parse_duration, token)
+            is_none = not re.search("[1-9]", token.text)
+            seconds = 0.0 if is_none else self._read(parse_duration, token)
             return Moment(self._now - seconds) if self._take_word("ago") else Duration(seconds)
         if token.kind == "date":
             return Moment(self._read(parse_time, token))

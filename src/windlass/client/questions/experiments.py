@@ -91,24 +91,37 @@ class ExperimentQuestions(Asker):
         project: str | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        state: str | Sequence[str] | None = None,
+        user: str | None = None,
         archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Experiment]:
-        """Experiments that match, lazily, a page at a time; with `labels`, that have them all.
-
-        Archived ones, and those of archived projects, are left out; `archived=True` has only
-        them, `None` all.
+        """Experiments that match, lazily, a page at a time; `sort_by="-created"` is newest first.
 
         ```python
-        for experiment in wl.list_experiments():
+        for experiment in wl.list_experiments(state="SUCCEEDED", sort_by="-created"):
             print(experiment.name, experiment.trial_count)
         ```
+
+        Args:
+            project: the project they are of: `"vision"`, or `"lab/vision"`.
+            name: what they are called.
+            labels: labels all of which they have.
+            state: one state, or several: EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED.
+            user: who submitted at least one of their trials.
+            archived: whether archived ones, and those of archived projects, are meant: `True` for
+                only them, `None` for all.
+            sort_by: `id`, `name` or `created`; with a `-` before it, downwards.
+            limit: how many at most.
         """
+        states = [state] if isinstance(state, str) else state
         query = {
             "project": project,
             "name": name,
             "labels": label_query(labels),
+            "state": ",".join(each.upper() for each in states) if states else None,
+            "user": user,
             "archived": flag(archived),
             "sort": sort_by,
         }
