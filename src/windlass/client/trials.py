@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from windlass.client.facts import Facts
 from windlass.client.following import Following, insist
@@ -12,7 +12,7 @@ from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
-from windlass.client.pages import flag, walk
+from windlass.client.pages import Listing, flag, walk
 from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
@@ -33,11 +33,14 @@ from windlass.model.wire import (
 )
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Metrics
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
+When = Union[float, str, "date"]  # `2026-11-16`, "2h" for so long ago, a date or a datetime
 
 
 class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
@@ -398,34 +401,61 @@ def _revive(record: TrialRecord) -> Trial[Any]:
 def list_trials(
     transport: Transport,
     *,
-    experiment: str | None = None,
+    experiment: str | int | None = None,
     experiment_id: int | None = None,
     project: str | None = None,
-    state: str | list[str] | None = None,
+    state: str | Sequence[str] | None = None,
     name: str | None = None,
     labels: str | Sequence[str] | None = None,
+    user: str | None = None,
+    kind: str | Sequence[str] | None = None,
+    created_after: When | None = None,
+    created_before: When | None = None,
+    where: str | None = None,
     origin_id: int | None = None,
     parent_id: int | None = None,
     archived: bool | None = None,
     sort_by: str = "id",
     limit: int | None = None,
-) -> Iterator[Trial[Any]]:
+) -> Listing[Trial[Any]]:
     """Trials that match, lazily: each page is asked for when it is needed."""
-    states = [state] if isinstance(state, str) else state
+    if isinstance(experiment, int):
+        experiment, experiment_id = None, experiment
     query: dict[str, Any] = {
         "experiment": experiment,
         "experiment_id": experiment_id,
         "project": project,
-        "state": ",".join(each.upper() for each in states) if states else None,
+        "state": _listed(state, str.upper),
         "name": name,
         "labels": label_query(labels),
+        "user": user,
+        "kind": _listed(kind, str.lower),
+        "created_after": _time_of("created_after", created_after),
+        "created_before": _time_of("created_before", created_before),
+        "where": where,
         "origin_id": origin_id,
         "parent_id": parent_id,
         "archived": flag(archived),
         "sort": sort_by,
     }
     pages = walk(transport, "/trials", TrialPage, query, limit)
-    return (Trial(transport, record) for record in pages)
+    return pages.each(lambda record: Trial(transport, record))
+
+
+def _listed(given: str | Sequence[str] | None, spelt: Callable[[str], str]) -> str | None:
+    chosen = [given] if isinstance(given, str) else given
+    return ",".join(map(spelt, chosen)) if chosen else None
+
+
+def _time_of(argument: str, given: When | None) -> float | None:
+    if given is None:
+        return None
+    from windlass.model.times import parse_time
+
+    try:
+        return parse_time(given)
+    except ValueError as error:
+        raise InvalidArgument(f"{argument}: {error}.") from None
 
 
 def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:
