@@ -197,6 +197,10 @@ def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
 
         @wl.run
         def train(lr):
+            with open("model.txt", "w") as file:
+                file.write(str(lr))
+            wl.report(1, loss=lr)
+            wl.save_checkpoint("model.txt", step=1)
             return 1 - lr
 
         list(train.map([0.1, 0.2, 0.3]))

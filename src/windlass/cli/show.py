@@ -44,11 +44,15 @@ def command(
 
 
 def _show_trial(trial_id: int, *, as_json: bool) -> None:
+    import msgspec
+
     from windlass.cli.children import print_children
     from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
+    from windlass.cli.usage import used
     from windlass.client.session import default_client
+    from windlass.model.records import own_metrics
 
     client = default_client()
     trial = client.get_trial(trial_id)
@@ -63,7 +67,9 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     print_section("", _overview(trial.record))
     print_section("Roles", _roles(trial.record))
     print_section("Parameters", _params(trial.record))
-    print_metrics(trial.record)
+    own = own_metrics(trial.record.metrics)
+    print_metrics(msgspec.structs.replace(trial.record, metrics=own))
+    print_section("Used", used(trial.record))
     print_lineage(trial)
     print_section("Code", _code(trial.record))
     print_section("Where", _where(trial.record, packages))
@@ -115,6 +121,7 @@ def _overview(record: TrialRecord) -> Lines:
     from windlass.client.naming import is_generated
     from windlass.client.tips import limit_name
     from windlass.model.quantities import format_duration
+    from windlass.model.records import TrialKind
 
     now = time.time()
     spec = record.spec
@@ -123,6 +130,8 @@ def _overview(record: TrialRecord) -> Lines:
     yield "experiment", record.experiment + in_project
     yield "labels", ", ".join(record.labels)
     is_built = is_generated(record)
+    is_external = record.kind is TrialKind.EXTERNAL
+    yield "kind", "external: Windlass did not start it" if is_external else ""
     yield "part of", f"trial {record.parent_id}" if record.parent_id is not None else ""
     if len(spec.roles) == 1:
         yield "generator" if is_built else "command", _command(role)
@@ -139,10 +148,11 @@ def _overview(record: TrialRecord) -> Lines:
     yield "framework", spec.framework
     if len(spec.roles) == 1 and not is_built:
         yield "replicas", f"{role.replicas} ({role.name})" if role.replicas != 1 else ""
-        yield "resources", str(role.resources) + (" each" if role.replicas > 1 else "")
+        each = " each" if role.replicas > 1 else ""
+        yield "resources", "" if is_external else str(role.resources) + each
     yield "restarts", _restarts(record)
     yield "asked to stop", record.asked_to_stop
-    yield "backend", "" if is_built else spec.backend
+    yield "backend", "" if is_built or is_external else spec.backend
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)
     yield "priority", str(spec.priority or "")
@@ -236,11 +246,9 @@ def _env(role: Role) -> str:
 
 
 def _command(role: Role) -> str:
-    from windlass.model.job import ProcessCall
+    from windlass.comparing.settings import command_of
 
-    if isinstance(role.executable, ProcessCall):
-        return shlex.join(role.executable.argv)
-    return f"{role.executable.qualname}(…)"
+    return command_of(role.executable)
 
 
 def _print_outcome(record: TrialRecord) -> None:

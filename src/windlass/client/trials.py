@@ -9,30 +9,38 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from windlass.client.facts import Facts
 from windlass.client.following import Following, insist
 from windlass.client.logs import LineJoiner, LogLine
-from windlass.client.metadata import LabelledTrial, label_query
+from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
-from windlass.client.pages import walk
+from windlass.client.pages import flag, walk
+from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
+from windlass.client.trial_files import WithFiles
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     TrialRecord,
 )
-from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import (
+    AskToStop,
+    Deleted,
+    LogPage,
+    ScaleTrial,
+    StopTrial,
+    StreamEnd,
+    TrialPage,
+)
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
+    from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Metrics
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
 
 
-class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
+class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -120,6 +128,19 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
             self._transport, [self.id], name, group=group, role=role, index=index, attempt=attempt,
             max_points=max_points, follow=follow, timeout=seconds_of(timeout),
         )  # fmt: skip
+
+    def delete(self) -> None:
+        """Delete it, with its logs, metrics, checkpoints and files; it has to have ended.
+
+        One that a generator built goes with all that it consists of. What others point to, too,
+        stays; the space of the rest is freed by `wl.gc()`.
+
+        ```python
+        for trial in wl.list_trials(state="FAILED"):
+            trial.delete()
+        ```
+        """
+        self._transport.ask("DELETE", path_of("trials", self.id), Deleted)
 
     def suspend(self) -> Trial[R]:
         """Stop its processes without failing it; nothing of it runs until `resume()`.
@@ -263,6 +284,22 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
                 break
         yield from joiner.rest()
 
+    def list_checkpoints(
+        self, sort_by: str = "number", limit: int | None = None
+    ) -> Iterator[Checkpoint]:
+        """What it saved, oldest first, lazily, a page at a time.
+
+        `sort_by` takes `number`, `step`, `created`, `size` or a metric, as reported at the step
+        of each or last before; those without one come last. With a `-` the greatest come first.
+
+        ```python
+        best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
+        ```
+        """
+        from windlass.client.checkpoints import list_checkpoints
+
+        return list_checkpoints(self._transport, self.id, sort_by, limit)
+
     def diff(self, other: Trial[Any] | int) -> Diff:
         """What differs between this trial and another: code, arguments, environment, outcome.
 
@@ -275,20 +312,6 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
         from windlass.client.comparison import diff_with
 
         return diff_with(self, other)
-
-    def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the very code it ran to a folder, which is made if need be.
-
-        Roles with code of their own get a sub-folder each. A folder that holds anything else is
-        refused; one that holds the same already is left as it is.
-
-        ```python
-        wl.get_trial(3).download_code("code-of-3")
-        ```
-        """
-        from windlass.client.downloading import download_trial
-
-        return download_trial(self._transport, self._record, folder)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()
@@ -383,6 +406,7 @@ def list_trials(
     labels: str | Sequence[str] | None = None,
     origin_id: int | None = None,
     parent_id: int | None = None,
+    archived: bool | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -397,6 +421,7 @@ def list_trials(
         "labels": label_query(labels),
         "origin_id": origin_id,
         "parent_id": parent_id,
+        "archived": flag(archived),
         "sort": sort_by,
     }
     pages = walk(transport, "/trials", TrialPage, query, limit)

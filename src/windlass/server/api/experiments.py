@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
-from windlass.model.records import ExperimentRecord
-from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
+from windlass.model.errors import Conflict
+from windlass.model.records import ExperimentRecord, TrialState
+from windlass.model.wire import (
+    API,
+    ChangeExperiment,
+    CreateExperiment,
+    Deleted,
+    ExperimentPage,
+    StopTrial,
+)
+from windlass.server.deletion import delete_experiment
 from windlass.server.experiment_stream import follow_experiment
 from windlass.server.faults import MissingBlobs
 from windlass.server.http import EVENTS, Answer
@@ -30,6 +41,7 @@ async def list_experiments(
     project: MaybeText = None,
     name: MaybeText = None,
     labels: LabelText = None,
+    archived: bool | None = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
@@ -39,6 +51,7 @@ async def list_experiments(
         project=project,
         name=name,
         labels=read_labels(labels),
+        archived=archived,
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -62,8 +75,21 @@ async def change_experiment(
         return blobs.size(digest)
 
     record = await services.experiments.change(experiment_id, data, size_of)
+    if not isinstance(data.priority, msgspec.UnsetType):
+        await _put_forward(services, experiment_id, data.priority)
     services.hub.publish(experiment_topic(experiment_id))
     return record
+
+
+async def _put_forward(services: Services, experiment_id: int, priority: int) -> None:
+    """Give all trials of an experiment that wait in the queue another priority."""
+    from windlass.server.queueing import set_priority
+
+    for trial_id in reversed(await services.kinship.going_on(experiment_id)):
+        record = await services.trials.record(trial_id)
+        if record.state is TrialState.QUEUED and record.spec.priority != priority:
+            with contextlib.suppress(Conflict):  # it has ended meanwhile
+                await set_priority(services, trial_id, priority)
 
 
 async def stop_experiment(
@@ -73,6 +99,11 @@ async def stop_experiment(
     await services.experiments.by_id(experiment_id)
     await stop_all(services, await services.kinship.going_on(experiment_id), data)
     return await services.experiments.by_id(experiment_id)
+
+
+async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
+    """Delete an experiment with all its trials, which have to have ended."""
+    return Deleted(trials=tuple(await delete_experiment(services, experiment_id)))
 
 
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
@@ -115,6 +146,7 @@ async def get_experiment(services: Services, name: str) -> ExperimentRecord:
 
 
 routes = [
+    Route("DELETE", f"{API}/experiments/{{experiment_id:int}}", remove_experiment),
     Route("POST", f"{API}/experiments", create_experiment, status=201, largest_body=_LARGEST),
     Route(
         "PATCH",

@@ -1,0 +1,228 @@
+"""What is looked for in logs: a text or a regular expression, found at the speed of memory.
+
+Blocks of records are searched as they are, headers and all, by RE2: its time is linear in what
+it reads, whatever the expression, and it leaves the interpreter to others meanwhile. What it
+finds is a candidate, and counts only if the text of that record alone matches.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from windlass.model.errors import InvalidArgument, shown
+from windlass.worker.segment import HEADER_WIDTH, has_header, read_parts
+
+LONGEST = 1000  # characters of a text or an expression
+
+_PATIENCE = 64  # wrong candidates of one block, after which a surer way is taken
+_SAMPLE = 64 * 1024  # bytes by which it is judged which byte is rare
+_WITHOUT_HEADER = operator.itemgetter(slice(HEADER_WIDTH, None))
+
+Found = tuple[int, int, bool]  # where a record begins and ends, and whether its text matches
+Way = Callable[[bytearray, int, int], Iterator[Found]]
+
+
+class Pattern:
+    """A text, or an expression of RE2, that the text of a line has somewhere in it.
+
+    >>> block = bytearray(b"1763244000.000000:o loss 1\\n1763244001.000000:o loss nan\\n")
+    >>> list(Pattern("nan").records(block)), list(Pattern("^l.*1$", is_regex=True).records(block))
+    ([27], [0])
+    """
+
+    def __init__(self, text: str, *, is_regex: bool = False) -> None:
+        _check(text)
+        raw = text.encode("utf-8", "surrogatepass")
+        self._line = _compile(raw) if is_regex else _compile_literal(raw)
+        self._text = None if is_regex else raw
+        self._literal = required_literal(text) if is_regex else raw
+        self._literal_scan: Any = None  # made when there is something to judge by
+        self._ways = self._plan(text if is_regex else "")
+        self._way = 0  # the first that did not find too many wrong ones
+
+    def matches(self, text: bytes) -> bool:
+        """Whether the text of a line is one that is looked for."""
+        if self._text is not None:
+            return self._text in text
+        return self._line.search(text) is not None
+
+    def records(self, block: bytearray, end: int | None = None) -> Iterator[int]:
+        """Where the records begin, before an end, whose own text matches, each once, in order."""
+        at, end = 0, len(block) if end is None else end
+        while at < end:
+            wrong = 0
+            for record, after, is_right in self._ways[self._way](block, at, end):
+                at = after
+                if is_right:
+                    yield record
+                    continue
+                wrong += 1
+                if wrong > _PATIENCE and self._way + 1 < len(self._ways):
+                    self._way += 1
+                    break
+            else:
+                return
+
+    def _plan(self, expression: str) -> list[Way]:
+        """The ways to find candidates, the fastest first, each surer than the one before it."""
+        plain = re.sub(r"\\[^AzZQC]", "..", expression)
+        flags = re.findall(r"\(\?([a-zA-Z]*(?:-[a-zA-Z]+)?)[:)]", plain)
+        if re.search(r"\\[AzZQC]", plain) or any("m" in each for each in flags):
+            return [self._line_by_line]  # what these mean depends on where a text ends
+        ways: list[Way] = [self._without_headers]
+        if not re.search(r"(?<!\[)\^", plain):
+            ways.insert(0, self._among_headers)
+        if self._literal and len(self._literal) > 1 and self._text is None:
+            ways.insert(0, self._by_literal)
+        elif self._text is not None:
+            ways = [self._by_literal, self._without_headers]
+        return ways
+
+    def _by_literal(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
+        if self._literal_scan is None:
+            self._literal_scan = _scan_for(self._literal or b"", bytes(block[:_SAMPLE]))
+        return self._candidates(self._literal_scan, block, at, end)
+
+    def _among_headers(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
+        return self._candidates(self._line, block, at, end)
+
+    def _candidates(self, scan: Any, block: bytearray, at: int, end: int) -> Iterator[Found]:
+        """What is found in the block as it is."""
+        while (match := scan.search(block, at, end)) is not None and match.start() < end:
+            record = block.rfind(b"\n", 0, match.start()) + 1
+            at = block.index(b"\n", match.start()) + 1
+            line = bytes(block[record : at - 1])
+            yield record, at, has_header(line) and self.matches(line[HEADER_WIDTH:])
+
+    def _without_headers(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
+        """Searched without the headers; these are all of one width, so places can be computed."""
+        lines = bytes(block[at:end]).split(b"\n")
+        text = b"\n".join(map(_WITHOUT_HEADER, lines))
+        if len(text) != end - at - HEADER_WIDTH * (len(lines) - 1):
+            # Something is in it that is no record, as a crash of the machine may leave it.
+            yield from self._line_by_line(block, at, end)
+            return
+        number = place = 0  # newlines before `place`
+        last = -1
+        for match in self._line.finditer(text):
+            if match.start() == len(text):
+                return  # an empty match after the last line
+            number += text.count(b"\n", place, match.start())
+            place = match.start()
+            if number == last:
+                continue
+            last = number
+            record = at + text.rfind(b"\n", 0, place) + 1 + number * HEADER_WIDTH
+            after = block.index(b"\n", record) + 1
+            yield record, after, has_header(bytes(block[record : record + HEADER_WIDTH]))
+
+    def _line_by_line(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
+        for _, _, text, _, after in read_parts(bytes(block[at:end]), at):
+            if self.matches(text):
+                yield after - len(text) - HEADER_WIDTH - 1, after, True
+
+
+def _scan_for(literal: bytes, sample: bytes) -> Any:
+    """RE2 leaps from one first byte of a literal to the next: begin it with a rare one."""
+    starts = range(max(len(literal) // 2, 1))
+    start = min(starts, key=lambda place: sample.count(literal[place : place + 1]))
+    return _compile_literal(literal[start:])
+
+
+def required_literal(expression: str) -> bytes | None:
+    """The longest text that is in whatever an expression matches, if that is plain to see.
+
+    >>> required_literal(r"[A-Z]\\w+Error: .*memory"), required_literal("nan|inf")
+    (b'Error: ', None)
+    >>> (
+    ...     required_literal(r"loss=\\d+\\.5?"),
+    ...     required_literal("(?i)error"),
+    ...     required_literal("a(b|c)"),
+    ... )
+    (b'loss=', None, b'a')
+    """
+    if "\\Q" in expression or re.search(r"\(\?[a-zA-Z-]*i", expression):
+        return None
+    runs, run, depth, at = [], "", 0, 0
+    while at < len(expression):
+        token = _TOKEN.match(expression, at)
+        text = token[0] if token else expression[at]
+        at += len(text)
+        if text[0] == "(":
+            depth += not text.endswith(")")  # which only sets flags
+        elif text == ")":
+            depth -= 1
+        elif text == "|" and depth == 0:
+            return None
+        literal = _literal_of(text) if depth == 0 and text != ")" else ""
+        quantifier = _QUANTIFIER.match(expression, at)
+        if quantifier is None and literal:
+            run += literal
+            continue
+        if quantifier is not None:
+            at = quantifier.end()
+            run += literal if literal and quantifier[0][0] == "+" else ""
+        runs.append(run)
+        run = ""
+    return max([*runs, run], key=len).encode("utf-8", "surrogatepass") or None
+
+
+_TOKEN = re.compile(
+    r"\\[pPxX]\{[^}]*\}|\\x[0-9a-fA-F]{2}|\\[0-7]{1,3}|\\[pP].|\\.|\\"  # what is escaped
+    r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]?"  # a class
+    r"|\(\?P?<[^>]*>|\(\?[a-zA-Z-]*\)|\(\?[a-zA-Z-]*:|\(|.",
+    re.DOTALL,
+)
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
+
+
+def _literal_of(piece: str) -> str:
+    """The character that a piece stands for; nothing if it stands for several, or none."""
+    if len(piece) == 2 and piece[0] == "\\":
+        return piece[1] if not piece[1].isalnum() and piece[1].isascii() else ""
+    return piece if len(piece) == 1 and piece not in "^$.|()[]*+?\\" else ""
+
+
+def _check(text: str) -> None:
+    if not text:
+        raise InvalidArgument("There is nothing to search for: the text is empty.")
+    if len(text) > LONGEST:
+        raise InvalidArgument(f"A text to search for has at most {LONGEST} characters.")
+    if "\n" in text:
+        raise InvalidArgument(
+            "A search looks at one line at a time: its text cannot have a line break.",
+            hint="Search for what stands in one of the lines.",
+        )
+
+
+def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
+    """An expression for texts of many lines, of which it never matches more than one."""
+    import re2  # here, since most servers are never asked to search
+
+    options = re2.Options()
+    options.never_nl = options.never_capture = True
+    options.log_errors = False
+    if is_literal:  # which may begin in the middle of a character
+        options.encoding = re2.Options.Encoding.LATIN1
+        expression = re2.escape(expression)
+    try:
+        return re2.compile(b"(?m)" + expression, options)
+    except re2.error as error:
+        why = error.args[0] if error.args else error
+        why = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        asked = shown(expression.decode("utf-8", "replace"))
+        raise InvalidArgument(
+            f"{asked} is no regular expression that can be searched for: "
+            f"{why.replace('(?m)', '', 1)}.",
+            hint="Expressions are those of RE2: as in Python, without look-around and "
+            "back-references. To search for a text as it is, leave out regex.",
+        ) from None
+    finally:
+        re2.purge()  # else 128 of them, of megabytes each, would be kept for ever
+
+
+def _compile_literal(text: bytes) -> Any:
+    return _compile(text, is_literal=True)

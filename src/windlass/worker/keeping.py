@@ -1,0 +1,246 @@
+"""Files into the blob store, from a trial's own process: hashed and copied in one reading.
+
+What has its name in the store is whole and on the disk. A file that the store has is not copied
+again; one that is byte for byte what it was in the checkpoint before is not even hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from windlass.worker.files import write_bytes
+from windlass.worker.gathering import ChangedWhileSaved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
+    from windlass.worker.gathering import Found
+
+STAGING = ".saving-"  # in the store, before the name of whoever saves: what has no name yet
+LOCK = ".lock"  # in the store: held together by those who save, alone by whoever removes
+_PIECE = 1 << 20
+_BUFFERS = 3
+_SYNCED_ONE_BY_ONE = 32  # more files than this go to the disk with all else of their file system
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+@contextmanager
+def held(blobs: str) -> Iterator[None]:
+    """Have nothing removed from the store: many hold it at a time, whoever removes holds it alone.
+
+    A blob that was found in the store is still there when the record that names it is written.
+    """
+    import fcntl
+
+    os.makedirs(blobs, mode=0o700, exist_ok=True)
+    fd = os.open(os.path.join(blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+class Keeper:
+    """Keeps files in the store: nothing of it is there before `settle`."""
+
+    def __init__(self, blobs: str, whose: str) -> None:
+        self._blobs = blobs
+        self._staging = os.path.join(blobs, f"{STAGING}{whose}")
+        self._staged: dict[str, str] = {}  # where a blob is that has no name yet
+        self._pool: ThreadPoolExecutor | None = None
+        self._buffers: list[bytearray] = []
+        self._count = 0
+
+    def __enter__(self) -> Keeper:
+        os.makedirs(self._staging, mode=0o700, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        remove_tree(self._staging)
+
+    def keep(self, found: Found, before: str | None = None) -> str:
+        """Take in a file; its digest. `before` is what it had, if it may have it still."""
+        size = found.seen.st_size
+        try:
+            source = os.open(found.path, _READ)
+        except FileNotFoundError:
+            raise ChangedWhileSaved(found.path) from None
+        try:
+            if before is not None and size and self._is_same(source, before):
+                return before
+            digest, staged, copied = self._copy(source, size)
+        finally:
+            os.close(source)
+        if copied != size:
+            raise ChangedWhileSaved(found.path)
+        if digest in self._staged or os.path.exists(self._place(digest)):
+            os.unlink(staged)
+        else:
+            self._staged[digest] = staged
+        return digest
+
+    def put(self, data: bytes) -> str:
+        """Take in some bytes, at once; their digest."""
+        digest = hashlib.sha256(data).hexdigest()
+        if not os.path.exists(self._place(digest)):
+            staged = self._stage()
+            write_bytes(staged, data, durable=True)
+            self._name(staged, digest)
+            _flush(os.path.dirname(self._place(digest)))
+        return digest
+
+    def settle(self) -> None:
+        """Have all that was taken in on the disk, under its name."""
+        if not self._staged:
+            return
+        names = {digest: self._place(digest) for digest in self._staged}
+        if len(self._staged) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
+            self._flush_each(list(self._staged.values()))
+        for digest, staged in self._staged.items():
+            self._name(staged, digest)
+        folders = sorted({os.path.dirname(path) for path in names.values()})
+        if len(folders) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
+            self._flush_each(folders)
+        self._staged.clear()
+
+    def _is_same(self, source: int, digest: str) -> bool:
+        """Whether a file is what a blob is; most that are not differ at their beginning."""
+        try:
+            blob = os.open(self._place(digest), _READ)
+        except OSError:
+            return False
+        try:
+            while True:
+                mine, theirs = os.read(source, _PIECE), os.read(blob, _PIECE)
+                if mine != theirs:
+                    return False
+                if not mine:
+                    return True
+        finally:
+            os.close(blob)
+            os.lseek(source, 0, os.SEEK_SET)
+
+    def _copy(self, source: int, size: int) -> tuple[str, str, int]:
+        """The digest of a file, where its copy is, and its size.
+
+        What is hashed is what is written, whatever happens to the file meanwhile.
+        """
+        staged = self._stage()
+        target = os.open(staged, _WRITE, 0o600)
+        try:
+            if size > _PIECE:
+                digest, copied = self._copy_large(source, target)
+            else:
+                data = _read_all(source, size)
+                _write_all(target, memoryview(data))
+                digest, copied = hashlib.sha256(data).hexdigest(), len(data)
+        finally:
+            os.close(target)
+        return digest, staged, copied
+
+    def _copy_large(self, source: int, target: int) -> tuple[str, int]:
+        """One thread hashes a piece while this one writes it and reads the next."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "windlass-hash")
+            self._buffers = [bytearray(_PIECE) for _ in range(_BUFFERS)]
+        hasher, copied = hashlib.sha256(), 0
+        hashing: list[Future[None] | None] = [None] * _BUFFERS
+        for turn in _turns():
+            pending = hashing[turn]
+            if pending is not None:
+                pending.result()
+            read = os.readv(source, [self._buffers[turn]])
+            if not read:
+                break
+            piece = memoryview(self._buffers[turn])[:read]
+            hashing[turn] = self._pool.submit(hasher.update, piece)
+            _write_all(target, piece)
+            copied += read
+        for pending in hashing:
+            if pending is not None:
+                pending.result()
+        return hasher.hexdigest(), copied
+
+    def _stage(self) -> str:
+        self._count += 1
+        return os.path.join(self._staging, str(self._count))
+
+    def _place(self, digest: str) -> str:
+        return f"{self._blobs}/{digest[:2]}/{digest}"
+
+    def _name(self, staged: str, digest: str) -> None:
+        """Give a blob its name, in a folder that is made with its first."""
+        target = self._place(digest)
+        try:
+            os.replace(staged, target)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+            os.replace(staged, target)
+
+    def _flush_each(self, paths: list[str]) -> None:
+        """Many at a time: file systems turn that into few commits."""
+        if len(paths) == 1:
+            return _flush(paths[0])
+        with ThreadPoolExecutor(min(len(paths), 16), "windlass-sync") as pool:
+            list(pool.map(_flush, paths))
+        return None
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder with all that is in it, as far as it can be."""
+    import shutil  # of those who save, and of nobody else
+
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _turns() -> Iterator[int]:
+    while True:
+        yield from range(_BUFFERS)
+
+
+def _read_all(source: int, size: int) -> bytes:
+    """As much as there should be, and a little more, to see if there is."""
+    data = os.read(source, size + 1)
+    while 0 < len(data) <= size and (more := os.read(source, size + 1 - len(data))):
+        data += more
+    return data
+
+
+def _write_all(target: int, view: memoryview) -> None:
+    while view:
+        view = view[os.write(target, view) :]
+
+
+def _flush(path: str) -> None:
+    fd = os.open(path, _READ)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _flush_file_system(path: str) -> bool:
+    """Have all of a file system on the disk; false where that cannot be asked for.
+
+    For thousands of small files this is one commit, where each by itself would be one.
+    """
+    try:
+        import ctypes
+
+        sync = ctypes.CDLL(None, use_errno=True).syncfs
+    except (ImportError, OSError, AttributeError):
+        return False
+    fd = os.open(path, _READ)
+    try:
+        return bool(sync(fd) == 0)
+    finally:
+        os.close(fd)
