@@ -161,6 +161,12 @@ def test_what_cannot_be_asked_for_is_told(home: Path) -> None:
         transport = default_client().transport
         asked = {"trials": [trial.id], "max_points": -1}
         transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
+    for position in (-1, 2**63, 2**70, "x"):
+        asked = {"trials": [trial.id], "known": {f"{trial.id}/main/0/1": position}}
+        with pytest.raises(wl.InvalidArgument):
+            transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
+    with pytest.raises(wl.NotFound, match="no trial 9223372036854775808"):
+        list(wl.get_metrics([2**63]))
 
 
 def test_points_are_followed_until_the_end_though_the_server_is_killed(
