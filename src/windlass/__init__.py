@@ -21,11 +21,27 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer
 if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
+    from windlass.api import create_workspace as create_workspace
+    from windlass.api import gc as gc
+    from windlass.api import get_checkpoint as get_checkpoint
+    from windlass.api import get_command as get_command
     from windlass.api import get_experiment as get_experiment
+    from windlass.api import get_project as get_project
+    from windlass.api import get_shell as get_shell
     from windlass.api import get_trial as get_trial
+    from windlass.api import get_workspace as get_workspace
+    from windlass.api import list_checkpoints as list_checkpoints
+    from windlass.api import list_commands as list_commands
     from windlass.api import list_experiments as list_experiments
+    from windlass.api import list_projects as list_projects
+    from windlass.api import list_queue as list_queue
+    from windlass.api import list_shells as list_shells
     from windlass.api import list_trials as list_trials
+    from windlass.api import list_workspaces as list_workspaces
+    from windlass.api import open_shell as open_shell
     from windlass.api import package as package
+    from windlass.api import run_command as run_command
+    from windlass.api import search_logs as search_logs
     from windlass.api import server_info as server_info
     from windlass.authoring.executables import Command as Command
     from windlass.authoring.executables import Container as Container
@@ -41,10 +57,18 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job as Job
     from windlass.authoring.jobs import JobGroup as JobGroup
     from windlass.authoring.packaged import Packaged as Packaged
+    from windlass.client.checkpoints import Checkpoint as Checkpoint
+    from windlass.client.commands import CommandRun as CommandRun
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.logs import LogLine as LogLine
+    from windlass.client.logs import LogLines as LogLines
     from windlass.client.metrics import Point as Point
+    from windlass.client.places import Project as Project
+    from windlass.client.places import Workspace as Workspace
+    from windlass.client.queueing import QueueEntry as QueueEntry
+    from windlass.client.queueing import Task as Task
     from windlass.client.session import Client as Client
+    from windlass.client.shells import Shell as Shell
     from windlass.client.trials import Trial as Trial
     from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
     from windlass.comparing.tables import Table as Table
@@ -67,6 +91,7 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.model.wire import GarbageReport as GarbageReport
     from windlass.search.result import SearchResult as SearchResult
     from windlass.search.spaces import choice as choice
     from windlass.search.spaces import loguniform as loguniform
@@ -79,6 +104,8 @@ if TYPE_CHECKING:
     from windlass.worker.context import world_size as world_size
     from windlass.worker.current import CurrentTrial as CurrentTrial
     from windlass.worker.current import current_trial as current_trial
+    from windlass.worker.outputs import output_dir as output_dir
+    from windlass.worker.outputs import tensorboard_dir as tensorboard_dir
     from windlass.worker.reporting import report as report
 
 _WHERE = {
@@ -100,15 +127,39 @@ _WHERE = {
     "Client": "windlass.client.session",
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
+    "Workspace": "windlass.client.places",
+    "Project": "windlass.client.places",
     "LogLine": "windlass.client.logs",
+    "LogLines": "windlass.client.logs",
     "Point": "windlass.client.metrics",
+    "Checkpoint": "windlass.client.checkpoints",
+    "get_checkpoint": "windlass.api",
+    "list_checkpoints": "windlass.api",
     "get_trial": "windlass.api",
     "list_trials": "windlass.api",
     "create_experiment": "windlass.api",
     "get_experiment": "windlass.api",
     "list_experiments": "windlass.api",
+    "create_workspace": "windlass.api",
+    "get_workspace": "windlass.api",
+    "list_workspaces": "windlass.api",
+    "get_project": "windlass.api",
+    "list_projects": "windlass.api",
+    "list_queue": "windlass.api",
+    "QueueEntry": "windlass.client.queueing",
+    "Task": "windlass.client.queueing",
     "compare": "windlass.api",
+    "run_command": "windlass.api",
+    "get_command": "windlass.api",
+    "list_commands": "windlass.api",
+    "CommandRun": "windlass.client.commands",
+    "open_shell": "windlass.api",
+    "get_shell": "windlass.api",
+    "list_shells": "windlass.api",
+    "Shell": "windlass.client.shells",
+    "search_logs": "windlass.api",
     "server_info": "windlass.api",
+    "gc": "windlass.api",
     "Diff": "windlass.comparing.trials",
     "ExperimentDiff": "windlass.comparing.experiments",
     "Table": "windlass.comparing.tables",
@@ -130,6 +181,7 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
+    "GarbageReport": "windlass.model.wire",
     "uniform": "windlass.search.spaces",
     "loguniform": "windlass.search.spaces",
     "randint": "windlass.search.spaces",
@@ -142,6 +194,8 @@ _WHERE = {
     "should_stop": "windlass.worker.context",
     "current_trial": "windlass.worker.current",
     "CurrentTrial": "windlass.worker.current",
+    "output_dir": "windlass.worker.outputs",
+    "tensorboard_dir": "windlass.worker.outputs",
     "report": "windlass.worker.reporting",
 }
 

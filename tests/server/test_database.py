@@ -21,7 +21,7 @@ from windlass.server.migrations import HEAD
 from windlass.server.migrations.migrate import migrate
 from windlass.server.trials import TrialStore
 
-ADD = "INSERT INTO experiments (project, name, created) VALUES ('p', :name, 1.0)"
+ADD = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
 
 
 def add(connection: Connection, name: str) -> str:
@@ -132,7 +132,7 @@ import os, signal, sys
 from pathlib import Path
 from windlass.server.database import Database
 database = Database(Path(sys.argv[1]))
-add = "INSERT INTO experiments (project, name, created) VALUES ('p', :name, 1.0)"
+add = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
 for number in range(20):
     database.write(lambda connection: connection.run(add, {"name": str(number)}))
     print(number, flush=True)

@@ -31,7 +31,7 @@ from windlass.client.submission import Draft
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, NotFound, SnapshotError, Unsupported, shown
 from windlass.model.job import GeneratorCall, ProcessCall, Role
-from windlass.model.records import Recipe, TrialRecord
+from windlass.model.records import Recipe, TrialKind, TrialRecord
 from windlass.model.wire import CreateTrial
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Repetition(NamedTuple):
 
 def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repetition:
     """The draft of a trial once more; what makes no sense is all told before anything is done."""
-    _refuse_generator(record)
+    _refuse_unrepeatable(record)
     check_environment(changes.environment)
     roles = record.spec.roles
     problems = [
@@ -113,7 +113,12 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repe
     return Repetition(draft, (*around.notes, *_lost_paths(client, record)))
 
 
-def _refuse_generator(record: TrialRecord) -> None:
+def _refuse_unrepeatable(record: TrialRecord) -> None:
+    if record.kind is TrialKind.SHELL:
+        raise Unsupported(
+            f"{_called(record)} is a shell: nobody would type to it.",
+            hint="Open another: wl.open_shell(...), or windlass shell",
+        )
     if any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles):
         raise Unsupported(
             f"{_called(record)} is what its generator added: nothing of it runs by itself.",
@@ -139,6 +144,7 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
         name=changes.name or record.name,
         labels=labels,
         auxiliary=record.auxiliary,
+        kind=record.kind,
         **where,
     )
 

@@ -42,7 +42,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
     job = Job(
         executable,
         args=list(arguments),
-        env=_pairs("env", given["env"], "NAME=VALUE"),
+        env=pairs("env", given["env"], "NAME=VALUE"),
         executor=Local(
             cpus=given["cpus"], memory=given["memory"], accelerator=given["accelerator"]
         ),
@@ -52,7 +52,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
         suspend=given["suspend"],
         packages=_packages(given["package"], given["requirements"]),
         secrets=list(given["secret"]) or None,
-        volumes=_pairs("volume", given["volume"], "TARGET=SOURCE"),
+        volumes=pairs("volume", given["volume"], "TARGET=SOURCE"),
         **chosen,
     )
     others = Options(
@@ -129,7 +129,8 @@ def _packages(packages: Sequence[str], requirements: str | None) -> list[str] | 
     return [*read_requirements(Path(requirements)), *packages] or None
 
 
-def _pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
+def pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
+    """Options of the form name=value, as a mapping."""
     for text in texts:
         if "=" not in text:
             raise click.BadParameter(f"{text!r} is not {form}.", param_hint=f"'--{option}'")

@@ -218,7 +218,7 @@ def _state(record: TrialRecord) -> str:
 
 def full_name(record: TrialRecord) -> str:
     """A trial's name, with its experiment's where that is another."""
-    if record.name == record.experiment:
+    if record.name == record.experiment or not record.experiment:
         return record.name
     return f"{record.experiment}/{record.name}"
 

@@ -49,6 +49,32 @@ class TrialIdType(IntType):
         ]
 
 
+class TimeType(FloatType):
+    """A time that may be none, in seconds."""
+
+    name = "TIME"
+
+    def __init__(self, at_most: float | None = None) -> None:
+        self._at_most = at_most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The time in seconds."""
+        from windlass.model.quantities import format_duration, parse_duration
+
+        if str(value).strip() in ("0", "0s", "0.0"):
+            return 0.0
+        try:
+            seconds = parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if self._at_most is not None and seconds > self._at_most:
+            most = format_duration(self._at_most)
+            self.fail(f"{value!r} is too long; {most} is the most.", param, ctx)
+        return seconds
+
+
 class StateType(TextType):
     """The state of a trial, in any case."""
 

@@ -234,11 +234,9 @@ def _env(role: Role) -> str:
 
 
 def _command(role: Role) -> str:
-    from windlass.model.job import ProcessCall
+    from windlass.comparing.settings import command_of
 
-    if isinstance(role.executable, ProcessCall):
-        return shlex.join(role.executable.argv)
-    return f"{role.executable.qualname}(…)"
+    return command_of(role.executable)
 
 
 def _print_outcome(record: TrialRecord) -> None:

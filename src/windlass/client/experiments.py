@@ -12,7 +12,7 @@ from windlass.client.transport import Transport, path_of
 from windlass.client.trials import Trial, list_trials, seconds_of
 from windlass.model.errors import WindlassError
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import StopTrial
+from windlass.model.wire import Deleted, StopTrial
 
 if TYPE_CHECKING:
     import os
@@ -395,6 +395,15 @@ class Experiment(Described):
 
         self._blocks.append(Block(self, self._transport, waits=self._waits))
         return self._blocks[-1]
+
+    def delete(self) -> None:
+        """Delete it with all its trials, which have to have ended.
+
+        ```python
+        wl.create_experiment("a-mistake").delete()
+        ```
+        """
+        self._transport.ask("DELETE", path_of("experiments", self.id), Deleted)
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Experiment:
         """Ask all its trials that go on to stop, auxiliary ones too.

@@ -171,9 +171,32 @@ class Facts:
         return self._events
 
     @property
+    def priority(self) -> int:
+        """Who is let in first: the higher before the lower. `set_priority` changes it."""
+        return self._record.spec.priority
+
+    @property
     def resources(self) -> Resources:
         """What it asked for."""
         return self._record.spec.roles[0].resources
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How it was set up: roles, arguments, resources, rules, code. Plain data, fit for JSON.
+
+        The names are those of `wl.Job`, so that any of it can be used again. Of secrets there are
+        the names: their values are never recorded.
+
+        ```python
+        trial = train.submit(0.1)
+        main = trial.config["roles"]["main"]
+        print(main["args"], main["executor"], trial.config["backoff_limit"])
+        job = wl.Job(wl.Command(["true"]), executor=wl.Local(**main["executor"]))
+        ```
+        """
+        from windlass.client.configuration import config_of
+
+        return config_of(self._record)
 
     @property
     def code(self) -> Code:

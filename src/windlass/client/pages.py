@@ -23,6 +23,15 @@ class Page(Protocol[R_co]):
     def next(self) -> str | None: ...
 
 
+def flag(wanted: bool | None) -> str | None:
+    """Yes, no, or no matter, as a query says it.
+
+    >>> flag(True), flag(None)
+    ('true', None)
+    """
+    return None if wanted is None else str(bool(wanted)).lower()
+
+
 def walk(
     transport: Transport,
     path: str,

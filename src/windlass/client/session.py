@@ -6,7 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.questions.checkpoints import CheckpointQuestions
+from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
+from windlass.client.questions.logs import LogQuestions
+from windlass.client.questions.places import PlaceQuestions
+from windlass.client.questions.queue import QueueQuestions
+from windlass.client.questions.shells import ShellQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -17,9 +23,19 @@ if TYPE_CHECKING:
     from windlass.authoring.executables import Executable
     from windlass.authoring.packaged import Packaged
     from windlass.client.submission import Draft
+    from windlass.model.wire import GarbageReport
 
 
-class Client(TrialQuestions, ExperimentQuestions):
+class Client(
+    TrialQuestions,
+    ExperimentQuestions,
+    CheckpointQuestions,
+    QueueQuestions,
+    PlaceQuestions,
+    CommandQuestions,
+    ShellQuestions,
+    LogQuestions,
+):
     """A connection to a server: the embedded one of this home, or the one that is named.
 
     ```python
@@ -63,6 +79,25 @@ class Client(TrialQuestions, ExperimentQuestions):
         ```
         """
         return self.transport.ask("GET", "/server", ServerInfo)
+
+    def gc(self, *, older_than: float | str = "1h", dry_run: bool = False) -> GarbageReport:
+        """Free what nothing points to any more: the contents of what was deleted.
+
+        ```python
+        print(wl.gc(dry_run=True).bytes, "bytes could be freed")
+        ```
+
+        Args:
+            older_than: how long it has to have been there, since a program that is about to use
+                something may have sent it already. Less than the default is for when nobody else
+                is at work.
+            dry_run: whether only to tell what would be freed.
+        """
+        from windlass.client.trials import seconds_of
+        from windlass.model.wire import CollectGarbage, GarbageReport
+
+        body = CollectGarbage(older_than=seconds_of(older_than) or 0.0, dry_run=dry_run)
+        return self.transport.ask("POST", "/gc", GarbageReport, body=body)
 
     def submit(self, draft: Draft) -> Trial[Any]:
         """Send a draft; the trial, at once."""

@@ -158,9 +158,14 @@ class Transport:
             raise self._fault(response.status, data)
         return data
 
-    def download(self, path: str, write: Callable[[bytes], object]) -> None:
-        """Hand what is at a path to `write`, a piece at a time: it may be larger than memory."""
-        connection, response = self._send("GET", path, None, None, {})
+    def download(
+        self, path: str, write: Callable[[bytes], object], *, body: msgspec.Struct | None = None
+    ) -> None:
+        """Hand what is at a path to `write`, a piece at a time: it may be larger than memory.
+
+        With a body, that is posted, and what it is answered with is what comes.
+        """
+        connection, response = self._send("POST" if body else "GET", path, body, None, {})
         left = response.length
         try:
             for piece in self._pieces(response):

@@ -7,32 +7,39 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.facts import Facts
-from windlass.client.following import Following, insist
-from windlass.client.logs import LineJoiner, LogLine
-from windlass.client.metadata import LabelledTrial, label_query
+from windlass.client.following import Following
+from windlass.client.logs import LogLines
+from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
-from windlass.client.pages import walk
+from windlass.client.pages import flag, walk
+from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
+from windlass.client.trial_files import WithFiles
 from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
 from windlass.model.quantities import format_duration, parse_duration
 from windlass.model.records import (
     TrialRecord,
 )
-from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import (
+    AskToStop,
+    Deleted,
+    ScaleTrial,
+    StopTrial,
+    StreamEnd,
+    TrialPage,
+)
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
     from windlass.client.metrics import Point
+    from windlass.client.moments import Moment
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
 
 
-class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
+class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -102,6 +109,19 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
         from windlass.client.metrics import points_of
 
         return points_of(self._transport, self.id, name)
+
+    def delete(self) -> None:
+        """Delete it, with its logs, metrics, checkpoints and files; it has to have ended.
+
+        One that a generator built goes with all that it consists of. What others point to, too,
+        stays; the space of the rest is freed by `wl.gc()`.
+
+        ```python
+        for trial in wl.list_trials(state="FAILED"):
+            trial.delete()
+        ```
+        """
+        self._transport.ask("DELETE", path_of("trials", self.id), Deleted)
 
     def suspend(self) -> Trial[R]:
         """Stop its processes without failing it; nothing of it runs until `resume()`.
@@ -195,55 +215,53 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
         *,
         follow: bool = False,
         tail: int | None = None,
+        head: int | None = None,
         search: str | None = None,
+        regex: bool = False,
         stream: str | None = None,
         role: str | None = None,
         index: int | None = None,
         attempt: int | None = None,
-    ) -> Iterator[LogLine]:
-        """The lines it wrote, oldest first.
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> LogLines:
+        """The lines it wrote, oldest first, for `for` or `async for`.
 
-        `follow` goes on until it ends, `tail` begins with the last so many, `search` keeps
-        those that contain a text, `stream` is `"stdout"` or `"stderr"`. Of several replicas the
-        lines come in the order of time; `role`, `index` and `attempt` keep those of some.
-        Of a generator's trial they are those of its children, one after the other or, with
-        `follow`, as they come; `role` and `replica_index` of a line are the child's name and id.
+        `follow` goes on until it ends, `tail` begins with the last so many, `head` ends after the
+        first, `search` keeps those that contain a text or, with `regex=True`, match an expression;
+        `stream` is `"stdout"` or `"stderr"`. `since` and `until` are datetimes, seconds since the
+        epoch, or `"10m"` (ago). Of several replicas the lines come in the order of time; `role`,
+        `index` and `attempt` keep those of some. Of a generator's trial they are those of its
+        children, one after the other or, with `follow`, as they come; `role` and `replica_index`
+        of a line are the child's name and id.
 
         ```python
-        for line in trial.logs(role="worker", index=0):
+        for line in trial.logs(role="worker", index=0, since="10m"):
             print(line.time, line)
+        print(trial.logs(search="loss=(nan|inf)", regex=True).count())
         ```
         """
-        if is_generated(self._record):
-            from windlass.client.family_logs import lines_of
+        from windlass.client import log_pages
 
-            yield from lines_of(
-                self._transport,
-                self._record,
-                follows=follow, tail=tail, search=search, stream=stream,
-            )  # fmt: skip
-            return
-        joiner = LineJoiner()
-        cursor: str | None = None
-        query = {
-            "search": search,
-            "stream": stream,
-            "follow": "true" if follow else None,
-            "role": role,
-            "index": index,
-            "attempt": attempt,
-        }
-        while True:
-            asked = {**query, "cursor": cursor, "tail": tail}
-            ask = partial(
-                self._transport.ask, "GET", path_of("trials", self.id, "logs"), LogPage, query=asked
+        log_pages.check_ends(head, tail)
+        query = log_pages.filters(
+            search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
+            since=since, until=until,
+        )  # fmt: skip
+        if is_generated(self._record):
+            from windlass.client import family_logs
+
+            found = family_logs.parts_of(
+                self._transport, self._record, query, head=head, tail=tail, follow=follow
             )
-            page = insist(ask) if follow else ask()
-            yield from joiner.feed(page.items)
-            cursor, tail = page.next, None
-            if cursor is None:
-                break
-        yield from joiner.rest()
+            return LogLines(log_pages.lines(found, self._record))
+        found = log_pages.pages(
+            self._transport, self.id, query, head=head, tail=tail, follow=follow
+        )
+        counted = None
+        if search is not None and not follow and head is None and tail is None:
+            counted = partial(log_pages.count, self._transport, {**query, "trials": self.id})
+        return LogLines(log_pages.lines(found, self._record), counted)
 
     def diff(self, other: Trial[Any] | int) -> Diff:
         """What differs between this trial and another: code, arguments, environment, outcome.
@@ -257,20 +275,6 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
         from windlass.client.comparison import diff_with
 
         return diff_with(self, other)
-
-    def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the very code it ran to a folder, which is made if need be.
-
-        Roles with code of their own get a sub-folder each. A folder that holds anything else is
-        refused; one that holds the same already is left as it is.
-
-        ```python
-        wl.get_trial(3).download_code("code-of-3")
-        ```
-        """
-        from windlass.client.downloading import download_trial
-
-        return download_trial(self._transport, self._record, folder)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()
@@ -365,6 +369,7 @@ def list_trials(
     labels: str | Sequence[str] | None = None,
     origin_id: int | None = None,
     parent_id: int | None = None,
+    archived: bool | None = None,
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Iterator[Trial[Any]]:
@@ -379,6 +384,7 @@ def list_trials(
         "labels": label_query(labels),
         "origin_id": origin_id,
         "parent_id": parent_id,
+        "archived": flag(archived),
         "sort": sort_by,
     }
     pages = walk(transport, "/trials", TrialPage, query, limit)

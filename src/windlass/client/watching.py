@@ -165,7 +165,8 @@ class _Watcher:
     def _conclude(self, trial: TrialRecord) -> None:
         if trial.state is TrialState.SUCCEEDED and trial.started and trial.ended:
             took = format_duration(trial.ended - trial.started)
-            self._view.note(f"trial {trial.id} ({trial.name}) succeeded in {took}")
+            noun = "trial" if trial.kind.is_listed else trial.kind.value
+            self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
 
 
 def _stop_unseen(client: Client, key: str) -> None:

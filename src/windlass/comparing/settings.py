@@ -14,6 +14,7 @@ from windlass.model.job import (
     ProcessCall,
     RestartPolicy,
     Role,
+    ShellCall,
 )
 from windlass.model.records import TrialRecord
 
@@ -68,6 +69,8 @@ def command_of(executable: Executable) -> str:
     >>> command_of(ProcessCall(argv=("python", "train.py", "--name", "a b")))
     "python train.py --name 'a b'"
     """
+    if isinstance(executable, ShellCall):
+        return shlex.join(executable.argv) or "$SHELL"
     if isinstance(executable, ProcessCall):
         return shlex.join(executable.argv)
     return f"{executable.qualname}(…)"

@@ -137,6 +137,12 @@ class Attempt:
         owner = self._state().supervisor
         return (owner.pid, owner.identity) if owner else None
 
+    def pid(self) -> int | None:
+        """The number of its process, while that runs."""
+        process = self._state().process
+        lives = process is not None and is_alive(process.pid, process.identity)
+        return process.pid if process is not None and lives else None
+
     def observe(self, *, is_starting: bool) -> Replica:
         """How it stands; an attempt whose supervisor died is buried on the way."""
         ended = self._ended()

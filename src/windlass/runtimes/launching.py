@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.model.job import Assignment, Executable, FunctionCall, GeneratorCall, Job, JobSpec
+from windlass.model.job import (
+    Assignment,
+    Executable,
+    FunctionCall,
+    GeneratorCall,
+    Job,
+    JobSpec,
+    ShellCall,
+)
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.ports import port_of
@@ -61,6 +69,7 @@ def launch_of(
             **place.for_all,
             **_carried(),
         },
+        "devices": list(given.devices),
         "private": str(private) if private.exists() else None,
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],
@@ -152,6 +161,14 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
         }
     if isinstance(executable, GeneratorCall):
         raise TypeError("nothing is started for a generator")
+    if isinstance(executable, ShellCall):
+        return {
+            "type": "shell",
+            "argv": list(executable.argv),
+            "has_terminal": executable.has_terminal,
+            "rows": executable.rows,
+            "columns": executable.columns,
+        }
     return {"type": "process", "argv": list(executable.argv)}
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import windlass.worker
 from windlass.machine.honouring import problems_of
@@ -25,6 +25,13 @@ from windlass.worker.files import read_json, write_json
 from windlass.worker.identity import is_alive, process_identity
 
 _SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor.py")
+
+
+class Place(NamedTuple):
+    """Where an attempt runs on this machine."""
+
+    devices: tuple[int, ...] | None  # none: that is not known
+    pid: int | None
 
 
 class LocalRuntime:
@@ -68,6 +75,10 @@ class LocalRuntime:
     def watch_metrics(self, callback: Callable[[Source], None]) -> None:
         """Have each attempt told, in a thread of ours, that reported something."""
         self._listener.on_metrics(callback)
+
+    def watch_checkpoints(self, callback: Callable[[Source], None]) -> None:
+        """Have each attempt told, in a thread of ours, that saved a checkpoint."""
+        self._listener.on_checkpoint(callback)
 
     def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
         """Where each replica of a job will be reached by the others; one alone needs nothing."""
@@ -116,6 +127,14 @@ class LocalRuntime:
             # One that seems to run may have died before it, and be the cause of its death.
             seen = [each.feel_pulse(what) for each, what in zip(attempts, seen, strict=True)]
         return seen
+
+    def place_of(self, job_uid: str, trial_id: int, replica: ReplicaId) -> Place:
+        """What an attempt was given, and the process it runs as."""
+        attempt = Attempt(job_uid, replica, layout.attempt_dir(self._home, trial_id, replica))
+        given = attempt.launch() if attempt.is_of(job_uid) else None
+        devices = (given or {}).get("devices")
+        known = tuple(devices) if isinstance(devices, list) else None
+        return Place(known, attempt.pid() if given else None)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Take over what another runtime of this home left: to be called once, at the start.

@@ -17,7 +17,7 @@ import msgspec
 from windlass.model.job import RoleName
 from windlass.model.status import ReplicaId
 from windlass.worker.identity import is_alive
-from windlass.worker.nudge import LOG, METRICS
+from windlass.worker.nudge import CHECKPOINT, LOG, METRICS
 
 _log = logging.getLogger(__name__)
 _PATH_LIMIT = 100  # bytes; a socket's path has 104 on macOS
@@ -27,7 +27,7 @@ Callback = Callable[[str], None]
 
 
 class Source(msgspec.Struct, frozen=True):
-    """An attempt that reports metrics."""
+    """An attempt that reports metrics, or saves a checkpoint."""
 
     uid: str
     trial_id: int
@@ -55,11 +55,13 @@ class _Heard:
         self.changed: set[str] = set()  # jobs whose replicas may have changed
         self.grown: set[int] = set()  # trials whose log may have grown
         self.reported: set[Source] = set()
+        self.saved: set[Source] = set()
 
     def add(self, nudge: _Nudge) -> None:
-        if nudge.about == METRICS:
+        if nudge.about in (METRICS, CHECKPOINT):
             replica = ReplicaId(nudge.role, nudge.index, nudge.attempt)
-            self.reported.add(Source(nudge.uid, nudge.trial_id, replica))
+            told = self.reported if nudge.about == METRICS else self.saved
+            told.add(Source(nudge.uid, nudge.trial_id, replica))
             return
         self.grown.add(nudge.trial_id)
         if nudge.about != LOG:
@@ -69,8 +71,8 @@ class _Heard:
 class NudgeListener:
     """A thread that hears of everything that happens to attempts, and passes it on.
 
-    `on_change` gets the uid of a job, `on_log` the id of a trial, `on_metrics` an attempt, all in
-    that thread.
+    `on_change` gets the uid of a job, `on_log` the id of a trial, `on_metrics` and `on_checkpoint`
+    an attempt, all in that thread.
     """
 
     def __init__(self, home: Path) -> None:
@@ -89,6 +91,7 @@ class NudgeListener:
         self._on_change: list[Callback] = []
         self._on_log: list[Callable[[int], None]] = []
         self._on_metrics: list[Callable[[Source], None]] = []
+        self._on_checkpoint: list[Callable[[Source], None]] = []
         self._lock = threading.Lock()
         self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
         self._polled: list[tuple[int, str, str]] = []  # those no descriptor tells about
@@ -107,6 +110,10 @@ class NudgeListener:
     def on_metrics(self, callback: Callable[[Source], None]) -> None:
         """Have each attempt told that reported something."""
         self._on_metrics.append(callback)
+
+    def on_checkpoint(self, callback: Callable[[Source], None]) -> None:
+        """Have each attempt told that saved a checkpoint."""
+        self._on_checkpoint.append(callback)
 
     def await_end(self, pid: int, identity: str, uid: str) -> None:
         """Tell of a change of that job when that process has ended."""
@@ -152,6 +159,8 @@ class NudgeListener:
                 _tell(self._on_log, trial_id)
             for source in heard.reported:
                 _tell(self._on_metrics, source)
+            for source in heard.saved:
+                _tell(self._on_checkpoint, source)
             for uid in heard.changed:
                 _tell(self._on_change, uid)
         for key in list(self._selector.get_map().values()):

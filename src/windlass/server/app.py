@@ -5,13 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.model.wire import API
-from windlass.server.api import blobs, experiments, logs, system, trials
+from windlass.server.api import (
+    blobs,
+    checkpoints,
+    experiments,
+    logs,
+    outputs,
+    places,
+    queue,
+    shells,
+    system,
+    trials,
+)
 from windlass.server.faults import answer_to
 from windlass.server.guard import Guard
 from windlass.server.http import Request, send_answer
 from windlass.server.routing import Route, Routes
 from windlass.server.services import Services
 from windlass.version import __version__
+
+_ROOMS = (
+    system,
+    trials,
+    logs,
+    outputs,
+    queue,
+    experiments,
+    places,
+    checkpoints,
+    shells,
+    blobs,
+)
 
 
 def create_app(services: Services, token: str) -> Any:
@@ -24,13 +48,7 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._described = [
-            *system.routes,
-            *trials.routes,
-            *logs.routes,
-            *experiments.routes,
-            *blobs.routes,
-        ]
+        self._described = [route for room in _ROOMS for route in room.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])
 

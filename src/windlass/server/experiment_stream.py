@@ -89,6 +89,8 @@ async def _trial(
     services: Services, trial_id: int, metric: str | None, known: Known
 ) -> AsyncIterator[bytes]:
     record = await describe(services, trial_id)
+    if not record.kind.is_listed:
+        return
     # Whoever hears that a trial has ended has heard of all that it reported.
     async for told in _points(services, record, metric, known):
         yield told

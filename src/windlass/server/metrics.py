@@ -24,8 +24,9 @@ from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.nudges import Source
 from windlass.server import summaries
+from windlass.server.columns import Column
 from windlass.server.database import Connection, Database
-from windlass.server.points import PIECE, columns_of, read_records
+from windlass.server.points import PIECE, columns_of, points_until, read_records
 from windlass.server.rows import add_events
 from windlass.server.summaries import Added
 from windlass.server.trials import TrialStore
@@ -80,19 +81,28 @@ class MetricStore:
         path = self._path(source)
         if not _size(path):
             return None
-        start = self._db.read(lambda each: summaries.position_of(each, trial_id, replica))
+        known = self._db.read(lambda each: summaries.known_of(each, trial_id, replica))
+        start = known.positions.get(replica.attempt, 0)
         records, end = read_records(path, start)
         if end == start:
             return None
-        tallies = {name: summaries.tally_of(each) for name, each in columns_of(records).items()}
-        piece = summaries.Piece(source.uid, trial_id, replica, start, end, tallies)
+
+        def reread(attempt: int, name: str, position: int) -> Column:
+            earlier = msgspec.structs.replace(replica, attempt=attempt)
+            path = self._path(Source(source.uid, trial_id, earlier))
+            return points_until(path, name, position)
+
+        columns = columns_of(records)
+        shares, adds = summaries.shares_with(known, replica.attempt, columns, reread)
+        piece = summaries.Piece(source.uid, trial_id, replica, end, known, shares, adds)
         added: Added | None = None
 
         def change(connection: Connection) -> tuple[int, int]:
             nonlocal added
             added = summaries.add(connection, piece)
             if added is None:  # somebody else counted it, or it is of no trial that there is
-                return start, summaries.position_of(connection, trial_id, replica)
+                now = summaries.known_of(connection, trial_id, replica)
+                return start, now.positions.get(replica.attempt, 0)
             if added.left_out:
                 _tell_of_limit(connection, trial_id, added.left_out)
             return start, end

@@ -87,7 +87,7 @@ class Order:
         """Ask for rows beyond a cursor only."""
         if cursor is None:
             return
-        values = _decode(cursor, len(self._keys))
+        values = decode_cursor(cursor, len(self._keys))
         sign = "<" if self._descending else ">"
         first, *rest = [
             (key, conditions.name_for(value)) for key, value in zip(self._keys, values, strict=True)
@@ -111,10 +111,16 @@ def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
     page = rows[:limit]
     last = page[-1]
     keys = [last[name] for name in last.keys() if name.startswith("key_")]  # noqa: SIM118
-    return page, base64.urlsafe_b64encode(msgspec.json.encode(keys)).decode().rstrip("=")
+    return page, encode_cursor(keys)
 
 
-def _decode(cursor: str, length: int) -> list[Any]:
+def encode_cursor(keys: Sequence[Any]) -> str:
+    """A place in an order, as a text that goes into a query."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(keys)).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, length: int) -> list[Any]:
+    """The keys of a place; what is none is refused."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         values = msgspec.json.decode(

@@ -17,6 +17,7 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.status import ReplicaId
 from windlass.model.wire import Points, PointsPage
 from windlass.runtimes import layout
+from windlass.server.columns import Column, column_of
 from windlass.worker.reporting import GROUP, LONGEST_NAME, LONGEST_RECORD
 
 PIECE = 1 << 20  # bytes that are read at a time; more than any record has
@@ -32,14 +33,6 @@ class Record(msgspec.Struct, array_like=True):
     step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     group: str
     values: dict[str, float | str]
-
-
-class Column(NamedTuple):
-    """Points of one metric."""
-
-    steps: list[int]
-    times: list[float]
-    values: list[float]
 
 
 class Place(NamedTuple):
@@ -111,6 +104,19 @@ def read_records(path: Path, position: int) -> tuple[Sequence[Record], int]:
     return records, position + end
 
 
+def points_until(path: Path, name: str, end: int) -> Column:
+    """The points of one metric in a file up to a position."""
+    found, position = column_of(), 0
+    while position < end:
+        records, after = read_records(path, position)
+        if after == position:
+            break
+        if name in (columns := columns_of(records)):
+            found.extend(columns[name])
+        position = after
+    return found
+
+
 def columns_of(records: Sequence[Record]) -> dict[str, Column]:
     """The points of each metric, in their order."""
     columns: dict[tuple[str, str], Column | None] = {}
@@ -118,7 +124,7 @@ def columns_of(records: Sequence[Record]) -> dict[str, Column]:
         for name, value in record.values.items():
             key = (record.group, name)
             if key not in columns:
-                columns[key] = Column([], [], []) if _is_name(key) else None
+                columns[key] = column_of() if _is_name(key) else None
             column = columns[key]
             if column is None:
                 continue
@@ -126,9 +132,7 @@ def columns_of(records: Sequence[Record]) -> dict[str, Column]:
                 if value not in _ODD:
                     continue
                 value = _ODD[value]
-            column.steps.append(record.step)
-            column.times.append(record.time)
-            column.values.append(value)
+            column.add(record.step, record.time, value)
     named: dict[str, Column] = {}
     for (group, name), column in columns.items():
         if column and column.values:
@@ -139,9 +143,8 @@ def columns_of(records: Sequence[Record]) -> dict[str, Column]:
 
 def _merged(one: Column, other: Column) -> Column:
     """`a/b` of one group and `b` of the group `a` are one metric."""
-    rows = sorted([*zip(*one, strict=True), *zip(*other, strict=True)], key=lambda row: row[1])
-    steps, times, values = zip(*rows, strict=True)
-    return Column([*steps], [*times], [*values])
+    rows = [*zip(*one, strict=True), *zip(*other, strict=True)]
+    return column_of(sorted(rows, key=lambda row: row[1]))
 
 
 def _is_name(key: tuple[str, str]) -> bool:

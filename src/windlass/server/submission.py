@@ -8,8 +8,8 @@ import time
 
 from windlass.engine.fitting import check_fits
 from windlass.model.errors import InvalidArgument, Unsupported
-from windlass.model.job import FunctionCall, GeneratorCall, JobSpec
-from windlass.model.records import TrialRecord
+from windlass.model.job import FunctionCall, GeneratorCall, JobSpec, ShellCall
+from windlass.model.records import NO_EXPERIMENT, TrialKind, TrialRecord
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
 from windlass.server.generators import first_status
@@ -63,7 +63,7 @@ def _check(services: Services, request: CreateTrial) -> None:
     spec = request.spec
     if spec.backend != "local":
         raise Unsupported(f"This server has no backend {spec.backend!r}.", hint='It has: "local".')
-    problems = services.runtime.validate(spec)
+    problems = [*_kind_problems(request), *services.runtime.validate(spec)]
     if not _is_plain(spec):
         from windlass.frameworks import problems_of
 
@@ -78,6 +78,19 @@ def _check(services: Services, request: CreateTrial) -> None:
     if problems:
         raise InvalidArgument.of(problems)
     check_fits(spec, services.capacity, request.name or request.experiment)
+
+
+def _kind_problems(request: CreateTrial) -> list[str]:
+    """What is wrong with what a trial is said to be of."""
+    problems = []
+    is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
+    if is_shell != (request.kind is TrialKind.SHELL):
+        problems.append("a shell is of the kind 'shell', and nothing else is.")
+    if is_shell and not _is_plain(request.spec):
+        problems.append("a shell is one process: it has one role, one replica and no framework.")
+    if request.experiment_id == NO_EXPERIMENT and request.kind.is_listed:
+        problems.append("it belongs to no experiment: only a command and a shell may.")
+    return problems
 
 
 def _is_plain(spec: JobSpec) -> bool:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LOG, STATE, METRICS = "log", "state", "metrics"
+LOG, STATE, METRICS, CHECKPOINT = "log", "state", "metrics", "checkpoint"
 
 _PATIENCE = 0.02  # seconds that a program is held up, at most, when many nudge at once
 

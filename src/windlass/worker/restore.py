@@ -65,6 +65,9 @@ def read_tree(manifest: bytes) -> Tree:
             if type(path) is not str or type(size) is not int:
                 raise RestoreError(f"{path!r} is listed with the size {size!r}")
             folder, name = _split(path)
+            if (mode, content, size) == ("d", "", 0):  # a folder that has no files
+                _add_folder(folders, folder + b"/" + name if folder else name)
+                continue
             if mode == "l":
                 if type(content) is not str or not _stays_inside(path, content):
                     raise RestoreError(f"the link {path!r} to {content!r} leaves the tree")

@@ -168,6 +168,8 @@ class Supervision:
             from windlass.worker.volumes import link_volumes
 
             link_volumes(launch["volumes"], cwd)
+        if launch["executable"]["type"] == "process":  # which has no `wl.output_dir` to make it
+            os.makedirs(process.output_folder(launch), mode=0o700, exist_ok=True)
         environ = process.build_environ(launch, self._private, python, os.environ)
         argv = process.build_argv(launch, self._dir, python, environ, cwd)
         self._hold_port()
@@ -251,9 +253,7 @@ class Supervision:
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
         """Run the user's process to its end; how it ended."""
         kills_before = memory.oom_kills()
-        fork = self._fork if self._fork and not self._fork.has_ended() else Fork()
-        call = self._dir if self._is_warm and _can_call_here(self._launch, argv[0]) else None
-        child = fork.become(argv, environ, cwd, author=self._private, call=call)
+        child = self._start(argv, environ, cwd)
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
         self._state["started"] = time.time()
         self._began = time.clock_gettime(_STEADY)
@@ -279,6 +279,18 @@ class Supervision:
             ending.setdefault("message", f"{why}: some of its log was lost")
         return ending
 
+    def _start(self, argv: list[str], environ: dict[str, str], cwd: str) -> Child:
+        if self._launch["executable"]["type"] == "shell":
+            terminal = self._watch.open_terminal(self._launch["executable"])
+            try:
+                # One that is forked now has the terminal's descriptors.
+                return Fork().become(argv, environ, cwd, author=self._private, terminal=terminal)
+            finally:
+                terminal.let_go()
+        fork = self._fork if self._fork and not self._fork.has_ended() else Fork()
+        call = self._dir if self._is_warm and _can_call_here(self._launch, argv[0]) else None
+        return fork.become(argv, environ, cwd, author=self._private, call=call)
+
     def _attend(
         self, child: Child, family: Family | None = None, departure: Departure | None = None
     ) -> int:
@@ -298,6 +310,7 @@ class Supervision:
                 if watch.stop_by is not None:
                     if self._state["stage"] == "running":
                         self._enter("stopping", "")
+                        watch.hang_up()
                     due = departure.urge(now, watch.stop_by)
             elif is_left and not departure.is_hopeless(now):
                 leftovers_by = leftovers_by or now + _GRACE_FOR_LEFTOVERS

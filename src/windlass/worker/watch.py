@@ -14,9 +14,11 @@ from windlass.worker.segment import SegmentWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from windlass.worker.signals import SignalPipe
+    from windlass.worker.terminal import Terminal
 
 _HEARTBEAT = 5.0
 _DEFAULT_GRACE = 10.0
@@ -41,17 +43,30 @@ class Watch:
         self._poll = select.poll()
         self._poll.register(signals.fileno(), select.POLLIN)
         self._next_beat = time.monotonic() + _HEARTBEAT
+        self._terminal: Terminal | None = None
 
     @property
     def is_reading(self) -> bool:
         """Whether any stream is still open."""
-        return bool(self._streams)
+        return bool(self._streams) or (self._terminal is not None and self._terminal.is_open)
 
     def open(self, fd: int, name: str) -> None:
         """Carry what comes out of a pipe to the log, as the stream of that name."""
         os.set_blocking(fd, False)
         self._streams[fd] = Stream(fd, name, self._secrets, self.log)
         self._poll.register(fd, select.POLLIN)
+
+    def open_terminal(self, call: Mapping[str, Any]) -> Terminal:
+        """A terminal for a shell, attended to from now on."""
+        from windlass.worker.terminal import Terminal  # few have one
+
+        self._terminal = Terminal(self._dir, call, self._poll, lambda: self._nudger.nudge(LOG))
+        return self._terminal
+
+    def hang_up(self) -> None:
+        """Let a shell know that nobody sits at its terminal any more."""
+        if self._terminal is not None:
+            self._terminal.hang_up()
 
     def wait(self, until: float | None) -> None:
         """Wait until something happens or that moment comes; see to what happened."""
@@ -66,11 +81,13 @@ class Watch:
         # Rounded up: a wait that ends before its time is a loop that spins.
         ready = self._poll.poll(max(0, int((due - now) * 1000) + 1) if due > now else 0)
         now = time.monotonic()
-        for fd, _ in ready:
+        for fd, events in ready:
             if fd == self._signals.fileno():
                 if signal.SIGTERM in self._signals.drain():
                     self.begin_to_stop()
-            elif not self._streams[fd].read(now):
+            elif self._terminal is not None and self._terminal.knows(fd):
+                self._terminal.attend(fd, events)
+            elif fd in self._streams and not self._streams[fd].read(now):
                 self._close(fd)
         for stream in self._streams.values():
             stream.flush(now)
@@ -105,6 +122,8 @@ class Watch:
         """Stop reading what someone outside keeps open."""
         for fd in list(self._streams):
             self._close(fd)
+        if self._terminal is not None:
+            self._terminal.close()
         self.flush_log()
 
     def _close(self, fd: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from windlass.client.calls import users_call
 from windlass.client.experiments import Experiment
 from windlass.client.metadata import label_query
-from windlass.client.pages import walk
+from windlass.client.pages import flag, walk
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
 from windlass.model.errors import Conflict, InvalidArgument
@@ -91,17 +91,27 @@ class ExperimentQuestions(Asker):
         project: str | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Experiment]:
         """Experiments that match, lazily, a page at a time; with `labels`, that have them all.
+
+        Archived ones, and those of archived projects, are left out; `archived=True` has only
+        them, `None` all.
 
         ```python
         for experiment in wl.list_experiments():
             print(experiment.name, experiment.trial_count)
         ```
         """
-        query = {"project": project, "name": name, "labels": label_query(labels), "sort": sort_by}
+        query = {
+            "project": project,
+            "name": name,
+            "labels": label_query(labels),
+            "archived": flag(archived),
+            "sort": sort_by,
+        }
         pages = walk(self.transport, "/experiments", ExperimentPage, query, limit)
         return (Experiment(self.transport, record) for record in pages)
 

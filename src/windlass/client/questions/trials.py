@@ -37,12 +37,15 @@ class TrialQuestions(Asker):
         state: str | list[str] | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Iterator[Trial[Any]]:
         """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first.
 
-        With `labels`, those that have all of them.
+        With `labels`, those that have all of them. Those of archived experiments are left out,
+        unless they are asked for: `archived=True` has only them, `None` all, and those of an
+        experiment that is named come in any case.
 
         ```python
         for trial in wl.list_trials(state="FAILED", sort_by="-created"):
@@ -52,7 +55,7 @@ class TrialQuestions(Asker):
         return list_trials(
             self.transport,
             experiment=experiment, project=project, state=state, name=name, labels=labels,
-            sort_by=sort_by, limit=limit,
+            archived=archived if experiment is None else None, sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
     def compare(

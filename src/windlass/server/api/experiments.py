@@ -7,7 +7,15 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
+from windlass.model.wire import (
+    API,
+    ChangeExperiment,
+    CreateExperiment,
+    Deleted,
+    ExperimentPage,
+    StopTrial,
+)
+from windlass.server.deletion import delete_experiment
 from windlass.server.experiment_stream import follow_experiment
 from windlass.server.faults import MissingBlobs
 from windlass.server.http import EVENTS, Answer
@@ -30,6 +38,7 @@ async def list_experiments(
     project: MaybeText = None,
     name: MaybeText = None,
     labels: LabelText = None,
+    archived: bool | None = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
@@ -39,6 +48,7 @@ async def list_experiments(
         project=project,
         name=name,
         labels=read_labels(labels),
+        archived=archived,
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -73,6 +83,11 @@ async def stop_experiment(
     await services.experiments.by_id(experiment_id)
     await stop_all(services, await services.kinship.going_on(experiment_id), data)
     return await services.experiments.by_id(experiment_id)
+
+
+async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
+    """Delete an experiment with all its trials, which have to have ended."""
+    return Deleted(trials=tuple(await delete_experiment(services, experiment_id)))
 
 
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
@@ -115,6 +130,7 @@ async def get_experiment(services: Services, name: str) -> ExperimentRecord:
 
 
 routes = [
+    Route("DELETE", f"{API}/experiments/{{experiment_id:int}}", remove_experiment),
     Route("POST", f"{API}/experiments", create_experiment, status=201, largest_body=_LARGEST),
     Route(
         "PATCH",

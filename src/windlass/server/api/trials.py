@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
-from windlass.model.job import FunctionCall, ProcessCall
-from windlass.model.records import TrialRecord, TrialState
+from windlass.model.job import FunctionCall, ProcessCall, ShellCall
+from windlass.model.records import LISTED_KINDS, TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
     API,
     AskToStop,
     Built,
-    ChangeLabels,
+    ChangeTrial,
     CreateTrial,
+    Deleted,
     LogPage,
     PointsPage,
     ScaleTrial,
@@ -27,6 +29,7 @@ from windlass.model.wire import (
 )
 from windlass.server.asking import asked_of, log_page
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.deletion import delete_trial
 from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.labels import LabelText, read_labels
@@ -78,11 +81,13 @@ async def list_trials(
     labels: LabelText = None,
     origin_id: SomeId = None,
     parent_id: SomeId = None,
+    archived: bool | None = None,
+    kind: Annotated[str, Meta(max_length=200)] | None = None,
     sort: Text = "id",
     cursor: MaybeText = None,
     limit: Limit = 100,
 ) -> TrialPage:
-    """Trials that match, sorted, a page at a time."""
+    """Trials that match, sorted, a page at a time; commands and shells if their kind is named."""
     page = await services.trials.page(
         uid=uid,
         experiment=experiment,
@@ -93,6 +98,8 @@ async def list_trials(
         labels=read_labels(labels),
         origin_id=origin_id,
         parent_id=parent_id,
+        archived=archived,
+        kinds=_kinds(kind),
         sort=sort,
         cursor=cursor,
         limit=limit,
@@ -103,6 +110,11 @@ async def list_trials(
 async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """One trial."""
     return await describe(services, trial_id)
+
+
+async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
+    """Delete a trial that has ended, with its logs, metrics and files."""
+    return Deleted(trials=tuple(await delete_trial(services, trial_id)))
 
 
 async def stream_trial(
@@ -202,7 +214,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         )
     if record.result is None:
         executable = record.spec.roles[0].executable
-        kind = "command" if isinstance(executable, ProcessCall) else "generator"
+        kind = {ProcessCall: "command", ShellCall: "shell"}.get(type(executable), "generator")
         is_function = isinstance(executable, FunctionCall)
         why = "it did not return" if is_function else f"it is a {kind}, not a function"
         raise NotFound(
@@ -247,9 +259,9 @@ async def read_metrics(
     return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
 
 
-async def change_trial(services: Services, trial_id: TrialId, data: ChangeLabels) -> TrialRecord:
-    """Give a trial other labels."""
-    await services.trials.change_labels(trial_id, data)
+async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
+    """Give a trial other labels, another name or other texts."""
+    await services.trials.change(trial_id, data)
     services.hub.publish(trial_id)
     return await describe(services, trial_id)
 
@@ -287,6 +299,19 @@ def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None
     )
 
 
+def _kinds(text: str | None) -> Sequence[TrialKind]:
+    if not text:
+        return LISTED_KINDS
+    known = {kind.value for kind in TrialKind}
+    names = [name.strip().lower() for name in text.split(",")]
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise InvalidArgument(
+            f"There is no kind {wrong[0]!r} of trial.", hint=f"It is one of: {', '.join(known)}."
+        )
+    return [TrialKind(name) for name in names]
+
+
 def states_of(text: str | None) -> list[TrialState]:
     """The states that a query asks for."""
     if not text:
@@ -304,6 +329,7 @@ def states_of(text: str | None) -> list[TrialState]:
 _TRIALS = f"{API}/trials"
 _TRIAL = f"{_TRIALS}/{{trial_id:int}}"
 routes = [
+    Route("DELETE", f"{API}/trials/{{trial_id:int}}", remove_trial),
     Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
