@@ -44,6 +44,7 @@ class LogLines(Iterator[LogLine]):
     """Lines of logs, asked for a page at a time as they are taken: with `for` or `async for`.
 
     ```python
+    trial = wl.get_trial(1)
     for line in trial.logs(search="loss"):
         print(line.time, line)
     print(trial.logs(search="nan").count())
