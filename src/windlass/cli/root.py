@@ -12,7 +12,7 @@ COMMANDS = {
     "rerun": "Run a trial once more, as it was or with some things changed.",
     "ls": "List trials, newest first.",
     "show": "Show everything recorded of a trial.",
-    "logs": "Print what a trial wrote.",
+    "logs": "Print what a trial wrote, or search many.",
     "metrics": "Print or draw what a trial reported.",
     "stop": "Stop trials.",
     "suspend": "Stop trials for now, to be resumed later.",
