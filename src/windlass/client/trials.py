@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
@@ -34,6 +34,7 @@ from windlass.model.wire import (
 if TYPE_CHECKING:
     from datetime import date
 
+    from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Metrics
     from windlass.client.moments import Moment
     from windlass.comparing.trials import Diff
@@ -283,6 +284,22 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
         if search is not None and not follow and head is None and tail is None:
             counted = partial(log_pages.count, self._transport, {**query, "trials": self.id})
         return LogLines(log_pages.lines(found, self._record), counted)
+
+    def list_checkpoints(
+        self, sort_by: str = "number", limit: int | None = None
+    ) -> Iterator[Checkpoint]:
+        """What it saved, oldest first, lazily, a page at a time.
+
+        `sort_by` takes `number`, `step`, `created`, `size` or a metric, as reported at the step
+        of each or last before; those without one come last. With a `-` the greatest come first.
+
+        ```python
+        best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
+        ```
+        """
+        from windlass.client.checkpoints import list_checkpoints
+
+        return list_checkpoints(self._transport, self.id, sort_by, limit)
 
     def diff(self, other: Trial[Any] | int) -> Diff:
         """What differs between this trial and another: code, arguments, environment, outcome.
