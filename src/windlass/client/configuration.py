@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from windlass.model.job import (
+    Executable,
     ExternalCall,
     FunctionCall,
-    GeneratorCall,
     JobSpec,
     Keep,
     ProcessCall,
@@ -80,9 +80,7 @@ def _of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
     }
 
 
-def _what_runs(
-    executable: FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCall,
-) -> dict[str, Any]:
+def _what_runs(executable: Executable) -> dict[str, Any]:
     if isinstance(executable, (ProcessCall, ShellCall, ExternalCall)):
         return {"command": list(executable.argv)}
     kind = "function" if isinstance(executable, FunctionCall) else "generator"

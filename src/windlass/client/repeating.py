@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from windlass.authoring.repeating import Changes
     from windlass.client.checkpoints import Checkpoint
     from windlass.client.experiments import Experiment
+    from windlass.client.pages import Listing
     from windlass.client.transport import Transport
     from windlass.client.trials import Trial
     from windlass.model.records import TrialRecord
@@ -223,7 +224,7 @@ class Repeatable:
         return Trial(self._transport, self._transport.ask("GET", path, TrialRecord))
 
     @property
-    def reruns(self) -> Iterator[Trial[Any]]:
+    def reruns(self) -> Listing[Trial[Any]]:
         """The trials that repeat this one, oldest first, asked for as they are needed.
 
         ```python
