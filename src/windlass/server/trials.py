@@ -15,7 +15,7 @@ from windlass.model.names import check, name_flaw
 from windlass.model.records import LISTED_KINDS, ErrorInfo, TrialRecord, TrialState
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
-from windlass.server.checkpoints import find_by_uid, use
+from windlass.server.checkpoint_rows import find_by_uid, use
 from windlass.server.database import Connection, Database, Row
 from windlass.server.listing import Asked, find_rows
 from windlass.server.metadata import changed_labels
