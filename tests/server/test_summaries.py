@@ -44,7 +44,7 @@ class Counting:
         self.database = Database(path)
         self.reported: dict[tuple[int, int], Rows] = {}  # by index and attempt
         self.database.write(
-            lambda c: c.run("INSERT INTO experiments (project, name, created) VALUES ('p','n',1)")
+            lambda c: c.run("INSERT INTO experiments (name, created) VALUES ('n',1)")
         )
         self.database.write(lambda c: c.run(TRIAL))
 
