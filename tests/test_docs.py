@@ -56,6 +56,7 @@ NOT_RUN = {
     ("coming-from.md", "from ray import tune"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("repeating.md", "$ windlass rerun 7"),
+    ("shells.md", "$ windlass shell 7"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
 LANGUAGES = ("python", "console", "text", "toml")

@@ -80,6 +80,7 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
         return
     _print_head(trial.record)
     print_section("", _overview(trial.record))
+    print_notes(trial.record.notes)
     print_section("Roles", _roles(trial.record))
     print_section("Parameters", _params(trial.record))
     own = own_metrics(trial.record.metrics)
@@ -130,6 +131,17 @@ def print_section(title: str, lines: Lines) -> None:
         print(f"  {paint(label.ljust(width), dim=True)}  {value}")
 
 
+def print_notes(notes: str) -> None:
+    """Print what people noted, if they did."""
+    from windlass.cli.text import clean_lines, paint
+
+    if notes.strip():
+        print()
+        print(paint("Notes", bold=True))
+        for line in clean_lines(notes.strip("\n")).split("\n"):
+            print(f"  {line}".rstrip())
+
+
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.ls import how_long
     from windlass.cli.text import format_ago, format_moment
@@ -143,7 +155,9 @@ def _overview(record: TrialRecord) -> Lines:
     role = spec.roles[0]
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
+    yield "about", record.description
     yield "labels", ", ".join(record.labels)
+    yield "template", record.recipe.template
     is_built = is_generated(record)
     is_external = record.kind is TrialKind.EXTERNAL
     yield "kind", "external: Windlass did not start it" if is_external else ""
