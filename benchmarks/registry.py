@@ -70,5 +70,6 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "reports",
         "idle",
         "listing",
+        "lists",
     ]
     return {name: _REGISTERED[name] for name in order}
