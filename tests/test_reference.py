@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 NOT_RUN = {
     "Trial.scale": "three ways for trials of different roles",
     "Shell.attach": "it takes a terminal",
+    "Checkpoint.delete": "a model version uses that one by then",
 }
 LIVE = {"Trial.suspend", "Trial.set_priority", "Trial.move_ahead_of"}  # whose trial goes on
 
@@ -88,7 +89,8 @@ def test_the_examples_of_the_members_run(project: Project, home: Path) -> None:
         def experiment_of(name):
             '''The one of that name: an example may have made another, or deleted it.'''
             there = list(wl.list_experiments(name=name, archived=None, sort_by="-id"))
-            first = next((each for each in there if not each.archived), None)
+            at_hand = (each for each in there if not each.archived and each.project == "default")
+            first = next(at_hand, None)
             for each in there:
                 if each is not first:
                     each.set_name(f"{name} ({each.id})")
@@ -110,7 +112,7 @@ def test_the_examples_of_the_members_run(project: Project, home: Path) -> None:
         def try_out(whose, block):
             exp = [experiment_of(name) for name in NAMES][0]
             trial = trial_of(whose)
-            given = {"wl": wl, "train": train, "trial": trial, "exp": exp, "experiment": exp,
+            given = {"wl": wl, "train": train, "trial": trial, "exp": exp, "__file__": __file__, "experiment": exp,
                      "job": wl.Job(wl.Command(["echo"])), "asyncio": asyncio}
             if whose.startswith("SearchResult."):
                 space = {"lr": wl.uniform(0, 1), "layers": wl.choice(2, 4)}

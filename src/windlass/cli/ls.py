@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from windlass.cli.keeping import archived_option, complete_names
 from windlass.cli.parameters import STATE, json_option
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ _NAMESAKES = 20
     help="At most so many (20).",
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="All there are.")
+@click.option(
+    "-p", "--project", metavar="NAME", shell_complete=complete_names("projects"),
+    help="Only those of a project: vision, lab/vision.",
+)  # fmt: skip
+@archived_option
 @click.option("--experiments", is_flag=True, help="List experiments instead of trials.")
 @json_option
 @click.pass_context
@@ -81,6 +87,8 @@ def command(
     since: str | None,
     limit: int,
     everything: bool,
+    project: str | None,
+    archived: bool,
     experiments: bool,
     as_json: bool,
 ) -> None:
@@ -88,13 +96,25 @@ def command(
     from windlass.client.session import default_client
 
     if experiments and (experiment or where or kinds or since):
-        raise click.UsageError("With --experiments the filters are --state, --label, --user.", ctx)
+        raise click.UsageError(
+            "With --experiments the filters are --state, --label, --user, --project, --archived.",
+            ctx,
+        )
     wanted = None if everything else limit
     if experiments:
-        chosen = {"state": list(states) or None, "labels": labels or None, "user": user}
+        chosen = {
+            "state": list(states) or None,
+            "labels": labels or None,
+            "user": user,
+            "project": project,
+            "archived": archived,
+        }
         _list_experiments(default_client(), chosen, sort or "-id", wanted, as_json=as_json)
     else:
-        asked = Asked(experiment, list(states), labels, where, user, list(kinds), since, sort)
+        asked = Asked(
+            experiment, list(states), labels, where, user, list(kinds), since, project, archived,
+            sort,
+        )  # fmt: skip
         _list_trials(default_client(), asked, wanted, as_json=as_json)
 
 
@@ -108,6 +128,8 @@ class Asked(NamedTuple):
     user: str | None
     kinds: list[str]
     since: str | None
+    project: str | None
+    archived: bool
     sort: str | None  # it keeps none out
 
 
@@ -131,6 +153,9 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         user=asked.user,
         kind=asked.kinds,
         created_after=asked.since,
+        project=asked.project,
+        # Those of an experiment that is named are asked for, whatever became of it.
+        archived=True if asked.archived else None if experiment is not None else False,
         sort_by=asked.sort or "-id",
         limit=limit and limit + 1,
     )
@@ -144,7 +169,7 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         print_json_array(trial.record for trial in itertools.islice(rest, limit))
         return
     if first is None:
-        is_filtered = any(asked[:-1])
+        is_filtered = any(asked[:-1]) or _has_archived(client)
         say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
         return
     records = [first.record, *(trial.record for trial in found)]
@@ -171,7 +196,13 @@ def _experiments_of(client: Client, experiment: str | None) -> list[Experiment]:
     """Those of a name, the newest first. A number that is no name is an id."""
     if experiment is None:
         return []
-    return list(client.list_experiments(name=experiment, sort_by="-id", limit=_NAMESAKES))
+    return list(
+        client.list_experiments(name=experiment, archived=None, sort_by="-id", limit=_NAMESAKES)
+    )
+
+
+def _has_archived(client: Client) -> bool:
+    return next(client.list_experiments(archived=True, limit=1), None) is not None
 
 
 def _list_experiments(
@@ -187,7 +218,7 @@ def _list_experiments(
         return
     records = [experiment.record for experiment in found]
     if not records:
-        say("No experiment matches." if any(chosen.values()) else _NOTHING)
+        say("No experiment matches." if any(chosen.values()) or _has_archived(client) else _NOTHING)
         return
     now = time.time()
     columns = [
