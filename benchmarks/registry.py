@@ -72,5 +72,6 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "checkpoint",
         "idle",
         "listing",
+        "lists",
     ]
     return {name: _REGISTERED[name] for name in order}
