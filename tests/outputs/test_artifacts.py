@@ -60,6 +60,16 @@ def test_a_trial_that_leaves_nothing_has_no_artifacts(home: Path, tmp_path: Path
     assert look(trial.download_artifacts(tmp_path / "none")) == {}
 
 
+def test_they_go_with_their_trial(home: Path) -> None:
+    trial = leaving.leave.submit({"model.txt": "weights"})
+    folder = Path(trial.result(timeout=PATIENCE))
+    assert (folder / "model.txt").exists()
+    trial.delete()
+    eventually(lambda: not folder.exists(), "its files are gone")
+    with pytest.raises(wl.NotFound):
+        names(trial)
+
+
 def test_the_folder_is_the_same_after_a_restart(home: Path) -> None:
     trial = leaving.leave_and_die_once.submit()
     assert trial.result(timeout=PATIENCE) == ["first"]

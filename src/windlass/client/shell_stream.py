@@ -117,9 +117,16 @@ class Typist:
         self._size: tuple[int, int] | None = None
         self._is_last = False
         self._is_leaving = False
+        self._has_begun = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="windlass-keys", daemon=True)
         self._thread.start()
+
+    def begin(self) -> None:
+        """Send from now on: there is something to type to."""
+        with self._changed:
+            self._has_begun = True
+            self._changed.notify()
 
     def type(self, data: bytes) -> None:
         """Send this after what was typed before."""
@@ -150,7 +157,7 @@ class Typist:
         away_since: float | None = None
         while True:
             with self._changed:
-                while not (self._typed or self._size or self._is_last):
+                while not (self._has_begun and (self._typed or self._size or self._is_last)):
                     if self._is_leaving:
                         return
                     self._changed.wait()

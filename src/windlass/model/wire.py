@@ -283,6 +283,7 @@ class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[TrialRecord, ...]
     next: str | None = None
+    hint: str = ""  # of a list that is empty: a name that was asked for and no trial has
 
 
 class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
