@@ -67,6 +67,8 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "snapshot",
         "packaging",
         "log-delay",
+        "log-search",
+        "log-flood",
         "reports",
         "idle",
         "listing",
