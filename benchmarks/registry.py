@@ -68,6 +68,8 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "snapshot",
         "packaging",
         "log-delay",
+        "log-search",
+        "log-flood",
         "reports",
         "checkpoint",
         "idle",
