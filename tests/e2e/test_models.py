@@ -138,9 +138,9 @@ def test_what_a_version_needs_is_not_deleted_and_what_it_was_is(home: Path) -> N
     model = wl.create_model(unique())
     one, two = model.register_version(first), model.register_version(second)
     model.set_alias("production", 2)
-    with pytest.raises(wl.Conflict, match="cannot be deleted: a model version uses it"):
+    with pytest.raises(wl.Conflict, match="cannot be deleted: it is version 1 of the model"):
         first.delete()
-    with pytest.raises(wl.Conflict, match="model version uses it"):
+    with pytest.raises(wl.Conflict, match="it is version 1 of the model"):
         first.trial.delete()
     with pytest.raises(wl.Conflict, match=r"Version 2 is 'production': it is not deleted"):
         two.delete()

@@ -106,10 +106,16 @@ def mark_deleted(
 
 
 def uses_of(connection: Connection, ids: Sequence[int]) -> list[Row]:
-    """Who needs some of them."""
+    """What needs some checkpoints: trials that began with one, versions of models."""
     asked = Conditions()
-    asked.one_of("checkpoint_id", ids or [-1])
-    query = f"SELECT * FROM checkpoint_uses{asked.text} ORDER BY kind, user_id"
+    asked.one_of("checkpoint_uses.checkpoint_id", ids or [-1])
+    query = (
+        "SELECT checkpoint_uses.*, models.name AS model, model_versions.version"
+        " FROM checkpoint_uses"
+        " LEFT JOIN model_versions ON kind != 'trial' AND model_versions.id = user_id"
+        f" LEFT JOIN models ON models.id = model_versions.model_id{asked.text}"
+        " ORDER BY kind, user_id"
+    )
     return connection.rows(query, asked.parameters)
 
 
@@ -118,12 +124,13 @@ def is_used(record: CheckpointRecord, uses: Sequence[Row]) -> Conflict:
     named = [
         f"trial {row['user_id']} began with it"
         if row["kind"] == "trial"
-        else f"a {row['kind']} uses it"
+        else f"it is version {row['version']} of the model {row['model']!r}"
         for row in uses[:3]
     ]
     more = f" and {len(uses) - 3} more" if len(uses) > 3 else ""
     return Conflict(
-        f"Checkpoint {record.id} cannot be deleted: {', '.join(named)}{more}.",
+        f"Checkpoint {record.id} of trial {record.trial_id} cannot be deleted:"
+        f" {', '.join(named)}{more}.",
         hint="Nothing was deleted. What needs it has to go first.",
     )
 
