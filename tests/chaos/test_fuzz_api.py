@@ -125,6 +125,8 @@ def operations() -> list[str]:
         f"POST {API}/trials/{{trial_id}}/stop", f"POST {API}/trials/{{trial_id}}/suspend",
         f"POST {API}/trials/{{trial_id}}/resume", f"POST {API}/trials/{{trial_id}}/scale",
         f"GET {API}/trials/{{trial_id}}/metrics", f"POST {API}/trials/{{trial_id}}/ask-to-stop",
+        f"GET {API}/trials/{{trial_id}}/artifacts",
+        f"POST {API}/trials/{{trial_id}}/artifacts/fetch",
         f"GET {API}/experiments", f"POST {API}/experiments",
         f"PATCH {API}/experiments/{{experiment_id}}",
         f"GET {API}/experiments/{{experiment_id}}/stream",
