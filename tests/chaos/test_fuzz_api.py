@@ -124,6 +124,7 @@ def operations() -> list[str]:
         f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",
         f"POST {API}/trials/{{trial_id}}/stop", f"POST {API}/trials/{{trial_id}}/suspend",
         f"POST {API}/trials/{{trial_id}}/resume", f"POST {API}/trials/{{trial_id}}/scale",
+        f"POST {API}/metrics",
         f"GET {API}/trials/{{trial_id}}/metrics", f"POST {API}/trials/{{trial_id}}/ask-to-stop",
         f"GET {API}/trials/{{trial_id}}/artifacts",
         f"POST {API}/trials/{{trial_id}}/artifacts/fetch",
