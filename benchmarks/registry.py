@@ -68,9 +68,12 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "snapshot",
         "packaging",
         "log-delay",
+        "log-search",
+        "log-flood",
         "reports",
         "checkpoint",
         "idle",
         "listing",
+        "lists",
     ]
     return {name: _REGISTERED[name] for name in order}
