@@ -6,7 +6,7 @@ import asyncio
 import time
 import warnings
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -165,7 +165,9 @@ def test_plain_filters_say_who_when_and_of_what_kind(found: None) -> None:
     assert ids(kind=["job", "command"], name="deep") == [1, 2, 5]
     second = wl.get_trial(2).created
     assert ids(created_after=second) == [2, 3, 4, 5]
-    assert ids(created_before=datetime.fromtimestamp(second)) == [1]
+    assert ids(created_before=second) == [1]
+    assert ids(created_before=datetime(2100, 1, 1), created_after=date(2001, 1, 1), limit=1) == [1]
+    assert ids(created_before=datetime(2001, 1, 1)) == []
     assert ids(created_after="1h", created_before=time.time() + 60) == [1, 2, 3, 4, 5]
     assert ids(created_before="1h") == ids(created_after="2100-01-01") == []
     with pytest.raises(wl.InvalidArgument, match="created_after: 'soon' is no time"):

@@ -205,6 +205,22 @@ def test_ten_thousand_files_are_listed_and_fetched(home: Path, tmp_path: Path) -
     assert found == {f"{i % 7}/{i:05}.txt": str(i).encode() for i in range(10_000)}
 
 
+def test_a_run_that_was_not_launched_here_leaves_files_too(home: Path, project: Project) -> None:
+    project.write(
+        "notebook.py",
+        """
+        import windlass as wl
+
+        with wl.start_trial("notebook") as trial:
+            (wl.output_dir() / "note.txt").write_text("x")
+        print(trial.id)
+        """,
+    )
+    done = project.python("notebook.py")
+    assert done.returncode == 0, done.stderr
+    assert names(wl.get_trial(int(done.stdout))) == ["note.txt"]
+
+
 def test_outside_of_a_trial_there_is_a_folder_that_nobody_packages(
     home: Path, project: Project
 ) -> None:

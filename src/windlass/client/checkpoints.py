@@ -32,6 +32,16 @@ class Checkpoint:
         self._record = record
 
     @property
+    def record(self) -> CheckpointRecord:
+        """All that is recorded of it, as plain data."""
+        return self._record
+
+    @property
+    def transport(self) -> Transport:
+        """The connection to the server that has it."""
+        return self._transport
+
+    @property
     def id(self) -> int:
         """The number by which it is asked for."""
         return self._record.id

@@ -93,18 +93,12 @@ class Repeatable:
             checkpoint: the one to go on from, or its id (the newest).
         """
         from windlass.authoring.repeating import Changes
-        from windlass.model.errors import Conflict
 
-        record = self._record
-        if not record.state.is_final:
-            raise Conflict(
-                f"Trial {record.id} ({record.name}) is {record.state.value}: it goes on by itself.",
-                hint="Go another way from one of its checkpoints: trial.fork(checkpoint, args)",
-            )
+        self.refuse_to_go_on_twice()
         return self._repeat(
             Changes(
                 args, env, executor, name, None, labels, environment, secrets,
-                checkpoint=self._uid_of(checkpoint), is_fork=False,
+                checkpoint=self.uid_to_begin_with(checkpoint), is_fork=False,
             )
         )  # fmt: skip
 
@@ -138,7 +132,7 @@ class Repeatable:
         return self._repeat(
             Changes(
                 args, env, executor, name, experiment, labels, environment, secrets,
-                checkpoint=self._uid_of(checkpoint), is_fork=True,
+                checkpoint=self.uid_to_begin_with(checkpoint), is_fork=True,
             )
         )  # fmt: skip
 
@@ -157,7 +151,19 @@ class Repeatable:
 
         return Client.over(self._transport).get_checkpoint(self._record.recipe.checkpoint)
 
-    def _uid_of(self, checkpoint: Checkpoint | int | str | None) -> str:
+    def refuse_to_go_on_twice(self) -> None:
+        """Refuse to continue what has not ended."""
+        from windlass.model.errors import Conflict
+
+        record = self._record
+        if not record.state.is_final:
+            raise Conflict(
+                f"Trial {record.id} ({record.name}) is {record.state.value}: it goes on by itself.",
+                hint="Go another way from one of its checkpoints: trial.fork(checkpoint, args),"
+                " or windlass continue --fork",
+            )
+
+    def uid_to_begin_with(self, checkpoint: Checkpoint | int | str | None) -> str:
         """The checkpoint to begin with: one of this trial's, or the one that it began with."""
         from windlass.client.checkpoints import Checkpoint, list_checkpoints
         from windlass.client.session import Client

@@ -118,6 +118,7 @@ class Typist:
         self._is_last = False
         self._is_leaving = False
         self._has_begun = False
+        self._has_given_up = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="windlass-keys", daemon=True)
         self._thread.start()
@@ -152,13 +153,22 @@ class Typist:
             self._is_leaving = True
             self._changed.notify()
         self._thread.join(seconds)
+        with self._changed:
+            self._has_given_up = True
+            self._changed.notify()
+
+    @property
+    def _is_pending(self) -> bool:
+        return bool(self._typed or self._size or self._is_last)
 
     def _run(self) -> None:
         away_since: float | None = None
         while True:
             with self._changed:
-                while not (self._has_begun and (self._typed or self._size or self._is_last)):
-                    if self._is_leaving:
+                while not (self._has_begun and self._is_pending):
+                    if self._is_leaving and not self._is_pending:
+                        return
+                    if self._has_given_up:
                         return
                     self._changed.wait()
                 typed, size, is_last = self._typed, self._size, self._is_last

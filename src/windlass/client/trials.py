@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from windlass.client.facts import Facts
-from windlass.client.following import Following, insist
-from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.following import Following
+from windlass.client.logs import LogLines
 from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
@@ -25,7 +25,6 @@ from windlass.model.records import (
 from windlass.model.wire import (
     AskToStop,
     Deleted,
-    LogPage,
     ScaleTrial,
     StopTrial,
     StreamEnd,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Metrics
+    from windlass.client.moments import Moment
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
@@ -237,55 +237,53 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
         *,
         follow: bool = False,
         tail: int | None = None,
+        head: int | None = None,
         search: str | None = None,
+        regex: bool = False,
         stream: str | None = None,
         role: str | None = None,
         index: int | None = None,
         attempt: int | None = None,
-    ) -> Iterator[LogLine]:
-        """The lines it wrote, oldest first.
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> LogLines:
+        """The lines it wrote, oldest first, for `for` or `async for`.
 
-        `follow` goes on until it ends, `tail` begins with the last so many, `search` keeps
-        those that contain a text, `stream` is `"stdout"` or `"stderr"`. Of several replicas the
-        lines come in the order of time; `role`, `index` and `attempt` keep those of some.
-        Of a generator's trial they are those of its children, one after the other or, with
-        `follow`, as they come; `role` and `replica_index` of a line are the child's name and id.
+        `follow` goes on until it ends, `tail` begins with the last so many, `head` ends after the
+        first, `search` keeps those that contain a text or, with `regex=True`, match an expression;
+        `stream` is `"stdout"` or `"stderr"`. `since` and `until` are datetimes, seconds since the
+        epoch, or `"10m"` (ago). Of several replicas the lines come in the order of time; `role`,
+        `index` and `attempt` keep those of some. Of a generator's trial they are those of its
+        children, one after the other or, with `follow`, as they come; `role` and `replica_index`
+        of a line are the child's name and id.
 
         ```python
-        for line in trial.logs(role="worker", index=0):
+        for line in trial.logs(role="worker", index=0, since="10m"):
             print(line.time, line)
+        print(trial.logs(search="loss=(nan|inf)", regex=True).count())
         ```
         """
-        if is_generated(self._record):
-            from windlass.client.family_logs import lines_of
+        from windlass.client import log_pages
 
-            yield from lines_of(
-                self._transport,
-                self._record,
-                follows=follow, tail=tail, search=search, stream=stream,
-            )  # fmt: skip
-            return
-        joiner = LineJoiner()
-        cursor: str | None = None
-        query = {
-            "search": search,
-            "stream": stream,
-            "follow": "true" if follow else None,
-            "role": role,
-            "index": index,
-            "attempt": attempt,
-        }
-        while True:
-            asked = {**query, "cursor": cursor, "tail": tail}
-            ask = partial(
-                self._transport.ask, "GET", path_of("trials", self.id, "logs"), LogPage, query=asked
+        log_pages.check_ends(head, tail)
+        query = log_pages.filters(
+            search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
+            since=since, until=until,
+        )  # fmt: skip
+        if is_generated(self._record):
+            from windlass.client import family_logs
+
+            found = family_logs.parts_of(
+                self._transport, self._record, query, head=head, tail=tail, follow=follow
             )
-            page = insist(ask) if follow else ask()
-            yield from joiner.feed(page.items)
-            cursor, tail = page.next, None
-            if cursor is None:
-                break
-        yield from joiner.rest()
+            return LogLines(log_pages.lines(found, self._record))
+        found = log_pages.pages(
+            self._transport, self.id, query, head=head, tail=tail, follow=follow
+        )
+        counted = None
+        if search is not None and not follow and head is None and tail is None:
+            counted = partial(log_pages.count, self._transport, {**query, "trials": self.id})
+        return LogLines(log_pages.lines(found, self._record), counted)
 
     def list_checkpoints(
         self, sort_by: str = "number", limit: int | None = None

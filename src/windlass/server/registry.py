@@ -27,7 +27,7 @@ from windlass.model.registry import (
     VersionPage,
     alias_flaw,
 )
-from windlass.server import checkpoints
+from windlass.server import checkpoint_rows as checkpoints
 from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_labels, kept_labels
 from windlass.server.paging import Conditions, Order, cut

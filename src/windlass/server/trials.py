@@ -15,7 +15,7 @@ from windlass.model.names import check, name_flaw
 from windlass.model.records import LISTED_KINDS, ErrorInfo, TrialRecord, TrialState
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
-from windlass.server.checkpoints import find_by_uid, use
+from windlass.server.checkpoint_rows import find_by_uid, use
 from windlass.server.database import Connection, Database, Row
 from windlass.server.listing import Asked, find_rows
 from windlass.server.metadata import changed_labels
@@ -342,6 +342,15 @@ class TrialStore:
 
         return await self._db.aread(run)
 
+    async def ids(self, asked: Conditions, first: int, limit: int) -> list[Row]:
+        """The ids and names of trials that match, from an id on."""
+        asked = asked.copy()
+        asked.require(f"trials.id >= {asked.name_for(first)}")
+        query = f"SELECT trials.id, trials.name {FROM}{asked.text} ORDER BY trials.id LIMIT {limit}"
+        return list(
+            await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
+        )
+
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
         """Some trials, by their uids; those that are not there are left out."""
         at_hand = {uid: stored for uid in uids if (stored := self._recent.find(uid)) is not None}
@@ -354,15 +363,6 @@ class TrialStore:
 
         found = await self._db.aread(run) if len(at_hand) < len(set(uids)) else []
         return {each.record.uid: each.record for each in (*at_hand.values(), *found)}
-
-    async def ids(self, asked: Conditions, first: int, limit: int) -> list[Row]:
-        """The ids and names of trials that match, from an id on."""
-        asked = asked.copy()
-        asked.require(f"trials.id >= {asked.name_for(first)}")
-        query = f"SELECT trials.id, trials.name {FROM}{asked.text} ORDER BY trials.id LIMIT {limit}"
-        return list(
-            await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
-        )
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""

@@ -34,6 +34,9 @@ _CHOICES = {
 }
 _TIMES = {"created": "trials.created", "started": "trials.started", "ended": "trials.ended"}
 
+# SQLite walks along the trials and looks each up in the set, rather than make one list of several.
+_LOOKED_UP = "+trials.id"
+
 
 def duration_at(now: str) -> str:
     """How long a trial ran, or has been running."""
@@ -47,14 +50,18 @@ class Compiling:
         self._conditions = conditions
         self._text = text
         self._now = now
+        self._id = "trials.id"
         self.names: list[Name] = []
         self.mentions_kind = False
 
     def condition(self, tree: Tree) -> str:
         """The condition that a tree is."""
         if isinstance(tree, Not):
+            self._id = _LOOKED_UP
             return f"NOT {self.condition(tree.part)}"
         if isinstance(tree, Several):
+            if tree.how == "or":
+                self._id = _LOOKED_UP
             return f"({f' {tree.how.upper()} '.join(map(self.condition, tree.parts))})"
         return f"({self._comparison(tree)})"
 
@@ -127,7 +134,7 @@ class Compiling:
             asked += " AND (number IS NOT NULL OR text IS NOT NULL)"
         if part:
             asked += f" AND ({part})"
-        return f"trials.id {is_in} (SELECT trial_id FROM {table} WHERE {asked})"
+        return f"{self._id} {is_in} (SELECT trial_id FROM {table} WHERE {asked})"
 
     # -- attributes -------------------------------------------------------------------
 
@@ -198,7 +205,7 @@ class Compiling:
             "SELECT labelled.id FROM trials AS labelled WHERE labelled.labels IS NOT NULL"
             f" AND EXISTS (SELECT 1 FROM {each} WHERE {either})"
         )
-        return f"trials.id {_not(it)}IN ({found})"
+        return f"{self._id} {_not(it)}IN ({found})"
 
     # -- values -----------------------------------------------------------------------
 
