@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 import uuid
@@ -12,6 +13,7 @@ import pytest
 from steps import double
 
 import windlass as wl
+from asking import API, Server
 
 
 def unique(what: str) -> str:
@@ -219,6 +221,31 @@ def test_names_may_hold_whatever_is_printable(home: Path, name: str) -> None:
     assert [each.id for each in wl.list_experiments(project=project.place, labels=name)] == [
         experiment.id
     ]
+
+
+@pytest.mark.parametrize("odd", ["two\u2028lines", "\u202eevil", "   ", "\x07", "x" * 201, ""])
+def test_the_server_holds_the_same_rule_whoever_asks(home: Path, odd: str) -> None:
+    experiment = wl.create_experiment("ruled")
+    server = Server(home)
+    key = uuid.uuid4().hex
+    path = f"{API}/experiments/{experiment.id}"
+    for method, where, body in (
+        ("PATCH", path, {"add_labels": [odd]}),
+        ("PATCH", path, {"labels": [odd]}),
+        ("PATCH", path, {"name": odd}),
+        ("PATCH", path, {"project": odd}),
+        ("PATCH", path, {"project": f"lab/{odd}"}),
+        ("POST", f"{API}/workspaces", {"key": key, "name": odd}),
+        ("POST", f"{API}/projects", {"key": key, "name": odd, "workspace_id": 1}),
+        ("POST", f"{API}/models", {"key": key, "name": odd}),
+        ("POST", f"{API}/models", {"key": key, "name": "net", "labels": [odd]}),
+        ("POST", f"{API}/templates", {"key": key, "name": odd}),
+        ("POST", f"{API}/experiments", {"key": key, "name": "e", "labels": [odd]}),
+    ):
+        status, fault = server.ask(method, where, json.dumps(body).encode())
+        assert (status, fault["code"]) == (400, "invalid_argument"), (body, fault)
+    before = experiment.record
+    assert experiment.refresh().record == before
 
 
 def test_they_can_be_sent_along(home: Path) -> None:
