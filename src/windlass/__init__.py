@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from windlass.api import open_shell as open_shell
     from windlass.api import package as package
     from windlass.api import run_command as run_command
+    from windlass.api import search_logs as search_logs
     from windlass.api import server_info as server_info
     from windlass.api import start_trial as start_trial
     from windlass.authoring.executables import Command as Command
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from windlass.client.experiments import Experiment as Experiment
     from windlass.client.external import ExternalTrial as ExternalTrial
     from windlass.client.logs import LogLine as LogLine
+    from windlass.client.logs import LogLines as LogLines
     from windlass.client.metrics import Metrics as Metrics
     from windlass.client.metrics import Point as Point
     from windlass.client.models import Model as Model
@@ -150,6 +152,7 @@ _WHERE = {
     "LogLine": "windlass.client.logs",
     "Curve": "windlass.client.curves",
     "Metrics": "windlass.client.metrics",
+    "LogLines": "windlass.client.logs",
     "Point": "windlass.client.metrics",
     "Checkpoint": "windlass.client.checkpoints",
     "get_checkpoint": "windlass.api",
@@ -185,6 +188,7 @@ _WHERE = {
     "get_shell": "windlass.api",
     "list_shells": "windlass.api",
     "Shell": "windlass.client.shells",
+    "search_logs": "windlass.api",
     "server_info": "windlass.api",
     "gc": "windlass.api",
     "Diff": "windlass.comparing.trials",

@@ -69,14 +69,19 @@ def test_a_block_is_a_trial_with_all_that_a_trial_has(tmp_path: Path) -> None:
         for step in range(5):
             wl.report(step, loss=1 / (step + 1))
         kept = wl.save_checkpoint(saved, step=4)
-        assert kept is not None and Path(kept).read_text() == "weights"
-        assert wl.latest_checkpoint() == kept
+        latest = wl.latest_checkpoint()
+        assert latest is not None and Path(latest).read_text() == "weights"
+        (Path(wl.output_dir()) / "notes.txt").write_text("kept")
+        wl.report_progress(0.5)
     assert (trial.state, trial.exit_code, trial.labels) == ("SUCCEEDED", 0, ("x",))
     assert wl.current_trial() is None
     assert "WINDLASS_TRIAL_ID" not in os.environ
     again = wl.get_trial(trial.id)
     assert (again.experiment, again.params) == ("try-outs", params)
     assert (again.summary_metrics["loss"].count, again.summary_metrics["loss"].last) == (5, 0.2)
+    assert [(each.uid, each.step) for each in again.list_checkpoints()] == [(kept, 4)]
+    assert [each.name for each in again.list_artifacts()] == ["notes.txt"]
+    assert again.progress == 0.5
     [task] = again.list_tasks()
     assert (task.state, task.exit_code, task.cpus) == ("Succeeded", 0, 0.0)
     assert trial.finish().state == "SUCCEEDED", "said again, nothing changes"

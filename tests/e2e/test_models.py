@@ -273,7 +273,7 @@ def test_the_examples_in_the_docstrings_of_models_and_places_run(
     from windlass.client.places import Workspace
 
     blocks = [
-        inspect.cleandoc(block)
+        block
         for kind in (wl.Model, wl.ModelVersion, Workspace, PlaceProject, wl.Template)
         for member in vars(kind).values()
         for block in re.findall(r"```python\n(.*?)```", inspect.getdoc(member) or "", re.DOTALL)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from windlass.model.errors import InvalidArgument
 from windlass.model.wire import LogPart
 from windlass.server import patterns, searching
+from windlass.server.literals import required_literals
 from windlass.server.logs import Chosen, LogStore
 from windlass.server.merging import Slice
-from windlass.server.patterns import Pattern, required_literal
+from windlass.server.patterns import Pattern
 from windlass.worker.reading import join_lines
 from windlass.worker.segment import (
     MARK,
@@ -40,7 +41,8 @@ records = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), texts, st.boolea
 plain = st.sampled_from(["a", "ab", "bab", "1763244", "o ", "é", "loss", "\x1d", "."])
 expressions = st.sampled_from(
     ["a", "^a", "b$", "^$", "a.*b", "[^b]", "ab|ba", r"\bloss", "(?i)LOSS", r"\Aab", r"b\z",
-     "a+b*", r"\s", "(a|é)b", r"\Qa\Eb", ".", "x*", r"\d{7}", "^(loss|a)", "(?-m)^a", "aa?b"]
+     "a+b*", r"\s", "(a|é)b", r"\Qa\Eb", ".", "x*", r"\d{7}", "^(loss|a)", "(?-m)^a", "aa?b",
+     "(ab|loss)[a ]", "x?(a|b|é)+"]
 )  # fmt: skip
 
 
@@ -174,34 +176,39 @@ def test_lines_of_a_time_are_found_read_and_last(
 @example(r"a{2}b", "aab")
 @example(r"\.b+c", ".bc")
 def test_a_required_literal_is_in_all_that_matches(expression: str, text: str) -> None:
-    literal = required_literal(expression)
-    if literal and Pattern(expression, is_regex=True).matches(text.encode()):
-        assert literal in text.encode()
+    literals = required_literals(expression)
+    if literals and Pattern(expression, is_regex=True).matches(text.encode()):
+        assert any(literal in text.encode() for literal in literals)
 
 
 @pytest.mark.parametrize(
-    ("expression", "literal"),
+    ("expression", "literals"),
     [
-        ("loss=(nan|inf)", b"loss="),
-        (r"[A-Z]\w+Error: out", b"Error: out"),
-        (r"CUDA\.out", b"CUDA.out"),
-        ("ab?cd", b"cd"),
-        ("ab{0}cd", b"cd"),
-        ("(loss)?", None),
-        ("nan|inf", None),
-        (r"\x41\101bc\pLd", b"bc"),
-        ("[]a]bc", b"bc"),
-        ("[[:alpha:]]bc", b"bc"),
-        ("(?s)abc.d", b"abc"),
-        ("(?i)abc", None),
-        ("(?P<x>ab)c(?:de)fg", b"fg"),
-        ("épée", "épée".encode()),
+        ("loss=(nan|inf)", [b"loss="]),
+        ("(nan|inf)=?", [b"nan", b"inf"]),
+        ("error|warn(ing)?", [b"error", b"warn"]),
+        ("x(error|a*)y", [b"x"]),
+        ("(a(bcd|efg)+h|ijkl)", [b"bcd", b"efg", b"ijkl"]),
+        ("a|b|c|d|e", []),
+        (r"[A-Z]\w+Error: out", [b"Error: out"]),
+        (r"CUDA\.out", [b"CUDA.out"]),
+        ("ab?cd", [b"cd"]),
+        ("ab{0}cd", [b"cd"]),
+        ("(loss)?", []),
+        ("(loss|)", []),
+        (r"\x41\101bc\pLd", [b"bc"]),
+        ("[]a]bc", [b"bc"]),
+        ("[[:alpha:]]bc", [b"bc"]),
+        ("(?s)abc.d", [b"abc"]),
+        ("(?i)abc", []),
+        ("(?P<x>ab)c(?:de)fgh", [b"fgh"]),
+        ("épée", ["épée".encode()]),
     ],
 )
-def test_the_literal_of_an_expression_is_what_it_cannot_do_without(
-    expression: str, literal: bytes | None
+def test_the_literals_of_an_expression_are_what_it_cannot_do_without(
+    expression: str, literals: list[bytes]
 ) -> None:
-    assert required_literal(expression) == literal
+    assert list(required_literals(expression)) == literals
 
 
 def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 
 from windlass.model.records import Summary
 from windlass.model.status import ReplicaId
-from windlass.server.columns import Column, column_of
+from windlass.server.columns import column_of
 from windlass.server.database import Database
 from windlass.server.migrations.migrate import migrate
 from windlass.server.summaries import (
     Piece,
     Stale,
+    Tally,
     add,
     known_of,
     shares_with,
     summaries_of,
+    tally_of,
 )
 
 Rows = list[tuple[int, float, float]]  # step, time, value
@@ -44,7 +46,7 @@ class Counting:
         self.database = Database(path)
         self.reported: dict[tuple[int, int], Rows] = {}  # by index and attempt
         self.database.write(
-            lambda c: c.run("INSERT INTO experiments (project, name, created) VALUES ('p','n',1)")
+            lambda c: c.run("INSERT INTO experiments (name, created) VALUES ('n', 1)")
         )
         self.database.write(lambda c: c.run(TRIAL))
 
@@ -54,9 +56,9 @@ class Counting:
         start = known.positions.get(attempt, 0)
         column = column_of(self.reported[index, attempt][start:end])
 
-        def reread(number: int, name: str, position: int) -> Column:
-            assert name == "loss"
-            return column_of(self.reported[index, number][:position])
+        def reread(number: int, steps: Mapping[str, int], position: int) -> dict[str, Tally]:
+            earlier = column_of(self.reported[index, number][:position])
+            return {name: tally_of(earlier.below(step)) for name, step in steps.items()}
 
         columns = {"loss": column} if column.values else {}
         return Piece("u", 1, replica, end, known, *shares_with(known, attempt, columns, reread))

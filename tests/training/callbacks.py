@@ -35,6 +35,7 @@ def run_until_asked_to_stop(script: str, enough: int, **job: Any) -> wl.Trial[An
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED", told(trial)
     assert trial.restarts == 1
+    assert trial.progress is not None and 0 < trial.progress < 1  # of the many that were planned
     return trial
 
 

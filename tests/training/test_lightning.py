@@ -52,23 +52,24 @@ def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_
 
 
         def main():
-            x = torch.randn(48, 4)
+            x = torch.randn(96, 4)
             data = torch.utils.data.TensorDataset(x, x.sum(dim=1))
             loader = torch.utils.data.DataLoader(data, batch_size=16)
             trainer = pl.Trainer(
                 max_epochs=100_000, accelerator="cpu", logger=False, log_every_n_steps=3,
+                num_nodes=wl.world_size(), devices=1,
                 enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
                 callbacks=[wl.callbacks.lightning()],
             )
             trainer.fit(Model(), loader, loader, ckpt_path=wl.latest_checkpoint())
-            print("done")
+            print("done in", trainer.world_size)
 
 
         if __name__ == "__main__":
             main()
         """,
     )
-    trial = run_until_asked_to_stop("train.py", 18)
+    trial = run_until_asked_to_stop("train.py", 18, replicas=2, framework="torch")
     # Three batches an epoch: the checkpoint of the third is at step 9.
     assert steps(trial, "loss", attempt=1) == [3, 6, 9]
     second = steps(trial, "loss", attempt=2)
@@ -78,4 +79,5 @@ def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_
     saved = sorted(each.step or 0 for each in trial.list_checkpoints())
     assert saved[:3] == [3, 6, 9]
     assert saved[-1] == second[-1]
-    assert told(trial).endswith("done")
+    assert {point.index for point in trial.metrics("loss")} == {0}
+    assert told(trial).count("done in 2") == 2

@@ -55,10 +55,10 @@ def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_
             eval_dataset=data[:8], callbacks=[wl.callbacks.transformers(), DieOnce()],
         )
         trainer.train(resume_from_checkpoint=wl.latest_checkpoint())
-        print("done")
+        print("done in", arguments.world_size)
         """,
     )
-    trial = run_until_asked_to_stop("train.py", 8)
+    trial = run_until_asked_to_stop("train.py", 8, replicas=2, framework="torch")
     # Killed after step 5, it goes on from the checkpoint of step 4.
     assert steps(trial, "loss", attempt=1) == [1, 2, 3, 4, 5]
     second = steps(trial, "loss", attempt=2)
@@ -68,4 +68,5 @@ def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_
     saved = sorted(each.step or 0 for each in trial.list_checkpoints())
     assert saved[:2] == [2, 4]
     assert saved[-1] >= second[-1] - 1  # it is saved when it ends
-    assert "done" in told(trial)
+    assert {point.index for point in trial.metrics("loss")} == {0}
+    assert told(trial).count("done in 2") == 2

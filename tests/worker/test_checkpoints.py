@@ -277,10 +277,26 @@ def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path
     for wrong in ({1: 2}, {"": 1}, {str(n): n for n in range(101)}, {"long": "x" * 70_000}):
         with pytest.raises(ValueError, match="metadata: at most 100 names"):
             wl.save_checkpoint(model, metadata=wrong)
-    for wrong in ({"x": object()}, {"x": float("nan")}, {"x": "\ud800"}):
+    for wrong in ({"x": object()}, {"x": {1, 2}}, {"x": "\ud800"}):
         with pytest.raises(TypeError, match=r"metadata: .* what JSON can say"):
             wl.save_checkpoint(model, metadata=wrong)
     assert visible(trial) == ["1.json"]
+
+
+class Scalar:
+    """A number of somebody else's, as a loss of PyTorch is."""
+
+    def item(self) -> float:
+        return float("nan")
+
+
+def test_numbers_of_any_kind_can_be_noted(trial: Path, tmp_path: Path) -> None:
+    """Training does not end for want of a way to write a loss."""
+    (tmp_path / "model").touch()
+    noted = {"loss": Scalar(), "all": [1, float("-inf"), {"deep": float("nan")}]}
+    wl.save_checkpoint(tmp_path / "model", metadata=noted)
+    record = json.loads((trial / "1.json").read_text())
+    assert record["metadata"] == {"loss": "nan", "all": [1, "-inf", {"deep": "nan"}]}
 
 
 def test_what_was_spoilt_is_passed_over(trial: Path, tmp_path: Path) -> None:

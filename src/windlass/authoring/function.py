@@ -249,6 +249,8 @@ def run(
     replicas: int | None = None,
     framework: str | None = None,
     template: str | None = None,
+    keep_last: int | None = None,
+    keep_best: str | None = None,
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
@@ -291,6 +293,9 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
         template: the name of a template (`wl.create_template`), whose fields it has where it says
             none itself.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
     """
     chosen = Options().changed(options, "wl.run")
     if function is not None:

@@ -37,6 +37,8 @@ class Whole:
     secrets: Sequence[str] | Mapping[str, str] | None = field(default=None, repr=False)
     volumes: Mapping[str, str | os.PathLike[str]] | None = None
     template: str | None = None
+    keep_last: int | None = None
+    keep_best: str | None = None
 
     def submit(self, *, dry_run: bool = False) -> Trial[Any]:
         """Start it as a trial and return that at once; what makes no sense is all told first.
@@ -158,6 +160,9 @@ class Job(Whole):
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
         template: the name of a template (`wl.create_template`), whose fields it has where it says
             none itself.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
     """
 
     executable: Executable | Packaged
@@ -219,6 +224,8 @@ class JobGroup(Whole):
         secrets: Sequence[str] | Mapping[str, str] | None = None,
         volumes: Mapping[str, str | os.PathLike[str]] | None = None,
         template: str | None = None,
+        keep_last: int | None = None,
+        keep_best: str | None = None,
         **role_jobs: Job,
     ) -> None:
         given = locals()

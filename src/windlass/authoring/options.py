@@ -28,6 +28,7 @@ from windlass.authoring.checks import (
     parsing,
     unknown_option,
 )
+from windlass.authoring.keeping import check_keeping, keeping
 from windlass.model.accelerators import parse_accelerator
 from windlass.model.errors import InvalidArgument, Unsupported
 from windlass.model.quantities import parse_duration, parse_size
@@ -62,6 +63,8 @@ class Options:
     replicas: int | None = None
     framework: str | None = None
     template: str | None = None
+    keep_last: int | None = None
+    keep_best: str | None = None
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
         """The same options but for some, all of them checked."""
@@ -115,6 +118,7 @@ class Options:
             restart_scope=scope,
             backoff_limit=self.retries or 0,
             active_deadline=None if self.timeout is None else parse_duration(self.timeout),
+            keep=keeping(self.keep_last, self.keep_best),
         )
 
     def job(self, function: Any) -> Job:
@@ -140,6 +144,8 @@ class Options:
             packages=self.packages,
             secrets=self.secrets,
             volumes=self.volumes,
+            keep_last=self.keep_last,
+            keep_best=self.keep_best,
         )
 
     def secret_values(self) -> dict[str, str]:
@@ -170,6 +176,7 @@ class Options:
             *check_secrets(self.secrets),
             *check_volumes(self.volumes),
             *check_packages(self.packages),
+            *check_keeping(self.keep_last, self.keep_best),
         ]
 
     def _unsupported(self) -> list[str]:

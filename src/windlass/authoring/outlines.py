@@ -16,6 +16,7 @@ from windlass.authoring.drafting import TO_COME, Call, Filing, Plan
 from windlass.authoring.executables import PythonFunction
 from windlass.authoring.executors import Executor, Local
 from windlass.authoring.jobs import Job, Whole
+from windlass.authoring.keeping import keeping
 from windlass.authoring.options import keep_secrets, mounted, resources_of, secret_values
 from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
@@ -169,6 +170,7 @@ def outline_of(job: Whole) -> JobSpec:
         success_policy=_policy(SuccessPolicy, job.success_policy, SuccessPolicy.DEFAULT),
         suspend=job.suspend,
         priority=job.priority or 0,
+        keep=keeping(job.keep_last, job.keep_best),
     )
 
 

@@ -28,6 +28,7 @@ from windlass.authoring.drafting import TO_COME
 from windlass.authoring.executables import Container, PythonFunction, Raw
 from windlass.authoring.executors import Executor, Local
 from windlass.authoring.jobs import Job, JobGroup, Whole
+from windlass.authoring.keeping import check_keeping
 from windlass.authoring.options import check_resources
 from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
@@ -151,6 +152,7 @@ def _whole_problems(job: Whole) -> list[Problem]:
         *parsing("clean_policy", job.clean_policy, partial(read_policy, CleanPolicy)),
         *parsing("success_policy", job.success_policy, partial(read_policy, SuccessPolicy)),
         *(_check_priority(job.priority) if job.priority is not None else ()),
+        *check_keeping(job.keep_last, job.keep_best),
         *check_type("suspend", job.suspend, bool, "True or False"),
         *check_name("name", job.name),
         *check_name("experiment", job.experiment),

@@ -50,6 +50,8 @@ class Changes:
     labels: Sequence[str] | None = None
     environment: str | None = None
     secrets: Any = None
+    checkpoint: str | None = None  # the uid of the one to begin with; empty: with none
+    is_fork: bool | None = None
 
 
 class Repetition(NamedTuple):
@@ -108,12 +110,21 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repe
         params=mask(params, hidden),
         provenance=replace(around.provenance, argv=mask(around.provenance.argv, hidden)),
         private=private_of(secrets, embedded=client.transport.endpoint.is_embedded),
-        recipe=mask_recipe(
-            Recipe(arguments=arguments, origin_id=record.id, template=record.recipe.template),
-            hidden,
-        ),
+        recipe=mask_recipe(_recipe(record, changes, arguments), hidden),
     )
     return Repetition(draft, (*around.notes, *_lost_paths(client, record)))
+
+
+def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) -> Recipe:
+    """Where it comes from. The same again begins with the same checkpoint."""
+    had = record.recipe
+    return Recipe(
+        arguments=arguments,
+        origin_id=record.id,
+        template=had.template,
+        checkpoint=had.checkpoint if changes.checkpoint is None else changes.checkpoint,
+        is_fork=had.is_fork if changes.is_fork is None else changes.is_fork,
+    )
 
 
 def _refuse_unrepeatable(record: TrialRecord) -> None:

@@ -23,10 +23,11 @@ Lines = Iterator[tuple[str, str]]
 @click.command(short_help="Show everything recorded of a trial.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
 @click.option("-e", "--experiment", metavar="NAME", help="Show an experiment, by name or id.")
+@click.option("--config", is_flag=True, help="Print how it was set up, as JSON.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, trial_id: int | None, experiment: str | None, as_json: bool
+    ctx: click.Context, /, trial_id: int | None, experiment: str | None, config: bool, as_json: bool
 ) -> None:
     """Show everything recorded of a trial: state, times, code, environment, what happened.
 
@@ -34,6 +35,9 @@ def command(
     """
     if (trial_id is None) is (experiment is None):
         raise click.UsageError("Name a trial by its ID, or an experiment: --experiment.", ctx)
+    if config:
+        _show_config(trial_id, experiment)
+        return
     if experiment is not None:
         from windlass.cli.experiment_page import show_experiment
 
@@ -41,6 +45,17 @@ def command(
         return
     assert trial_id is not None  # noqa: S101 -- one of the two is there
     _show_trial(trial_id, as_json=as_json)
+
+
+def _show_config(trial_id: int | None, experiment: str | None) -> None:
+    from windlass.cli.machine import print_json
+    from windlass.client.session import default_client
+
+    client = default_client()
+    if experiment is not None:
+        print_json(client.get_experiment(experiment).config)
+    elif trial_id is not None:
+        print_json(client.get_trial(trial_id).config)
 
 
 def _show_trial(trial_id: int, *, as_json: bool) -> None:
@@ -65,6 +80,7 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
         return
     _print_head(trial.record)
     print_section("", _overview(trial.record))
+    print_notes(trial.record.notes)
     print_section("Roles", _roles(trial.record))
     print_section("Parameters", _params(trial.record))
     own = own_metrics(trial.record.metrics)
@@ -115,6 +131,17 @@ def print_section(title: str, lines: Lines) -> None:
         print(f"  {paint(label.ljust(width), dim=True)}  {value}")
 
 
+def print_notes(notes: str) -> None:
+    """Print what people noted, if they did."""
+    from windlass.cli.text import clean_lines, paint
+
+    if notes.strip():
+        print()
+        print(paint("Notes", bold=True))
+        for line in clean_lines(notes.strip("\n")).split("\n"):
+            print(f"  {line}".rstrip())
+
+
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.ls import how_long
     from windlass.cli.text import format_ago, format_moment
@@ -128,7 +155,9 @@ def _overview(record: TrialRecord) -> Lines:
     role = spec.roles[0]
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
+    yield "about", record.description
     yield "labels", ", ".join(record.labels)
+    yield "template", record.recipe.template
     is_built = is_generated(record)
     is_external = record.kind is TrialKind.EXTERNAL
     yield "kind", "external: Windlass did not start it" if is_external else ""

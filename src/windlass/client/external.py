@@ -16,9 +16,8 @@ from windlass.client.trials import Trial
 from windlass.model.errors import (
     Conflict,
     InvalidArgument,
-    ServerUnreachable,
+    ServerError,
     Unsupported,
-    WaitTimeout,
     WindlassError,
     shown,
 )
@@ -66,10 +65,10 @@ class ExternalTrial(Trial[None]):
             raise InvalidArgument(f"finish: {shown(error)} is no exception.")
         if not self._presence.is_here:
             return self
-        self._presence.end(error)
         atexit.unregister(self._finish_at_exit)
+        self._presence.end(error)
         # The server hears of it by itself; where it is away, it finds it when it comes back.
-        with contextlib.suppress(ServerUnreachable, WaitTimeout):
+        with contextlib.suppress(WindlassError):
             self.wait(_PATIENCE)
         return self
 
@@ -138,8 +137,14 @@ def start(
     )
     record = transport.ask("POST", "/trials", TrialRecord, body=request)
     folder = os.path.join(home, "trials", str(record.id), f"{_ROLE}-0", "1")
-    trial = ExternalTrial(transport, record, Presence(folder))
-    trial._begin()
+    try:
+        trial = ExternalTrial(transport, record, Presence(folder))
+        trial._begin()
+    except OSError as error:
+        raise ServerError(
+            f"Trial {record.id} cannot be begun: {error}.",
+            hint=f"Its files are to be in {folder}; see: windlass doctor",
+        ) from error
     return trial
 
 

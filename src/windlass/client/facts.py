@@ -67,8 +67,20 @@ class Facts:
         return self._record.message
 
     @property
+    def hparams(self) -> dict[str, Any]:
+        """Its hyper-parameters: the arguments it was given, as they were recorded.
+
+        Trials are found and sorted by them: `wl.list_trials(where="hparams.lr < 0.1")`.
+
+        ```python
+        print(wl.get_trial(3).hparams)
+        ```
+        """
+        return self._record.params
+
+    @property
     def params(self) -> dict[str, Any]:
-        """Its arguments, as they were recorded."""
+        """The same as `hparams`."""
         return self._record.params
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -193,7 +193,7 @@ class Metrics:
 def metrics_of(
     transport: Transport,
     trials: Sequence[int],
-    names: Sequence[str] | str | None,
+    names: Collection[str] | str | None,
     *,
     group: str | None = None,
     role: str | None = None,
@@ -206,7 +206,8 @@ def metrics_of(
     """What trials reported, once it was said right what is asked for."""
     if isinstance(names, str):
         names = [names]
-    if names is not None and not all(isinstance(each, str) for each in names):
+    is_said = names is None or isinstance(names, (list, tuple, set, frozenset))
+    if not is_said or not all(isinstance(each, str) for each in names or ()):
         raise InvalidArgument(
             f"{shown(names)} is no name of a metric.", hint='As in: trial.metrics("loss")'
         )

@@ -165,6 +165,7 @@ def _of_whole(draft: Draft, room: str) -> Lines:
     request, spec = draft.request, draft.request.spec
     yield "experiment", request.experiment
     yield "labels", " ".join(request.labels)
+    yield "template", request.recipe.template
     yield "framework", _framework(spec)
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)

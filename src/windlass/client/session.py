@@ -10,6 +10,7 @@ from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
 from windlass.client.questions.external import ExternalQuestions
+from windlass.client.questions.logs import LogQuestions
 from windlass.client.questions.models import ModelQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.queue import QueueQuestions
@@ -39,6 +40,7 @@ class Client(
     TemplateQuestions,
     CommandQuestions,
     ShellQuestions,
+    LogQuestions,
 ):
     """A connection to a server: the embedded one of this home, or the one that is named.
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from windlass.client.facts import Facts
-from windlass.client.following import Following, insist
-from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.following import Following
+from windlass.client.logs import LogLines
 from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
-from windlass.client.pages import flag, walk
+from windlass.client.pages import Listing, flag, walk
 from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
@@ -25,7 +25,6 @@ from windlass.model.records import (
 from windlass.model.wire import (
     AskToStop,
     Deleted,
-    LogPage,
     ScaleTrial,
     StopTrial,
     StreamEnd,
@@ -33,11 +32,15 @@ from windlass.model.wire import (
 )
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Metrics
+    from windlass.client.moments import Moment
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
+When = Union[float, str, "date"]  # `2026-11-16`, "2h" for so long ago, a date or a datetime
 
 
 class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
@@ -234,55 +237,53 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
         *,
         follow: bool = False,
         tail: int | None = None,
+        head: int | None = None,
         search: str | None = None,
+        regex: bool = False,
         stream: str | None = None,
         role: str | None = None,
         index: int | None = None,
         attempt: int | None = None,
-    ) -> Iterator[LogLine]:
-        """The lines it wrote, oldest first.
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> LogLines:
+        """The lines it wrote, oldest first, for `for` or `async for`.
 
-        `follow` goes on until it ends, `tail` begins with the last so many, `search` keeps
-        those that contain a text, `stream` is `"stdout"` or `"stderr"`. Of several replicas the
-        lines come in the order of time; `role`, `index` and `attempt` keep those of some.
-        Of a generator's trial they are those of its children, one after the other or, with
-        `follow`, as they come; `role` and `replica_index` of a line are the child's name and id.
+        `follow` goes on until it ends, `tail` begins with the last so many, `head` ends after the
+        first, `search` keeps those that contain a text or, with `regex=True`, match an expression;
+        `stream` is `"stdout"` or `"stderr"`. `since` and `until` are datetimes, seconds since the
+        epoch, or `"10m"` (ago). Of several replicas the lines come in the order of time; `role`,
+        `index` and `attempt` keep those of some. Of a generator's trial they are those of its
+        children, one after the other or, with `follow`, as they come; `role` and `replica_index`
+        of a line are the child's name and id.
 
         ```python
-        for line in trial.logs(role="worker", index=0):
+        for line in trial.logs(role="worker", index=0, since="10m"):
             print(line.time, line)
+        print(trial.logs(search="loss=(nan|inf)", regex=True).count())
         ```
         """
-        if is_generated(self._record):
-            from windlass.client.family_logs import lines_of
+        from windlass.client import log_pages
 
-            yield from lines_of(
-                self._transport,
-                self._record,
-                follows=follow, tail=tail, search=search, stream=stream,
-            )  # fmt: skip
-            return
-        joiner = LineJoiner()
-        cursor: str | None = None
-        query = {
-            "search": search,
-            "stream": stream,
-            "follow": "true" if follow else None,
-            "role": role,
-            "index": index,
-            "attempt": attempt,
-        }
-        while True:
-            asked = {**query, "cursor": cursor, "tail": tail}
-            ask = partial(
-                self._transport.ask, "GET", path_of("trials", self.id, "logs"), LogPage, query=asked
+        log_pages.check_ends(head, tail)
+        query = log_pages.filters(
+            search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
+            since=since, until=until,
+        )  # fmt: skip
+        if is_generated(self._record):
+            from windlass.client import family_logs
+
+            found = family_logs.parts_of(
+                self._transport, self._record, query, head=head, tail=tail, follow=follow
             )
-            page = insist(ask) if follow else ask()
-            yield from joiner.feed(page.items)
-            cursor, tail = page.next, None
-            if cursor is None:
-                break
-        yield from joiner.rest()
+            return LogLines(log_pages.lines(found, self._record))
+        found = log_pages.pages(
+            self._transport, self.id, query, head=head, tail=tail, follow=follow
+        )
+        counted = None
+        if search is not None and not follow and head is None and tail is None:
+            counted = partial(log_pages.count, self._transport, {**query, "trials": self.id})
+        return LogLines(log_pages.lines(found, self._record), counted)
 
     def list_checkpoints(
         self, sort_by: str = "number", limit: int | None = None
@@ -398,34 +399,61 @@ def _revive(record: TrialRecord) -> Trial[Any]:
 def list_trials(
     transport: Transport,
     *,
-    experiment: str | None = None,
+    experiment: str | int | None = None,
     experiment_id: int | None = None,
     project: str | None = None,
-    state: str | list[str] | None = None,
+    state: str | Sequence[str] | None = None,
     name: str | None = None,
     labels: str | Sequence[str] | None = None,
+    user: str | None = None,
+    kind: str | Sequence[str] | None = None,
+    created_after: When | None = None,
+    created_before: When | None = None,
+    where: str | None = None,
     origin_id: int | None = None,
     parent_id: int | None = None,
     archived: bool | None = None,
     sort_by: str = "id",
     limit: int | None = None,
-) -> Iterator[Trial[Any]]:
+) -> Listing[Trial[Any]]:
     """Trials that match, lazily: each page is asked for when it is needed."""
-    states = [state] if isinstance(state, str) else state
+    if isinstance(experiment, int):
+        experiment, experiment_id = None, experiment
     query: dict[str, Any] = {
         "experiment": experiment,
         "experiment_id": experiment_id,
         "project": project,
-        "state": ",".join(each.upper() for each in states) if states else None,
+        "state": _listed(state, str.upper),
         "name": name,
         "labels": label_query(labels),
+        "user": user,
+        "kind": _listed(kind, str.lower),
+        "created_after": _time_of("created_after", created_after),
+        "created_before": _time_of("created_before", created_before),
+        "where": where,
         "origin_id": origin_id,
         "parent_id": parent_id,
         "archived": flag(archived),
         "sort": sort_by,
     }
     pages = walk(transport, "/trials", TrialPage, query, limit)
-    return (Trial(transport, record) for record in pages)
+    return pages.each(lambda record: Trial(transport, record))
+
+
+def _listed(given: str | Sequence[str] | None, spelt: Callable[[str], str]) -> str | None:
+    chosen = [given] if isinstance(given, str) else given
+    return ",".join(map(spelt, chosen)) if chosen else None
+
+
+def _time_of(argument: str, given: When | None) -> float | None:
+    if given is None:
+        return None
+    from windlass.model.times import parse_time
+
+    try:
+        return parse_time(given)
+    except ValueError as error:
+        raise InvalidArgument(f"{argument}: {error}.") from None
 
 
 def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:

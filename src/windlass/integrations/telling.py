@@ -40,9 +40,7 @@ def group_of(name: str) -> tuple[str, str]:
 
 def tell_progress(done: float) -> None:
     """Report how much is done, from 0 to 1."""
-    say = getattr(reporting, "report_progress", None)
-    if say is not None:
-        say(min(max(done, 0.0), 1.0))
+    reporting.report_progress(min(max(done, 0.0), 1.0))
 
 
 def is_first() -> bool:

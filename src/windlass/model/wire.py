@@ -166,7 +166,9 @@ class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     # At most so many of each metric of each trial, spikes among them.
     max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
     # How far the files of attempts are known: what the answer before said.
-    known: Annotated[dict[str, int], msgspec.Meta(max_length=100_000)] = {}
+    known: Annotated[
+        dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
+    ] = {}
 
 
 class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -281,6 +283,7 @@ class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[TrialRecord, ...]
     next: str | None = None
+    hint: str = ""  # of a list that is empty: a name that was asked for and no trial has
 
 
 class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,6 +126,8 @@ def _make(file: Path, start: int) -> bool:
         folder.mkdir(mode=0o700, exist_ok=True)
         with open(unfinished, "wb") as writing:
             _write(writing, reports.columns)
+            writing.flush()
+            os.fsync(writing.fileno())  # a chunk that is there is believed, after a power cut too
         unfinished.rename(folder / f"{start}-{position}")
     except OSError:
         return False  # a full disk: all of it is in the file as well

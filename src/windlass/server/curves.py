@@ -54,7 +54,7 @@ def _new(home: Path, asked: FetchMetrics) -> Iterator[tuple[str, list[Curve], in
     for trial_id in dict.fromkeys(asked.trials):
         for replica, path in _files(home, trial_id, asked):
             key = f"{trial_id}/{replica.role}/{replica.index}/{replica.attempt}"
-            before = max(asked.known.get(key, 0), 0)
+            before = asked.known.get(key, 0)
             for columns, position in read_metrics(path, wanted, before):
                 found = [
                     Curve(trial_id, replica, name, column)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from windlass.model.errors import Conflict
-from windlass.server import checkpoints
+from windlass.server import checkpoint_rows as checkpoints
 from windlass.server.database import Connection
 from windlass.server.garbage import remove_folder
 from windlass.server.hub import experiment_topic

@@ -223,7 +223,9 @@ def _assemble(
         database=database,
         trials=trials,
         kinship=Kinship(database),
-        experiments=ExperimentStore(database, holds.is_held, on_rename=trials.forget),
+        experiments=ExperimentStore(
+            database, holds.is_held, holds.held_ids, on_rename=trials.forget
+        ),
         places=PlaceStore(database, on_rename=trials.forget),
         models=ModelStore(database),
         templates=TemplateStore(database),

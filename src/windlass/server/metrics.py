@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -25,11 +25,10 @@ from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.nudges import Source
 from windlass.server import summaries
 from windlass.server.chunks import make_chunk
-from windlass.server.columns import Column, column_of
 from windlass.server.database import Connection, Database
 from windlass.server.metricfile import PIECE, read_reports
 from windlass.server.rows import add_events
-from windlass.server.summaries import Added, Stale
+from windlass.server.summaries import Added, Stale, Tally
 from windlass.server.trials import TrialStore
 from windlass.worker.reporting import MOST_NAMES
 
@@ -92,9 +91,11 @@ class MetricStore:
         if end == start:
             return None
 
-        def reread(attempt: int, name: str, position: int) -> Column:
+        def reread(attempt: int, steps: Mapping[str, int], position: int) -> dict[str, Tally]:
             earlier = msgspec.structs.replace(replica, attempt=attempt)
-            return _points_until(self._path(Source(source.uid, trial_id, earlier)), name, position)
+            return _tallies_before(
+                self._path(Source(source.uid, trial_id, earlier)), steps, position
+            )
 
         shares, adds = summaries.shares_with(known, replica.attempt, reports.columns, reread)
         progress = reports.progress.share if reports.progress else None
@@ -134,15 +135,16 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _points_until(path: Path, name: str, end: int) -> Column:
-    """The points of one metric in a file up to a position."""
-    found, position = column_of(), 0
+def _tallies_before(path: Path, steps: Mapping[str, int], end: int) -> dict[str, Tally]:
+    """What metrics come to in a file up to a position, of each the points before a step."""
+    found, position = dict.fromkeys(steps, Tally()), 0
     while position < end:
         reports, after = read_reports(path, position, end)
         if after == position:
             break
-        if name in reports.columns:
-            found.extend(reports.columns[name])
+        for name in steps.keys() & reports.columns.keys():
+            tally = summaries.tally_of(reports.columns[name].below(steps[name]))
+            found[name] = found[name].plus(tally)
         position = after
     return found
 

@@ -56,6 +56,12 @@ class Conditions:
             listed = f"json_each(CAST({column} AS TEXT))"  # a blob is no JSON to SQLite
             self.require(f"EXISTS (SELECT 1 FROM {listed} WHERE value = {self.name_for(value)})")
 
+    def branch(self) -> Conditions:
+        """Conditions of a query inside this one, whose parameters are all in one place."""
+        other = Conditions()
+        other.parameters = self.parameters
+        return other
+
     def require(self, part: str) -> None:
         self._parts.append(part)
 

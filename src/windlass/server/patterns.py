@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from windlass.model.errors import InvalidArgument, shown
+from windlass.server.literals import required_literals
 from windlass.worker.segment import HEADER_WIDTH, has_header, read_parts
 
 LONGEST = 1000  # characters of a text or an expression
@@ -38,8 +39,8 @@ class Pattern:
         raw = text.encode("utf-8", "surrogatepass")
         self._line = _compile(raw) if is_regex else _compile_literal(raw)
         self._text = None if is_regex else raw
-        self._literal = required_literal(text) if is_regex else raw
-        self._literal_scan: Any = None  # made when there is something to judge by
+        self._literals = required_literals(text) if is_regex else (raw,)
+        self._literal_scans: list[Any] = []  # made when there is something to judge by
         self._ways = self._plan(text if is_regex else "")
         self._way = 0  # the first that did not find too many wrong ones
 
@@ -75,27 +76,35 @@ class Pattern:
         ways: list[Way] = [self._without_headers]
         if not re.search(r"(?<!\[)\^", plain):
             ways.insert(0, self._among_headers)
-        if self._literal and len(self._literal) > 1 and self._text is None:
-            ways.insert(0, self._by_literal)
-        elif self._text is not None:
-            ways = [self._by_literal, self._without_headers]
+        if self._text is not None:
+            return [self._by_literals, self._without_headers]
+        if self._literals and min(map(len, self._literals)) > 1:
+            ways.insert(0, self._by_literals)
         return ways
 
-    def _by_literal(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
-        if self._literal_scan is None:
-            self._literal_scan = _scan_for(self._literal or b"", bytes(block[:_SAMPLE]))
-        return self._candidates(self._literal_scan, block, at, end)
+    def _by_literals(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
+        if not self._literal_scans:
+            sample = bytes(block[:_SAMPLE])
+            self._literal_scans = [_scan_for(literal, sample) for literal in self._literals]
+        return self._candidates(self._literal_scans, block, at, end)
 
     def _among_headers(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
-        return self._candidates(self._line, block, at, end)
+        return self._candidates([self._line], block, at, end)
 
-    def _candidates(self, scan: Any, block: bytearray, at: int, end: int) -> Iterator[Found]:
-        """What is found in the block as it is."""
-        while (match := scan.search(block, at, end)) is not None and match.start() < end:
-            record = block.rfind(b"\n", 0, match.start()) + 1
-            at = block.index(b"\n", match.start()) + 1
+    def _candidates(
+        self, scans: Sequence[Any], block: bytearray, at: int, end: int
+    ) -> Iterator[Found]:
+        """What is found in the block as it is, by one scan or by several."""
+        heads = [_next_match(scan, block, at, end) for scan in scans]
+        while (first := min(heads)) < end:
+            record = block.rfind(b"\n", 0, first) + 1
+            at = block.index(b"\n", first) + 1
             line = bytes(block[record : at - 1])
             yield record, at, has_header(line) and self.matches(line[HEADER_WIDTH:])
+            heads = [
+                head if head >= at else _next_match(scan, block, at, end)
+                for scan, head in zip(scans, heads, strict=True)
+            ]
 
     def _without_headers(self, block: bytearray, at: int, end: int) -> Iterator[Found]:
         """Searched without the headers; these are all of one width, so places can be computed."""
@@ -125,65 +134,17 @@ class Pattern:
                 yield after - len(text) - HEADER_WIDTH - 1, after, True
 
 
+def _next_match(scan: Any, block: bytearray, at: int, end: int) -> int:
+    """Where the next match begins; the end if there is none."""
+    match = scan.search(block, at, end)
+    return end if match is None else int(match.start())
+
+
 def _scan_for(literal: bytes, sample: bytes) -> Any:
     """RE2 leaps from one first byte of a literal to the next: begin it with a rare one."""
     starts = range(max(len(literal) // 2, 1))
     start = min(starts, key=lambda place: sample.count(literal[place : place + 1]))
     return _compile_literal(literal[start:])
-
-
-def required_literal(expression: str) -> bytes | None:
-    """The longest text that is in whatever an expression matches, if that is plain to see.
-
-    >>> required_literal(r"[A-Z]\\w+Error: .*memory"), required_literal("nan|inf")
-    (b'Error: ', None)
-    >>> (
-    ...     required_literal(r"loss=\\d+\\.5?"),
-    ...     required_literal("(?i)error"),
-    ...     required_literal("a(b|c)"),
-    ... )
-    (b'loss=', None, b'a')
-    """
-    if "\\Q" in expression or re.search(r"\(\?[a-zA-Z-]*i", expression):
-        return None
-    runs, run, depth, at = [], "", 0, 0
-    while at < len(expression):
-        token = _TOKEN.match(expression, at)
-        text = token[0] if token else expression[at]
-        at += len(text)
-        if text[0] == "(":
-            depth += not text.endswith(")")  # which only sets flags
-        elif text == ")":
-            depth -= 1
-        elif text == "|" and depth == 0:
-            return None
-        literal = _literal_of(text) if depth == 0 and text != ")" else ""
-        quantifier = _QUANTIFIER.match(expression, at)
-        if quantifier is None and literal:
-            run += literal
-            continue
-        if quantifier is not None:
-            at = quantifier.end()
-            run += literal if literal and quantifier[0][0] == "+" else ""
-        runs.append(run)
-        run = ""
-    return max([*runs, run], key=len).encode("utf-8", "surrogatepass") or None
-
-
-_TOKEN = re.compile(
-    r"\\[pPxX]\{[^}]*\}|\\x[0-9a-fA-F]{2}|\\[0-7]{1,3}|\\[pP].|\\.|\\"  # what is escaped
-    r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]?"  # a class
-    r"|\(\?P?<[^>]*>|\(\?[a-zA-Z-]*\)|\(\?[a-zA-Z-]*:|\(|.",
-    re.DOTALL,
-)
-_QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
-
-
-def _literal_of(piece: str) -> str:
-    """The character that a piece stands for; nothing if it stands for several, or none."""
-    if len(piece) == 2 and piece[0] == "\\":
-        return piece[1] if not piece[1].isalnum() and piece[1].isascii() else ""
-    return piece if len(piece) == 1 and piece not in "^$.|()[]*+?\\" else ""
 
 
 def _check(text: str) -> None:

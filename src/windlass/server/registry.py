@@ -27,7 +27,7 @@ from windlass.model.registry import (
     VersionPage,
     alias_flaw,
 )
-from windlass.server import checkpoints
+from windlass.server import checkpoint_rows as checkpoints
 from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_labels, kept_labels
 from windlass.server.paging import Conditions, Order, cut
@@ -244,8 +244,8 @@ class ModelStore:
                 told = ", ".join(repr(row["alias"]) for row in aliases)
                 raise Conflict(
                     f"Version {number} is {told}: it is not deleted.",
-                    hint=f"Have it name another version, or none: "
-                    f"model.remove_alias({aliases[0]['alias']!r})",
+                    hint="Have that name another version first: model.set_alias(alias, version), "
+                    "windlass model alias",
                 )
             connection.run(
                 "DELETE FROM checkpoint_uses WHERE kind = :kind AND user_id IN"

@@ -53,7 +53,7 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
             with contextlib.suppress(sqlite3.Error):  # else it is erased at the next start
                 await services.trials.unless_stored(key, lambda: services.private.erase(key))
         raise
-    if record.kind is TrialKind.EXTERNAL:
+    if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
         await _make_place(services, record)
     return record
 

@@ -142,8 +142,8 @@ class Added(msgspec.Struct, frozen=True):
     left_out: str = ""  # a metric that there was no room for
 
 
-# The points of a metric that an attempt reported, up to a position in its file.
-Reread = Callable[[int, str, int], Column]
+# What an attempt reported of metrics, of each before a step, up to a position in its file.
+Reread = Callable[[int, Mapping[str, int], int], Mapping[str, Tally]]
 
 
 def known_of(connection: Connection, trial_id: int, replica: ReplicaId) -> Known:
@@ -162,6 +162,7 @@ def shares_with(
     """What attempts have a say in once more points of one are known, and what is only added."""
     shares: dict[str, dict[int, Share]] = {}
     added: dict[str, Tally] = {}
+    to_reread: dict[int, dict[str, int]] = {}  # steps by earlier attempt and metric
     for name, column in columns.items():
         before = known.shares.get(name, {})
         own = before.get(attempt)
@@ -178,12 +179,15 @@ def shares_with(
         for number, share in before.items():
             cut = _cut(share, first) if number < attempt else None
             if cut is not None:
-                if share.first < first:
-                    kept = reread(number, name, known.positions.get(number, 0)).below(first)
-                    cut = msgspec.structs.replace(cut, tally=tally_of(kept))
                 shares[name][number] = cut
+                if share.first < first:
+                    to_reread.setdefault(number, {})[name] = first
         if len(shares[name]) == 1:
             added[name] = new
+    for number, steps in to_reread.items():
+        for name, tally in reread(number, steps, known.positions.get(number, 0)).items():
+            cut = shares[name][number]
+            shares[name][number] = msgspec.structs.replace(cut, tally=tally)
     return shares, added
 
 

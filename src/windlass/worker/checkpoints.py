@@ -14,6 +14,7 @@ import json
 import os
 import time
 from _thread import get_ident
+from collections import deque
 from contextlib import contextmanager
 
 from windlass.worker import legacy
@@ -21,12 +22,13 @@ from windlass.worker.files import read_json, remove_if_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from windlass.worker.gathering import Found
     from windlass.worker.keeping import Keeper
 
+_AT_A_TIME = 8  # files that are copied or hashed, each of them open
 Entry = tuple[str, str, str, int]  # path, mode, digest, size: a line of a manifest
 
 
@@ -99,7 +101,13 @@ def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
     wait_for_the_clock(found)
     before = _newest_entries(saver)
     try:
-        entries = [_kept(keeper, each, before) for each in found]
+        entries: list[Entry] = []
+        begun: deque[tuple[Found, Callable[[], str]]] = deque()
+        for each in found:
+            begun.append((each, _begin_to_keep(keeper, each, before)))
+            if len(begun) > _AT_A_TIME:
+                entries.append(_finished(*begun.popleft()))
+        entries += [_finished(*each) for each in begun]
     except FileNotFoundError:
         raise ChangedWhileSaved(path) from None
     if not is_as_it_was(path, found, saver.folder):
@@ -198,17 +206,19 @@ def locked(folder: str) -> Iterator[None]:
         os.close(fd)
 
 
-def _kept(keeper: Keeper, found: Found, before: Mapping[str, tuple[str, int]]) -> Entry:
+def _begin_to_keep(
+    keeper: Keeper, found: Found, before: Mapping[str, tuple[str, int]]
+) -> Callable[[], str]:
+    if found.is_folder:
+        return str
+    digest, size_before = before.get(found.place, ("", -1))
+    return keeper.keep(found, digest if size_before == found.seen.st_size else None)
+
+
+def _finished(found: Found, wait: Callable[[], str]) -> Entry:
     if found.is_folder:
         return (found.place, "d", "", 0)
-    size = found.seen.st_size
-    digest, size_before = before.get(found.place, ("", -1))
-    return (
-        found.place,
-        found.mode,
-        keeper.keep(found, digest if size == size_before else None),
-        size,
-    )
+    return (found.place, found.mode, wait(), found.seen.st_size)
 
 
 def _newest_entries(saver: Saver) -> dict[str, tuple[str, int]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, SupportsIndex
 
 _MOST_METADATA = 100
+_ODD = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 _LARGEST_METADATA = 64 << 10
 
 
@@ -166,7 +167,10 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     import json
 
     try:
-        text = json.dumps(noted, allow_nan=False, ensure_ascii=False).encode()
+        # What is no number to JSON is a text; of a number of NumPy or PyTorch, its value is meant.
+        plain = json.dumps(noted, default=_item, ensure_ascii=False)
+        kept: dict[str, Any] = json.loads(plain, parse_constant=_ODD.get)
+        text = json.dumps(kept, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"metadata: {error}; it is what JSON can say, by name") from None
     wrong = [name for name in noted if not isinstance(name, str) or not 0 < len(name) <= 200]
@@ -175,7 +179,13 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
             f"metadata: at most {_MOST_METADATA} names of 1 to 200 characters, and "
             f"{_LARGEST_METADATA} bytes in all; save what is larger as a file"
         )
-    return noted
+    return kept
+
+
+def _item(value: Any) -> Any:
+    if not hasattr(value, "item"):
+        raise TypeError(f"{type(value).__name__} {value!r}"[:100])
+    return value.item()
 
 
 def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:

@@ -100,13 +100,14 @@ def remove_if_there(path: str) -> None:
         pass
 
 
-def when_there_is_space(write: Callable[[], None], what: str) -> None:
+def when_there_is_space(write: Callable[[], object], what: str) -> None:
     """Write something; if the disk is full, wait for space: it may be the work of days."""
     give_up = time.monotonic() + _WAIT_FOR_SPACE
     pause = 0.05
     while True:
         try:
-            return write()
+            write()
+            return
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > give_up:
                 raise

@@ -58,12 +58,14 @@ class Looks:
         return self._every
 
     def _look(self) -> None:
-        from windlass.worker.sampling import Sampler, append
+        from windlass.worker.metricfile import append_metrics
+        from windlass.worker.sampling import GROUP, Sampler
 
         if self._sampler is None:
             devices = self._launch.get("devices") or ()
             self._sampler = Sampler(devices, self._began, self._cpu_before)
-        append(self._dir, self._sampler.look())
+        now = time.time()  # steps that go on over attempts
+        append_metrics(self._dir, int(now), GROUP, self._sampler.look(), now)
         self._nudger.nudge(METRICS)
 
     def take_last(self) -> None:

@@ -8,11 +8,16 @@ of it beats: a process that is busy for long, or stopped, is there all the same.
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from windlass.worker.failure import Failure
-from windlass.worker.files import read_json, take_lock, write_json, write_json_once
+from windlass.worker.files import (
+    read_json,
+    take_lock,
+    when_there_is_space,
+    write_json,
+    write_json_once,
+)
 from windlass.worker.identity import process_identity
 from windlass.worker.nudge import STATE, ServerAddress, send_once
 from windlass.worker.process import replica_marker
@@ -72,21 +77,23 @@ class Presence:
         global _here
         if not self.is_here:
             return
-        _flush_reports()
+        ended = self._started + time.monotonic() - self._began
         record = {
             "exit_code": 0,
             "signal": "",
             "reason": "",
             "message": "",
             "started": self._started,
-            "ended": self._started + time.monotonic() - self._began,
+            "ended": ended,
             **self._outcome(error),
         }
-        write_json_once(os.path.join(self._dir, "exit.json"), record)
-        self._leave()
-        if _here is self:
+        path = os.path.join(self._dir, "exit.json")
+        try:
+            when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
+        finally:  # without it the trial is lost, and the program goes on all the same
+            self._leave()
             _here = None
-        self._nudge()
+            self._nudge()
 
     def _outcome(self, error: BaseException | None) -> dict[str, Any]:
         if error is None:
@@ -157,14 +164,6 @@ def _of_exit(error: SystemExit) -> dict[str, Any]:
     if error.code is None or isinstance(error.code, int):
         return {"exit_code": (error.code or 0) & 0xFF}
     return {"exit_code": 1, "message": str(error.code)[:1000]}
-
-
-def _flush_reports() -> None:
-    """What was reported is in its file before the end is told."""
-    reporting = sys.modules.get("windlass.worker.reporting")
-    flush = getattr(reporting, "flush", None)
-    if flush is not None:
-        flush()
 
 
 def _after_fork() -> None:

@@ -191,22 +191,3 @@ def _gpus(devices: Sequence[int], name: str = "libnvidia-ml.so.1") -> list[_Gpu]
     except (OSError, AttributeError):
         return []
     return found
-
-
-def append(folder: str, values: dict[str, float]) -> None:
-    """Add what was seen to the metrics of an attempt. Its steps are seconds since the epoch."""
-    import json
-
-    now = time.time()
-    line = json.dumps([round(now, 6), int(now), GROUP, values]).encode() + b"\n"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
-    try:
-        fd = os.open(os.path.join(folder, "metrics"), flags, 0o600)
-    except OSError:
-        return
-    try:
-        os.write(fd, line)
-    except OSError:
-        pass  # a full disk: the next look may find space
-    finally:
-        os.close(fd)

@@ -36,20 +36,21 @@ def save(
             **saver.facts(),
             "name": checkpoints.name_of(path) if os.path.isdir(path) else f"step-{step}",
             "metadata": dict(metadata),
-            "entries": entries,
+            "manifest": keeper.put(checkpoints.encode(entries)),
         }
         with checkpoints.locked(saver.folder):
             place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
             parts = _parts(saver, place)
             uid = str(parts.pop(-1, {}).get("uid") or os.urandom(16).hex())
-            _refuse_clashes(entries, rank, parts)
+            entries_of = {each: _entries(saver, part) for each, part in parts.items()}
+            _refuse_clashes(entries, rank, entries_of)
             os.makedirs(place, mode=0o700, exist_ok=True)
             write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
             text = json.dumps(part).encode()
             write_bytes(os.path.join(place, f"{rank}.json"), text, durable=True)
-            parts[rank] = part
+            parts[rank], entries_of[rank] = part, entries
             if parts.keys() >= set(range(ranks)):
-                _make_whole(keeper, saver, uid, step, parts)
+                _make_whole(keeper, saver, uid, step, parts, entries_of)
                 remove_tree(place)
                 _forget_before(saver.folder, step, ranks)
     return uid
@@ -67,13 +68,18 @@ def forget_dead(folder: str) -> None:
 
 
 def _make_whole(
-    keeper: Keeper, saver: Saver, uid: str, step: int, parts: Mapping[int, dict[str, Any]]
+    keeper: Keeper,
+    saver: Saver,
+    uid: str,
+    step: int,
+    parts: Mapping[int, dict[str, Any]],
+    entries_of: Mapping[int, list[Entry]],
 ) -> None:
     first = parts[0]
     metadata: dict[str, Any] = {}
     for rank in sorted(parts, reverse=True):  # what rank 0 says counts
         metadata.update(parts[rank]["metadata"])
-    merged = {entry[0]: (*entry,) for part in parts.values() for entry in part["entries"]}
+    merged = {entry[0]: entry for entries in entries_of.values() for entry in entries}
     record = {
         "uid": uid,
         "name": first["name"],
@@ -86,13 +92,13 @@ def _make_whole(
     checkpoints.put(keeper, saver.folder, record, [*merged.values()])
 
 
-def _refuse_clashes(entries: list[Entry], rank: int, parts: Mapping[int, dict[str, Any]]) -> None:
+def _refuse_clashes(entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]) -> None:
     """Refuse a file that another rank saved otherwise: one of them would be lost."""
     mine = {path: (mode, digest) for path, mode, digest, _ in entries}
-    for other, part in parts.items():
+    for other, theirs in entries_of.items():
         if other == rank:
             continue
-        for path, mode, digest, _ in part["entries"]:
+        for path, mode, digest, _ in theirs:
             if mine.get(path, (mode, digest)) != (mode, digest):
                 raise ValueError(
                     f"{path!r} of rank {rank} is another than that of rank {other}: in one "
@@ -104,6 +110,12 @@ def _refuse_clashes(entries: list[Entry], rank: int, parts: Mapping[int, dict[st
 def _example(path: str, rank: int) -> str:
     stem, extension = os.path.splitext(path)
     return f"{stem}-{rank}{extension}"
+
+
+def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
+    manifest = part["manifest"]
+    with open(f"{saver.blobs}/{manifest[:2]}/{manifest}", "rb") as file:
+        return [tuple(entry) for entry in json.load(file)["files"]]
 
 
 def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:

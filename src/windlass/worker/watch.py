@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _HEARTBEAT = 5.0
 _DEFAULT_GRACE = 10.0
 _NUDGE_AGAIN = 0.02
+_BREATH = 0.003  # that output is left to gather in its pipe, while it comes thick and fast
+_AT_ONCE = 0.005  # output that comes sooner than this after the last comes fast
 
 
 class Watch:
@@ -46,6 +48,10 @@ class Watch:
         self._terminal: Terminal | None = None
         self._look: Callable[[], float | None] | None = None
         self._next_look = 0.0
+        self._signalled = select.poll()
+        self._signalled.register(signals.fileno(), select.POLLIN)
+        self._last_read = 0.0
+        self._is_flooded = False
 
     @property
     def is_reading(self) -> bool:
@@ -81,6 +87,10 @@ class Watch:
             self._next_look if self._look is not None else self._next_beat,
             *(stream.due for stream in self._streams.values() if stream.due is not None),
         )
+        if self._is_flooded and due > now + _BREATH:
+            # A program that writes line by line would have us wake for each of its lines, and
+            # take as much of the machine as itself. What ends it, or us, is still heard at once.
+            self._signalled.poll(_BREATH * 1000)
         # Rounded up: a wait that ends before its time is a loop that spins.
         ready = self._poll.poll(max(0, int((due - now) * 1000) + 1) if due > now else 0)
         now = time.monotonic()
@@ -90,8 +100,8 @@ class Watch:
                     self.begin_to_stop()
             elif self._terminal is not None and self._terminal.knows(fd):
                 self._terminal.attend(fd, events)
-            elif fd in self._streams and not self._streams[fd].read(now):
-                self._close(fd)
+            elif fd in self._streams:
+                self._read(fd, now)
         for stream in self._streams.values():
             stream.flush(now)
         if self._nudger.is_pending:
@@ -135,6 +145,15 @@ class Watch:
         if self._terminal is not None:
             self._terminal.close()
         self.flush_log()
+
+    def _read(self, fd: int, now: float) -> None:
+        stream = self._streams[fd]
+        if not stream.read(now):
+            self._close(fd)
+            return
+        # A pipe that was full is read again at once; one that filled in no time can wait.
+        self._is_flooded = now - self._last_read < _AT_ONCE and not stream.was_full
+        self._last_read = now
 
     def _close(self, fd: int) -> None:
         self._poll.unregister(fd)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from windlass.client.checkpoints import Checkpoint, list_checkpoints
+from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
@@ -32,7 +31,7 @@ class CheckpointQuestions(Asker):
 
     def list_checkpoints(
         self, *, trial: int | None = None, sort_by: str = "id", limit: int | None = None
-    ) -> Iterator[Checkpoint]:
+    ) -> Listing[Checkpoint]:
         """Checkpoints of one trial or of all, lazily; `sort_by="-created"` is newest first.
 
         Those of a trial can be sorted by a metric, too: see `Trial.list_checkpoints`.

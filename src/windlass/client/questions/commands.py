@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.calls import users_call
+from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.model.records import TrialKind
 
@@ -94,7 +95,7 @@ class CommandQuestions(Asker):
         state: str | list[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[CommandRun]:
+    ) -> Listing[CommandRun]:
         """The commands there were, lazily, a page at a time; `sort_by="-id"` is newest first.
 
         ```python
@@ -106,4 +107,4 @@ class CommandQuestions(Asker):
         from windlass.client.kinds import list_records
 
         found = list_records(self.transport, TrialKind.COMMAND, state, sort_by, limit)
-        return (CommandRun(self.transport, record) for record in found)
+        return found.each(lambda record: CommandRun(self.transport, record))

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from windlass.model.errors import Conflict
-from windlass.model.records import ExperimentRecord, TrialState
+from windlass.model.errors import Conflict, InvalidArgument
+from windlass.model.records import ExperimentRecord, ExperimentState, TrialState
 from windlass.model.wire import (
     API,
     ChangeExperiment,
@@ -41,6 +41,8 @@ async def list_experiments(
     project: MaybeText = None,
     name: MaybeText = None,
     labels: LabelText = None,
+    state: Annotated[str, Meta(max_length=200)] | None = None,
+    user: MaybeText = None,
     archived: bool | None = None,
     sort: Text = "id",
     cursor: MaybeText = None,
@@ -51,11 +53,25 @@ async def list_experiments(
         project=project,
         name=name,
         labels=read_labels(labels),
+        states=_states(state),
+        user=user,
         archived=archived,
         sort=sort,
         cursor=cursor,
         limit=limit,
     )
+
+
+def _states(text: str | None) -> list[ExperimentState]:
+    known = [state.value for state in ExperimentState]
+    names = [name.strip().upper() for name in text.split(",")] if text else []
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise InvalidArgument(
+            f"There is no state {wrong[0]!r} of an experiment.",
+            hint=f"It is one of: {', '.join(known)}.",
+        )
+    return [ExperimentState(name) for name in names]
 
 
 async def create_experiment(services: Services, data: CreateExperiment) -> ExperimentRecord:

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.records import LISTED_KINDS
 from windlass.model.wire import API, LogHit, LogHits
 from windlass.server.api.trials import MaybeText, SomeId, Text, states_of
 from windlass.server.asking import Asked, asked_of, in_search_thread
@@ -57,7 +58,7 @@ async def search_logs(
     wanted = Conditions()
     wanted.one_of("trials.id", _ids(trials))
     if trials is None:
-        wanted.require("trials.kind NOT IN ('command', 'shell')")
+        wanted.one_of("trials.kind", [each.value for each in LISTED_KINDS])
     wanted.equal("experiments.name", experiment)
     wanted.equal("trials.experiment_id", experiment_id)
     wanted.equal("experiments.project", project)

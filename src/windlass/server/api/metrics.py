@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from windlass.model.wire import API, FetchMetrics, PointsPage
 from windlass.server.api.trials import MaybeText, TrialId
 from windlass.server.curves import fetch_curves
+from windlass.server.database import Connection
 from windlass.server.http import OCTETS, Answer
+from windlass.server.paging import Conditions
 from windlass.server.points import page_of_points
 from windlass.server.routing import Route
 from windlass.server.services import Services
@@ -25,10 +28,19 @@ async def read_metrics(
 
 async def fetch_metrics(services: Services, data: FetchMetrics) -> Answer:
     """What trials reported of metrics, as one pack of curves, downsampled if that is asked for."""
-    for trial_id in data.trials:
-        await services.trials.record(trial_id)  # one that is not there is told
+    missing = await services.database.aread(lambda each: _first_missing(each, data.trials))
+    if missing is not None:
+        await services.trials.record(missing)  # which says that it is not there
     pack = await asyncio.to_thread(fetch_curves, services.home.path, data)
     return Answer(pack, media_type=OCTETS)
+
+
+def _first_missing(connection: Connection, trial_ids: Sequence[int]) -> int | None:
+    asked = Conditions()
+    asked.one_of("id", [each for each in trial_ids if 0 < each < 2**63] or [-1])
+    there = connection.rows(f"SELECT id FROM trials{asked.text}", asked.parameters)
+    known = {row["id"] for row in there}
+    return next((each for each in trial_ids if each not in known), None)
 
 
 routes = [
