@@ -29,6 +29,7 @@ from windlass.server.blobs import BlobStore
 from windlass.server.checkpoint_metrics import values_at
 from windlass.server.checkpoint_rows import (
     INSERT,
+    MOST_METADATA,
     find,
     is_used,
     known_numbers,
