@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -173,30 +174,18 @@ def test_a_shell_goes_on_while_no_server_runs(home: Path, how: str) -> None:
 def test_every_key_is_typed_once_though_the_server_is_killed_all_the_time(home: Path) -> None:
     shell = wl.open_shell(["/bin/sh", "-c", "stty raw -echo; echo ready; cat"])
     shell.read(until="ready", timeout=PATIENCE)
-    typed = [f"{number:04d} " for number in range(600)]
-    is_done = threading.Event()
-    kills = 0
-
-    def kill_again_and_again() -> None:
-        nonlocal kills
-        while not is_done.wait(0.4):
-            try:
-                os.kill(json.loads((home / "server.json").read_text())["pid"], signal.SIGKILL)
-                kills += 1
-            except (OSError, ValueError):
-                pass  # the next is on its way
-
-    killer = threading.Thread(target=kill_again_and_again)
-    killer.start()
-    try:
-        for number, each in enumerate(typed):
-            _send_whatever_happens(shell, each)
-            if number % 60 == 59:
-                eventually(lambda seen=kills: kills > seen, "it is killed once more")  # type: ignore[misc]
-    finally:
-        is_done.set()
-        killer.join()
-    assert kills > 5
+    typed = [f"{number:04d} " for number in range(120)]
+    chance = random.Random(7)
+    for number, each in enumerate(typed):
+        killer = None
+        if number % 15 == 14:  # somewhere between its being sent and its being answered
+            pid = json.loads((home / "server.json").read_text())["pid"]
+            delay = chance.uniform(0, 0.004)
+            killer = threading.Timer(delay, os.kill, (pid, signal.SIGKILL))
+            killer.start()
+        _send_whatever_happens(shell, each)
+        if killer is not None:
+            killer.join()
     text = "".join(typed)
     assert shell.read(until=typed[-1].strip(), timeout=PATIENCE).strip() == text.strip()
     shell.kill()

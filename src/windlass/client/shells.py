@@ -43,7 +43,6 @@ class Shell(Trial[None]):
         Ctrl-] pressed twice leaves it: then nothing is returned, and it goes on. Several can be
         attached at once: all see the same, and all can type.
 
-        <!-- not run: it needs somebody who types -->
         ```python
         code = shell.attach()
         ```
