@@ -112,8 +112,9 @@ def test_the_examples_of_the_members_run(project: Project, home: Path) -> None:
         def try_out(whose, block):
             exp = [experiment_of(name) for name in NAMES][0]
             trial = trial_of(whose)
-            given = {"wl": wl, "train": train, "trial": trial, "exp": exp, "__file__": __file__, "experiment": exp,
-                     "job": wl.Job(wl.Command(["echo"])), "asyncio": asyncio}
+            given = {"wl": wl, "train": train, "trial": trial, "exp": exp, "experiment": exp,
+                     "job": wl.Job(wl.Command(["echo"])), "asyncio": asyncio,
+                     "__file__": __file__}
             if whose.startswith("SearchResult."):
                 space = {"lr": wl.uniform(0, 1), "layers": wl.choice(2, 4)}
                 given["found"] = exp.search(train, space=space, metric="loss", trials=4)
