@@ -48,6 +48,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         listing,
         logs,
         metrics,
+        saving,
         searches,
         startup,
         trees,
@@ -70,7 +71,9 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "log-search",
         "log-flood",
         "reports",
+        "checkpoint",
         "idle",
         "listing",
+        "lists",
     ]
     return {name: _REGISTERED[name] for name in order}

@@ -13,6 +13,7 @@ A page tells what an example is in a comment above its fence:
     <!-- prints -->            what the Python example above printed (of one that raises: the
                                end of its traceback)
     <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
+    <!-- needs keras -->       run where that is installed: `make training`
     <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
 
 The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those of `CPUS`)
@@ -23,6 +24,7 @@ and the widths of columns are made alike; `...` stands for anything within a lin
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import re
@@ -42,8 +44,9 @@ from harness import BIN, PATIENCE, stop_server
 from windlass.model.records import TrialState
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+REFERENCE = ROOT / "docs" / "sdk.md"  # made from docstrings: tests/test_reference.py
+PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - {REFERENCE})
+OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", REFERENCE]
 NOT_RUN = {
     ("README.md", "$ make demo"),
     ("quickstart.md", "$ make demo"),
@@ -54,10 +57,11 @@ NOT_RUN = {
     ("coming-from.md", "from ray import tune"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("repeating.md", "$ windlass rerun 7"),
+    ("shells.md", "$ windlass shell 7"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
 LANGUAGES = ("python", "console", "text", "toml")
-MARKS = ("continues", "raises", "file", "prints", "python", "not")
+MARKS = ("continues", "raises", "file", "prints", "python", "needs", "not")
 MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
 CPUS = {"jobs": "2"}  # of the machine of a page whose examples are to run on less
 USER = "/home/ada"  # whose folders the pages show
@@ -85,6 +89,11 @@ class Example:
     @property
     def is_run(self) -> bool:
         return not any(mark.startswith("not run:") for mark in self.marks)
+
+    @property
+    def is_possible(self) -> bool:
+        needed = self.mark("needs")
+        return needed is None or importlib.util.find_spec(needed) is not None
 
     def __str__(self) -> str:
         return f"{self.page.name}:{self.line}"
@@ -138,7 +147,7 @@ class Reader:
         script: list[tuple[Example, Example | None]] = []
         for example in examples:
             shown = _shown_after(example, examples)
-            if not example.is_run:
+            if not example.is_run or not example.is_possible:
                 continue
             if (name := example.mark("file")) is not None:
                 (self.folder / name).write_text(example.text)

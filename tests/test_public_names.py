@@ -34,7 +34,10 @@ def test_every_public_name_resolves_and_says_what_it_is(name: str) -> None:
     assert own, f"wl.{name} has no docstring of its own"
 
 
-@pytest.mark.parametrize("kind", [wl.Function, wl.Trial, wl.Experiment, wl.Client, wl.LogLine])
+@pytest.mark.parametrize(
+    "kind",
+    [wl.Function, wl.Trial, wl.Experiment, wl.Client, wl.LogLine, wl.Shell, wl.CommandRun],
+)
 def test_every_public_member_of_a_public_class_says_what_it_is(kind: type) -> None:
     members = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
     silent = [
@@ -197,6 +200,10 @@ def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
 
         @wl.run
         def train(lr):
+            with open("model.txt", "w") as file:
+                file.write(str(lr))
+            wl.report(1, loss=lr)
+            wl.save_checkpoint("model.txt", step=1)
             return 1 - lr
 
         list(train.map([0.1, 0.2, 0.3]))

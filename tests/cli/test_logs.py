@@ -160,7 +160,7 @@ def test_who_leaves_a_flood_is_told_that_it_goes_on(shell: Shell) -> None:
     try:
         with shell.terminal("logs", "-f", str(job.id)).closing() as terminal:
             terminal.until("flood of lines")
-            terminal.interrupt()
+            terminal.type("\x03")
             assert terminal.end() == 130
         assert f"Trial {job.id} (mnist) goes on." in terminal.raw
         assert "Traceback" not in terminal.raw

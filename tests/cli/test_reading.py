@@ -103,7 +103,8 @@ def test_ls_lists_experiments(module_shell: Shell) -> None:
     assert [e["name"] for e in shell.json("ls", "--experiments")] == [
         "sh", "hard", "shape", "train",
     ]  # fmt: skip
-    assert shell("ls", "--experiments", "--state", "failed").returncode == 2
+    assert len(shell("ls", "--experiments", "--state", "failed").stdout.splitlines()) == 3
+    assert shell("ls", "--experiments", "--where", "id = 1").returncode == 2
 
 
 def test_records_have_the_same_fields_whatever_they_hold(module_shell: Shell) -> None:

@@ -179,15 +179,15 @@ assert wl.current_trial() is None
 
 def test_many_points_come_in_pieces(home: Path) -> None:
     """More than one answer holds, and than one transaction counts."""
-    program = "import windlass as wl\nfor n in range(40_000): wl.report(n, n=n, other=0.123456789)"
+    program = "import windlass as wl\nfor n in range(100_000): wl.report(n, n=n, other=0.123456789)"
     trial = submit(role(program)).wait(timeout=PATIENCE)
     size = (Path(trial.directory) / "worker-0" / "1" / "metrics").stat().st_size
-    assert size > 2 << 20
+    assert size > 4 << 20
     summary = trial.summary_metrics["n"]
-    assert (summary.count, summary.mean, summary.last) == (40_000, 19_999.5, 39_999)
+    assert (summary.count, summary.mean, summary.last) == (100_000, 49_999.5, 99_999)
     points: list[Any] = list(trial.metrics("n"))
-    assert [point.step for point in points] == list(range(40_000))
-    assert [point.value for point in points] == list(range(40_000))
+    assert [point.step for point in points] == list(range(100_000))
+    assert [point.value for point in points] == list(range(100_000))
 
 
 def test_who_follows_an_experiment_hears_each_point_once_though_the_server_is_killed(

@@ -60,6 +60,16 @@ def test_a_trial_that_leaves_nothing_has_no_artifacts(home: Path, tmp_path: Path
     assert look(trial.download_artifacts(tmp_path / "none")) == {}
 
 
+def test_they_go_with_their_trial(home: Path) -> None:
+    trial = leaving.leave.submit({"model.txt": "weights"})
+    folder = Path(trial.result(timeout=PATIENCE))
+    assert (folder / "model.txt").exists()
+    trial.delete()
+    eventually(lambda: not folder.exists(), "its files are gone")
+    with pytest.raises(wl.NotFound):
+        names(trial)
+
+
 def test_the_folder_is_the_same_after_a_restart(home: Path) -> None:
     trial = leaving.leave_and_die_once.submit()
     assert trial.result(timeout=PATIENCE) == ["first"]
@@ -193,6 +203,22 @@ def test_ten_thousand_files_are_listed_and_fetched(home: Path, tmp_path: Path) -
     assert listed == sorted(f"{number % 7}/{number:05}.txt" for number in range(10_000))
     found = look(trial.download_artifacts(tmp_path / "many"))
     assert found == {f"{i % 7}/{i:05}.txt": str(i).encode() for i in range(10_000)}
+
+
+def test_a_run_that_was_not_launched_here_leaves_files_too(home: Path, project: Project) -> None:
+    project.write(
+        "notebook.py",
+        """
+        import windlass as wl
+
+        with wl.start_trial("notebook") as trial:
+            (wl.output_dir() / "note.txt").write_text("x")
+        print(trial.id)
+        """,
+    )
+    done = project.python("notebook.py")
+    assert done.returncode == 0, done.stderr
+    assert names(wl.get_trial(int(done.stdout))) == ["note.txt"]
 
 
 def test_outside_of_a_trial_there_is_a_folder_that_nobody_packages(

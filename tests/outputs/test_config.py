@@ -10,7 +10,7 @@ import leaving
 import pytest
 
 import windlass as wl
-from harness import PATIENCE
+from harness import BIN, PATIENCE, Project
 from replicas import shell
 
 OF_ROLE = ("args", "env", "replicas", "restart_policy", "service")
@@ -66,6 +66,15 @@ def test_it_says_in_the_words_of_a_job_how_a_trial_was_set_up(
     executor = wl.Local(**config["roles"][role]["executor"])
     other = wl.Job(shell("true"), executor=executor, **again).submit().wait(timeout=PATIENCE)
     assert other.config == config
+
+
+def test_it_is_printed_by_a_command(home: Path, project: Project) -> None:
+    trial = leaving.leave.submit({}).wait(timeout=PATIENCE)
+    done = project.run(BIN / "windlass", "show", str(trial.id), "--config")
+    assert json.loads(done.stdout) == trial.config
+    wl.create_experiment("with-config", config={"seed": 7})
+    done = project.run(BIN / "windlass", "show", "-e", "with-config", "--config")
+    assert json.loads(done.stdout) == {"seed": 7}
 
 
 def test_of_a_function_it_has_the_arguments(home: Path) -> None:

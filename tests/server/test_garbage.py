@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from harness import eventually
 from windlass.model.errors import Conflict
 from windlass.packaging.manifest import Entry, encode_manifest
 from windlass.server.blobs import BlobStore
 from windlass.server.database import Connection, Database
 from windlass.server.garbage import Garbage
+from windlass.worker.keeping import held
 
 LATELY = 1.0
 
@@ -53,8 +55,8 @@ class Store:
 
         def change(connection: Connection) -> None:
             connection.run(
-                f"INSERT INTO experiments (project, name, created, {column})"
-                " VALUES ('default', 'x', 0, :text)",
+                f"INSERT INTO experiments (project_id, name, created, {column})"
+                " VALUES (1, 'x', 0, :text)",
                 {"text": f'{{"a":["{digest}"]}}'.encode()},
             )
 
@@ -126,21 +128,12 @@ def test_what_a_killed_collection_took_away_is_put_back(store: Store) -> None:
 
 
 def test_one_collection_at_a_time(store: Store) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def hold_up(_connection: Connection) -> None:
-        begun.set()
-        go_on.wait(60)
-
-    store.database.submit(hold_up)
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(store.garbage.collect, 0)
-        begun.wait(60)
-        while not store.garbage._turn.locked():
-            pass
-        with pytest.raises(Conflict, match="already"):
-            store.garbage.collect(0)
-        go_on.set()
+        with held(str(store.blobs.root)):  # the first waits for that
+            first = pool.submit(store.garbage.collect, 0)
+            eventually(store.garbage._turn.locked, "it has begun")
+            with pytest.raises(Conflict, match="already"):
+                store.garbage.collect(0)
         first.result(60)
     store.garbage.collect(0)
 
@@ -185,7 +178,7 @@ def test_writers_lose_nothing_to_a_collection_that_spares_nobody(store: Store) -
         if not store.blobs.has(tree) or time.time() - asked > LATELY / 2:
             return False  # to be brought again
         connection.run(
-            "INSERT INTO experiments (project, name, created, notes) VALUES ('d', 'x', 0, :tree)",
+            "INSERT INTO experiments (project_id, name, created, notes) VALUES (1, 'x', 0, :tree)",
             {"tree": tree},
         )
         return True
@@ -207,3 +200,31 @@ def test_writers_lose_nothing_to_a_collection_that_spares_nobody(store: Store) -
         listed = store.blobs.listed(row["notes"])
         assert listed is not None, "the list itself is there"
         assert not store.blobs.missing(listed), "and all its files"
+
+
+def test_nothing_is_removed_while_a_trial_saves_a_checkpoint(store: Store, tmp_path: Path) -> None:
+    """It finds a file in the store that nothing points to yet, and then writes its record."""
+    tree = store.tree(b"weights")
+    store.database.write(insert_trial)
+    with ThreadPoolExecutor(1) as pool:
+        with held(str(store.blobs.root)):
+            collecting = pool.submit(store.garbage.collect, 0)
+            folder = store.trials / "1" / "checkpoints"
+            folder.mkdir(parents=True)
+            assert store.blobs.path(tree).exists()
+            (folder / "1.json").write_text(f'{{"manifest": "{tree}"}}')
+        assert collecting.result(60).blobs == 0
+    (folder / "1.json").unlink()
+    parts = folder / ".shards" / "10-2"
+    parts.mkdir(parents=True)
+    (parts / "0.json").write_text(f'{{"entries": [["a", "f", "{digest_of(b"weights")}", 7]]}}')
+    assert store.garbage.collect(0).blobs == 1, "the list; the file belongs to a part"
+
+
+def insert_trial(connection: Connection) -> None:
+    connection.run("INSERT INTO experiments (id, project_id, name, created) VALUES (1, 1, 'x', 0)")
+    connection.run(
+        "INSERT INTO trials (id, uid, experiment_id, name, state, settled, created, restarts,"
+        " signal, reason, message, priority, user, params, spec, status, provenance)"
+        " VALUES (1, 'u', 1, 'x', 'RUNNING', 0, 0, 0, '', '', '', 0, '', '', '', '', '')"
+    )

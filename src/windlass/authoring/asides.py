@@ -47,15 +47,17 @@ class Aside:
     name: str | None = None
 
 
-def draft_command(client: Client, command: Sequence[str] | str, how: Aside) -> Draft:
+def draft_command(
+    client: Client, command: Sequence[str] | str, how: Aside, *, where: str = ""
+) -> Draft:
     """A command that is ready to be sent; a text is a line for a shell."""
     from windlass.authoring.programs import command_name
 
-    argv = _words(command, "wl.run_command")
+    argv = _words(command, where)
     words = re.findall(r"[\w./-]+", command) if isinstance(command, str) else argv
     name = how.name or command_name(words or argv)
     call = ProcessCall(argv=argv)
-    return _draft(client, call, replaced(how, name=name), TrialKind.COMMAND, "wl.run_command")
+    return _draft(client, call, replaced(how, name=name), TrialKind.COMMAND, where)
 
 
 def draft_shell(
@@ -65,16 +67,17 @@ def draft_shell(
     *,
     has_terminal: bool,
     size: tuple[int, int],
+    where: str = "",
 ) -> Draft:
     """A shell that is ready to be sent."""
     from windlass.authoring.programs import command_name
 
-    argv = () if command is None else _words(command, "wl.open_shell")
+    argv = () if command is None else _words(command, where)
     rows, columns = size
     call = ShellCall(argv=argv, has_terminal=has_terminal, rows=rows, columns=columns)
     env = {"TERM": _term(), **(how.env or {})} if has_terminal else how.env
     name = how.name or (command_name(argv) if argv else "shell")
-    return _draft(client, call, replaced(how, env=env, name=name), TrialKind.SHELL, "wl.open_shell")
+    return _draft(client, call, replaced(how, env=env, name=name), TrialKind.SHELL, where)
 
 
 def _words(command: Any, where: str) -> tuple[str, ...]:
@@ -82,12 +85,13 @@ def _words(command: Any, where: str) -> tuple[str, ...]:
         command = ["/bin/sh", "-c", command] if command.strip() else []
     is_words = isinstance(command, Sequence) and all(isinstance(word, str) for word in command)
     if not is_words or not command or not command[0]:
-        raise InvalidArgument(
-            f"{where}: {shown(command)} is no command.",
-            hint='Write its words, ["nvidia-smi", "-L"], or a line for the shell: "ls | wc -l"',
+        flaw = (
+            f"{shown(command)} is no command\n"
+            'Write its words, ["nvidia-smi", "-L"], or a line for the shell: "ls | wc -l"'
         )
+        raise InvalidArgument.of([flaw], where=where)
     if any("\0" in word for word in command):
-        raise InvalidArgument(f"{where}: a word holds a NUL character.")
+        raise InvalidArgument.of(["a word of the command holds a NUL character"], where=where)
     return tuple(command)
 
 
@@ -116,7 +120,7 @@ def _draft(
             name=str(how.name), filing=filing, secrets=secrets, packages=None,
         )  # fmt: skip
         return plan.draft([call], {})
-    origin = _origin(client, how, where)
+    origin = _origin(client, how)
     secrets = _secrets(how, origin)
     recorded = [*call.argv, *role.env.values(), str(how.name)]
     keep_secrets(secrets, recorded, "in the command, name= or env=, which are")
@@ -163,7 +167,7 @@ def _resources(how: Aside) -> Resources:
     )
 
 
-def _origin(client: Client, how: Aside, where: str) -> TrialRecord | None:
+def _origin(client: Client, how: Aside) -> TrialRecord | None:
     """The trial whose code and environment are meant."""
     from windlass.client.experiments import Experiment
     from windlass.client.trials import Trial
@@ -180,8 +184,7 @@ def _origin(client: Client, how: Aside, where: str) -> TrialRecord | None:
         if not _is_generated(trial.record):
             return trial.record
     raise InvalidArgument(
-        f"{where}: experiment {experiment.id} ({experiment.name}) has no trial whose code it "
-        "could run in.",
+        f"Experiment {experiment.id} ({experiment.name}) has no trial whose code could be used.",
         hint="Add one first, or run it in this project's code: code=True",
     )
 

@@ -194,6 +194,10 @@ def private_of(secrets: Mapping[str, str], *, embedded: bool) -> Private:
 
 def plan_for(client: Client, options: Options, default_name: str, place: Surroundings) -> Plan:
     """The plan of what is run with options: a function, a script, a command."""
+    if options.template is not None:
+        from windlass.authoring.templates import plan_with_template
+
+        return plan_with_template(client, options, default_name, place)
     return Plan(
         client,
         options.outline(),

@@ -50,6 +50,8 @@ class Changes:
     labels: Sequence[str] | None = None
     environment: str | None = None
     secrets: Any = None
+    checkpoint: str | None = None  # the uid of the one to begin with; empty: with none
+    is_fork: bool | None = None
 
 
 class Repetition(NamedTuple):
@@ -108,9 +110,21 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repe
         params=mask(params, hidden),
         provenance=replace(around.provenance, argv=mask(around.provenance.argv, hidden)),
         private=private_of(secrets, embedded=client.transport.endpoint.is_embedded),
-        recipe=mask_recipe(Recipe(arguments=arguments, origin_id=record.id), hidden),
+        recipe=mask_recipe(_recipe(record, changes, arguments), hidden),
     )
     return Repetition(draft, (*around.notes, *_lost_paths(client, record)))
+
+
+def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) -> Recipe:
+    """Where it comes from. The same again begins with the same checkpoint."""
+    had = record.recipe
+    return Recipe(
+        arguments=arguments,
+        origin_id=record.id,
+        template=had.template,
+        checkpoint=had.checkpoint if changes.checkpoint is None else changes.checkpoint,
+        is_fork=had.is_fork if changes.is_fork is None else changes.is_fork,
+    )
 
 
 def _refuse_unrepeatable(record: TrialRecord) -> None:
@@ -118,6 +132,11 @@ def _refuse_unrepeatable(record: TrialRecord) -> None:
         raise Unsupported(
             f"{_called(record)} is a shell: nobody would type to it.",
             hint="Open another: wl.open_shell(...), or windlass shell",
+        )
+    if record.kind is TrialKind.EXTERNAL:
+        raise Unsupported(
+            f"{_called(record)} was not started by Windlass: it cannot be started again.",
+            hint="Run its program again, or as a trial: windlass run SCRIPT",
         )
     if any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles):
         raise Unsupported(
@@ -132,7 +151,8 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     It is no part of the search or the generator that asked for the other: those are done with
     theirs. One that only accompanies its experiment does so again.
     """
-    where: dict[str, Any] = {"experiment": record.experiment, "experiment_id": record.experiment_id}
+    named = record.experiment or record.kind.value  # a command may belong to none
+    where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
     if isinstance(changes.experiment, str):
         where = {"experiment": changes.experiment, "project": record.project}
     elif changes.experiment is not None:

@@ -67,13 +67,13 @@ def run(words: tuple[str, ...], detach: bool, **given: Any) -> int:
     client = default_client()
     with in_options():
         draft = draft_command(client, words, aside_of(given))
-    if detach:
-        submitted = client.submit(draft)
-        print(f"Command {submitted.id} ({submitted.name}) is submitted.")
-        print(f"  windlass logs {submitted.id} -f")
-        return 0
-    with View() as view:
-        ran, end = run_and_watch(client, draft, view)
+        if detach:
+            submitted = client.submit(draft)
+            print(f"Command {submitted.id} ({submitted.name}) is submitted.")
+            print(f"  windlass logs {submitted.id} -f")
+            return 0
+        with View() as view:
+            ran, end = run_and_watch(client, draft, view)
     return conclude(ran, end, str)
 
 

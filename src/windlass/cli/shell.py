@@ -43,11 +43,7 @@ def command() -> None:
     """
 
 
-@command.command(
-    name="open",
-    short_help="Open one, and sit at it.",
-    context_settings={"allow_interspersed_args": False},
-)
+@command.command(name="open", short_help="Open one, and sit at it.")
 @aside_options
 @click.option("-d", "--detach", is_flag=True, help="Open it, and do not attach to it.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TRIAL] [-- COMMAND [ARGS]...]")
@@ -68,7 +64,6 @@ def open_one(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **give
         if given["trial"] is not None:
             raise click.UsageError("Name one trial: as the first word, or with --trial.", ctx)
         given["trial"], words = TRIAL_ID.convert(words[0], None, ctx), words[1:]
-    words = words[1:] if words[:1] == ("--",) else words
     has_terminal = detach or os.isatty(sys.stdin.fileno())
     client = default_client()
     with in_options():
@@ -76,7 +71,7 @@ def open_one(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **give
         draft = draft_shell(
             client, list(words) or None, how, has_terminal=has_terminal, size=size_here()
         )
-    shell = Shell(client.transport, client.submit(draft).record)
+        shell = Shell(client.transport, client.submit(draft).record)
     if detach:
         print(f"Shell {shell.id} is open.")
         print(f"  windlass shell attach {shell.id}")

@@ -62,6 +62,8 @@ class _Attachment:
         self._modes = Modes()
         self._failure: BaseException | None = None
         self._is_over = False
+        self._is_raw = False
+        self._has_shown = False
         self._waited_for = ""
         self._left_by: int | None = None  # a signal
 
@@ -79,7 +81,7 @@ class _Attachment:
             finally:
                 self._typist.finish(0 if self._is_over else _LAST_KEYS)
                 self._stream.cut()
-                reader.join()
+                reader.join(_LAST_KEYS)  # it may be at a window that takes nothing
                 self._write(self._modes.left())
         os.close(hears)
         os.close(tells)
@@ -142,8 +144,9 @@ class _Attachment:
 
     @property
     def _is_running(self) -> bool:
-        state = self._record.state
-        return state not in (TrialState.QUEUED, TrialState.STARTING)
+        """Whether there is something to type to. That it starts is told later than it shows."""
+        is_waiting = self._record.state in (TrialState.QUEUED, TrialState.STARTING)
+        return self._has_shown or not is_waiting
 
     def _heard(self, came: set[int]) -> bool:
         """See to signals; whether one was to leave."""
@@ -178,6 +181,7 @@ class _Attachment:
                 if isinstance(news, Shown):
                     if news.skipped > 0:
                         self._say(f"[{format_size(news.skipped)} came too fast to be shown]")
+                    self._has_shown = self._has_shown or bool(news.data)
                     self._modes.feed(news.data)
                     self._write(news.data)
                 elif isinstance(news, TrialRecord):
@@ -186,6 +190,8 @@ class _Attachment:
                 else:
                     assert isinstance(news, Over)  # noqa: S101 -- there is no other news
                     self._record, self._is_over = news.record, True
+                if self._is_running:
+                    self._typist.begin()
         except (WindlassError, OSError) as error:
             self._failure = error
         os.write(tells, b"\0")
@@ -203,7 +209,7 @@ class _Attachment:
 
     def _say(self, text: str) -> None:
         """Tell a person something, whatever mode the terminal is in."""
-        sys.stderr.write(f"{text}\r\n" if self._is_typed else f"{text}\n")
+        sys.stderr.write(text.replace("\n", "\r\n") + "\r\n" if self._is_raw else f"{text}\n")
         sys.stderr.flush()
 
     def _say_left(self) -> None:
@@ -212,17 +218,17 @@ class _Attachment:
             self._say(f"Shell {shell_id} is being stopped.")
             return
         self._say(
-            f"\r\nDetached from shell {shell_id}, which goes on.\r\n"
-            f"  windlass shell attach {shell_id}\r\n"
+            f"\nDetached from shell {shell_id}, which goes on.\n"
+            f"  windlass shell attach {shell_id}\n"
             f"  windlass shell kill {shell_id}"
         )
 
     def _conclude(self) -> int:
         record = self._record
         if record.state is TrialState.STOPPED:
-            self._say(f"\r\nShell {record.id} was stopped.")
+            self._say(f"\nShell {record.id} was stopped.")
         elif record.exit_code is None or record.reason == "DeadlineExceeded":
-            self._say(f"\r\nShell {record.id} has ended: {record.message or record.reason}")
+            self._say(f"\nShell {record.id} has ended: {record.message or record.reason}")
         elif record.started is None:
             self._say(record.message)
         code = record.exit_code
@@ -237,8 +243,10 @@ class _Attachment:
         before = termios.tcgetattr(self._stdin)
         try:
             tty.setraw(self._stdin, termios.TCSADRAIN)
+            self._is_raw = True
             yield
         finally:
+            self._is_raw = False
             termios.tcsetattr(self._stdin, termios.TCSADRAIN, before)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.pages import walk
+from windlass.client.pages import Listing, walk
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.quantities import format_size
@@ -31,6 +30,16 @@ class Checkpoint:
     def __init__(self, transport: Transport, record: CheckpointRecord) -> None:
         self._transport = transport
         self._record = record
+
+    @property
+    def record(self) -> CheckpointRecord:
+        """All that is recorded of it, as plain data."""
+        return self._record
+
+    @property
+    def transport(self) -> Transport:
+        """The connection to the server that has it."""
+        return self._transport
 
     @property
     def id(self) -> int:
@@ -195,13 +204,13 @@ class Checkpoint:
 
 def list_checkpoints(
     transport: Transport, trial_id: int | None = None, sort_by: str = "id", limit: int | None = None
-) -> Iterator[Checkpoint]:
+) -> Listing[Checkpoint]:
     """Checkpoints, lazily: each page is asked for when it is needed."""
     if not str(sort_by).removeprefix("-"):
         raise InvalidArgument(f"{shown(sort_by)} is nothing to sort by.")
     query = {"trial_id": trial_id, "sort": sort_by}
     pages = walk(transport, "/checkpoints", CheckpointPage, query, limit)
-    return (Checkpoint(transport, record) for record in pages)
+    return pages.each(lambda record: Checkpoint(transport, record))
 
 
 def _revive(record: CheckpointRecord) -> Checkpoint:

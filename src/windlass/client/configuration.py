@@ -6,7 +6,16 @@ from typing import Any
 
 import msgspec
 
-from windlass.model.job import FunctionCall, GeneratorCall, JobSpec, ProcessCall, Role, ShellCall
+from windlass.model.job import (
+    Executable,
+    ExternalCall,
+    FunctionCall,
+    JobSpec,
+    Keep,
+    ProcessCall,
+    Role,
+    ShellCall,
+)
 from windlass.model.records import TrialRecord
 
 
@@ -40,11 +49,17 @@ def _whole(spec: JobSpec) -> dict[str, Any]:
         "clean_policy": spec.clean_policy.value,
         "success_policy": spec.success_policy.value or None,
         "priority": spec.priority,
+        "keep_last": spec.keep.last if spec.keep else None,
+        "keep_best": _best(spec.keep) if spec.keep and spec.keep.best else None,
         "suspend": spec.suspend,
         "packages": list(spec.python.packages) or None,
         "secrets": list(spec.secret_names) or None,
         "volumes": {each.target: each.source for each in spec.volumes} or None,
     }
+
+
+def _best(keep: Keep) -> str:
+    return f"{keep.best} {'max' if keep.is_max else 'min'} {keep.metric}"
 
 
 def _of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
@@ -65,10 +80,8 @@ def _of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
     }
 
 
-def _what_runs(
-    executable: FunctionCall | ProcessCall | ShellCall | GeneratorCall,
-) -> dict[str, Any]:
-    if isinstance(executable, (ProcessCall, ShellCall)):
+def _what_runs(executable: Executable) -> dict[str, Any]:
+    if isinstance(executable, (ProcessCall, ShellCall, ExternalCall)):
         return {"command": list(executable.argv)}
     kind = "function" if isinstance(executable, FunctionCall) else "generator"
     return {kind: executable.qualname}

@@ -62,7 +62,20 @@ class DryTransport(Transport):
         """Nothing but what the server would lack of a tree: nothing is sent."""
         if (method, path) == ("GET", "/blobs"):
             return msgspec.convert({}, answer)
+        if method == "GET" and path.startswith("/templates/"):
+            return self._template(path, answer)
         return super().ask(method, path, answer, body=body, query=query)
+
+    def _template(self, path: str, answer: type[T]) -> T:
+        """A template of the server that would be used: without it there is nothing to show."""
+        endpoint = self.endpoint
+        if not endpoint.url:
+            raise ServerError(
+                "No server runs, which would know the template.",
+                hint="Start it: windlass server start",
+            )
+        asked = Transport(endpoint.url, endpoint.token, timeout=5.0)  # which is never started
+        return asked.ask("GET", path, answer)
 
     def _send(self, *_args: object) -> NoReturn:
         raise nothing_ran()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from windlass.client.calls import users_call
 from windlass.client.metadata import Described
+from windlass.client.pages import Listing
 from windlass.client.transport import Transport, path_of
-from windlass.client.trials import Trial, list_trials, seconds_of
+from windlass.client.trials import Trial, When, list_trials, seconds_of
 from windlass.model.errors import WindlassError
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import Deleted, StopTrial
@@ -236,15 +237,30 @@ class Experiment(Described):
     def list_trials(
         self,
         *,
-        state: str | list[str] | None = None,
+        state: str | Sequence[str] | None = None,
+        name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        user: str | None = None,
+        kind: str | Sequence[str] | None = None,
+        created_after: When | None = None,
+        created_before: When | None = None,
+        where: str | None = None,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Trial[Any]]:
-        """Its trials, lazily, a page at a time; with `labels`, those that have all of them."""
+    ) -> Listing[Trial[Any]]:
+        """Its trials, lazily, a page at a time; filtered and sorted as `wl.list_trials` does.
+
+        ```python
+        sweep = wl.get_experiment("train")
+        for trial in sweep.list_trials(where="hparams.lr >= 0.2", sort_by="-hparams.lr", limit=5):
+            print(trial.id, trial.hparams)
+        ```
+        """
         return list_trials(
             self._transport,
-            experiment_id=self.id, state=state, labels=labels, sort_by=sort_by, limit=limit,
+            experiment_id=self.id, state=state, name=name, labels=labels, user=user, kind=kind,
+            created_after=created_after, created_before=created_before, where=where,
+            sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
     def diff(self, other: Experiment | str | int) -> ExperimentDiff:

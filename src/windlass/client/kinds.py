@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from windlass.client.pages import walk
+from windlass.client.pages import Listing, walk
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.records import TrialKind, TrialRecord
@@ -18,7 +18,7 @@ def list_records(
     state: str | Sequence[str] | None,
     sort_by: str,
     limit: int | None,
-) -> Iterator[TrialRecord]:
+) -> Listing[TrialRecord]:
     """The records of one kind, lazily, a page at a time."""
     states = [state] if isinstance(state, str) else state
     query: dict[str, Any] = {

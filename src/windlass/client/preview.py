@@ -14,6 +14,7 @@ from windlass.client.submission import Draft
 from windlass.client.tips import limit_name
 from windlass.model.errors import shown
 from windlass.model.job import (
+    ExternalCall,
     JobSpec,
     ProcessCall,
     RestartPolicy,
@@ -164,6 +165,7 @@ def _of_whole(draft: Draft, room: str) -> Lines:
     request, spec = draft.request, draft.request.spec
     yield "experiment", request.experiment
     yield "labels", " ".join(request.labels)
+    yield "template", request.recipe.template
     yield "framework", _framework(spec)
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)
@@ -216,7 +218,7 @@ def _packages(draft: Draft) -> str:
 
 def _command(role: Role, program: Program | None, secrets: Collection[str]) -> str:
     executable = role.executable
-    if isinstance(executable, (ProcessCall, ShellCall)):
+    if isinstance(executable, (ProcessCall, ShellCall, ExternalCall)):
         return " ".join(map(quoted, executable.argv))
     if program is None or isinstance(program, (ProcessCall, ShellCall)):
         return f"{executable.qualname}(…)"

@@ -26,7 +26,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one replica of a trial: what it was given, where it ran, how it ended.
 
     ```python
-    for task in trial.list_tasks():
+    for task in wl.get_trial(1).list_tasks():
         print(task.name, task.attempt, task.state, task.node, task.cpus, task.exit_code)
     ```
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
+from windlass.client.questions.external import ExternalQuestions
 from windlass.client.questions.logs import LogQuestions
+from windlass.client.questions.models import ModelQuestions
 from windlass.client.questions.places import PlaceQuestions
 from windlass.client.questions.queue import QueueQuestions
 from windlass.client.questions.shells import ShellQuestions
+from windlass.client.questions.templates import TemplateQuestions
 from windlass.client.questions.trials import TrialQuestions
 from windlass.client.transport import Transport
 from windlass.client.trials import Trial
@@ -31,7 +34,10 @@ class Client(
     ExperimentQuestions,
     CheckpointQuestions,
     QueueQuestions,
+    ExternalQuestions,
     PlaceQuestions,
+    ModelQuestions,
+    TemplateQuestions,
     CommandQuestions,
     ShellQuestions,
     LogQuestions,

@@ -117,9 +117,17 @@ class Typist:
         self._size: tuple[int, int] | None = None
         self._is_last = False
         self._is_leaving = False
+        self._has_begun = False
+        self._has_given_up = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="windlass-keys", daemon=True)
         self._thread.start()
+
+    def begin(self) -> None:
+        """Send from now on: there is something to type to."""
+        with self._changed:
+            self._has_begun = True
+            self._changed.notify()
 
     def type(self, data: bytes) -> None:
         """Send this after what was typed before."""
@@ -145,13 +153,22 @@ class Typist:
             self._is_leaving = True
             self._changed.notify()
         self._thread.join(seconds)
+        with self._changed:
+            self._has_given_up = True
+            self._changed.notify()
+
+    @property
+    def _is_pending(self) -> bool:
+        return bool(self._typed or self._size or self._is_last)
 
     def _run(self) -> None:
         away_since: float | None = None
         while True:
             with self._changed:
-                while not (self._typed or self._size or self._is_last):
-                    if self._is_leaving:
+                while not (self._has_begun and self._is_pending):
+                    if self._is_leaving and not self._is_pending:
+                        return
+                    if self._has_given_up:
                         return
                     self._changed.wait()
                 typed, size, is_last = self._typed, self._size, self._is_last

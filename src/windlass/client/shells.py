@@ -9,8 +9,10 @@ from windlass.client.shell_stream import Keys, Over, ShellStream, Shown
 from windlass.client.trials import Trial, seconds_of
 from windlass.model.errors import Conflict
 from windlass.model.job import ShellCall
-from windlass.model.records import TrialRecord
+from windlass.model.records import TrialRecord, TrialState
 from windlass.model.screens import plain_text
+
+_NOT_YET = (TrialState.QUEUED, TrialState.STARTING)
 
 
 class Shell(Trial[None]):
@@ -62,7 +64,9 @@ class Shell(Trial[None]):
         ```
         """
         data = text.encode() if isinstance(text, str) else bytes(text)
-        self._keys = self._keys or Keys(self._transport, self.id)
+        if self._keys is None:
+            self._wait_until_it_runs()
+            self._keys = Keys(self._transport, self.id)
         while data:
             taken = self._keys.send(data)
             if not taken:
@@ -131,6 +135,13 @@ class Shell(Trial[None]):
         """Ask the server how it stands now."""
         super().refresh()
         return self
+
+    def _wait_until_it_runs(self) -> None:
+        for news in ShellStream(self._transport, self.id, self._read_to):
+            if isinstance(news, Shown) or not (
+                isinstance(news, TrialRecord) and news.state in _NOT_YET
+            ):
+                return
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _revive, (self._record,)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from windlass.client.facts import Facts
 from windlass.client.following import Following
@@ -12,7 +12,7 @@ from windlass.client.logs import LogLines
 from windlass.client.metadata import NotedTrial, label_query
 from windlass.client.naming import is_generated
 from windlass.client.outcomes import Outcome, outcome_of
-from windlass.client.pages import flag, walk
+from windlass.client.pages import Listing, flag, walk
 from windlass.client.queueing import Queueable
 from windlass.client.repeating import Repeatable
 from windlass.client.transport import Transport, path_of
@@ -32,11 +32,15 @@ from windlass.model.wire import (
 )
 
 if TYPE_CHECKING:
-    from windlass.client.metrics import Point
+    from datetime import date
+
+    from windlass.client.checkpoints import Checkpoint
+    from windlass.client.metrics import Metrics
     from windlass.client.moments import Moment
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
+When = Union[float, str, "date"]  # `2026-11-16`, "2h" for so long ago, a date or a datetime
 
 
 class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
@@ -94,21 +98,39 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
         """
         return self._steer("ask-to-stop", AskToStop(reason=reason))
 
-    def metrics(self, name: str | None = None) -> Iterator[Point]:
-        """Every point it reported so far, of one metric or of all.
+    def metrics(
+        self,
+        name: str | Sequence[str] | None = None,
+        *,
+        group: str | None = None,
+        attempt: int | None = None,
+        role: str | None = None,
+        index: int | None = None,
+        max_points: int | None = None,
+        follow: bool = False,
+        timeout: float | str | None = None,
+    ) -> Metrics:
+        """The points it reported so far, of one metric, of some or of all.
 
         They come by replica and attempt, and each metric's in the order it was reported in. After
         a restart a step may come again, of another `attempt`. Of a trial that has ended, a name
         that is none of its metrics is a `KeyError` that says which there are.
 
+        `max_points` has fewer come, spikes among them; `follow=True` has them come as they are
+        reported, until the trial ends, also with `async for`.
+
         ```python
         for point in trial.metrics("loss"):
             print(point.step, point.value, point.role, point.index, point.attempt)
+        print(trial.metrics("loss", group="validation", max_points=1000).to_pandas())
         ```
         """
-        from windlass.client.metrics import points_of
+        from windlass.client.metrics import metrics_of
 
-        return points_of(self._transport, self.id, name)
+        return metrics_of(
+            self._transport, [self.id], name, group=group, role=role, index=index, attempt=attempt,
+            max_points=max_points, follow=follow, timeout=seconds_of(timeout),
+        )  # fmt: skip
 
     def delete(self) -> None:
         """Delete it, with its logs, metrics, checkpoints and files; it has to have ended.
@@ -263,6 +285,22 @@ class Trial(Facts, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
             counted = partial(log_pages.count, self._transport, {**query, "trials": self.id})
         return LogLines(log_pages.lines(found, self._record), counted)
 
+    def list_checkpoints(
+        self, sort_by: str = "number", limit: int | None = None
+    ) -> Iterator[Checkpoint]:
+        """What it saved, oldest first, lazily, a page at a time.
+
+        `sort_by` takes `number`, `step`, `created`, `size` or a metric, as reported at the step
+        of each or last before; those without one come last. With a `-` the greatest come first.
+
+        ```python
+        best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
+        ```
+        """
+        from windlass.client.checkpoints import list_checkpoints
+
+        return list_checkpoints(self._transport, self.id, sort_by, limit)
+
     def diff(self, other: Trial[Any] | int) -> Diff:
         """What differs between this trial and another: code, arguments, environment, outcome.
 
@@ -361,34 +399,61 @@ def _revive(record: TrialRecord) -> Trial[Any]:
 def list_trials(
     transport: Transport,
     *,
-    experiment: str | None = None,
+    experiment: str | int | None = None,
     experiment_id: int | None = None,
     project: str | None = None,
-    state: str | list[str] | None = None,
+    state: str | Sequence[str] | None = None,
     name: str | None = None,
     labels: str | Sequence[str] | None = None,
+    user: str | None = None,
+    kind: str | Sequence[str] | None = None,
+    created_after: When | None = None,
+    created_before: When | None = None,
+    where: str | None = None,
     origin_id: int | None = None,
     parent_id: int | None = None,
     archived: bool | None = None,
     sort_by: str = "id",
     limit: int | None = None,
-) -> Iterator[Trial[Any]]:
+) -> Listing[Trial[Any]]:
     """Trials that match, lazily: each page is asked for when it is needed."""
-    states = [state] if isinstance(state, str) else state
+    if isinstance(experiment, int):
+        experiment, experiment_id = None, experiment
     query: dict[str, Any] = {
         "experiment": experiment,
         "experiment_id": experiment_id,
         "project": project,
-        "state": ",".join(each.upper() for each in states) if states else None,
+        "state": _listed(state, str.upper),
         "name": name,
         "labels": label_query(labels),
+        "user": user,
+        "kind": _listed(kind, str.lower),
+        "created_after": _time_of("created_after", created_after),
+        "created_before": _time_of("created_before", created_before),
+        "where": where,
         "origin_id": origin_id,
         "parent_id": parent_id,
         "archived": flag(archived),
         "sort": sort_by,
     }
     pages = walk(transport, "/trials", TrialPage, query, limit)
-    return (Trial(transport, record) for record in pages)
+    return pages.each(lambda record: Trial(transport, record))
+
+
+def _listed(given: str | Sequence[str] | None, spelt: Callable[[str], str]) -> str | None:
+    chosen = [given] if isinstance(given, str) else given
+    return ",".join(map(spelt, chosen)) if chosen else None
+
+
+def _time_of(argument: str, given: When | None) -> float | None:
+    if given is None:
+        return None
+    from windlass.model.times import parse_time
+
+    try:
+        return parse_time(given)
+    except ValueError as error:
+        raise InvalidArgument(f"{argument}: {error}.") from None
 
 
 def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:

@@ -8,6 +8,7 @@ from typing import Any
 
 from windlass.model.job import (
     Executable,
+    ExternalCall,
     FunctionCall,
     GeneratorCall,
     JobSpec,
@@ -71,7 +72,7 @@ def command_of(executable: Executable) -> str:
     """
     if isinstance(executable, ShellCall):
         return shlex.join(executable.argv) or "$SHELL"
-    if isinstance(executable, ProcessCall):
+    if isinstance(executable, (ProcessCall, ExternalCall)):
         return shlex.join(executable.argv)
     return f"{executable.qualname}(…)"
 

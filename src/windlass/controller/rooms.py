@@ -137,7 +137,7 @@ def device_key(role: str, index: int) -> str:
 
 def _standing(job: Job, status: JobStatus) -> tuple[float, Moves]:
     """Where it stands in the queue: by its age, unless it was moved."""
-    return status.place or (job.trial_id, ())
+    return status.place or (float(job.trial_id), ())
 
 
 def _place(key: str) -> tuple[str, int]:

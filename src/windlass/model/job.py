@@ -82,7 +82,13 @@ class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
     holder: ShortText = ""  # who holds the experiment open meanwhile
 
 
-Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall
+class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="external"):
+    """A process that runs already and was not started by us: it says itself when it is done."""
+
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
+
+
+Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCall
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from math import isfinite
 from typing import Any
@@ -262,6 +263,18 @@ class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     metadata: dict[str, Any] = {}
     # Those that were asked for, as reported at its step or last before; "nan" and the like as text.
     metrics: dict[str, float | str] = {}
+
+
+_OF_THE_SYSTEM = "system/"  # what the machine tells of a trial, not the trial itself
+
+
+def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
+    """What a program reported itself: tables are of that, unless they are asked for the rest.
+
+    >>> list(own_metrics({"loss": Summary(count=1), "system/cpu_percent": Summary(count=9)}))
+    ['loss']
+    """
+    return {name: each for name, each in metrics.items() if not name.startswith(_OF_THE_SYSTEM)}
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):

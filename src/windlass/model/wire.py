@@ -151,6 +151,48 @@ class PointsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next: str | None = None
 
 
+class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for the points of metrics of trials, to be answered with one pack of curves.
+
+    Names are those of summaries; without any, all that there are, of a group if one is named.
+    """
+
+    trials: Annotated[tuple[int, ...], msgspec.Meta(min_length=1, max_length=1000)]
+    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] | None = None
+    group: str | None = None
+    role: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    # At most so many of each metric of each trial, spikes among them.
+    max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
+    # How far the files of attempts are known: what the answer before said.
+    known: Annotated[
+        dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
+    ] = {}
+
+
+class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Points of one metric that one replica reported in one attempt; they follow apart."""
+
+    trial_id: int
+    name: str
+    role: str = "main"
+    index: int = 0
+    attempt: int = 1
+    count: int = 0
+
+
+class CurvesHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a pack of curves begins, after the eight bytes of its length.
+
+    The steps, times and values of each curve follow: eight bytes a number, little-endian.
+    """
+
+    curves: tuple[CurveHead, ...]
+    known: dict[str, int] = {}
+    more: bool = False  # what is known then is not all
+
+
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ask a trial to stop; `grace` seconds pass between asking its processes and killing them."""
 
@@ -241,6 +283,7 @@ class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[TrialRecord, ...]
     next: str | None = None
+    hint: str = ""  # of a list that is empty: a name that was asked for and no trial has
 
 
 class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,14 +19,17 @@ import msgspec
 from windlass.model.job import (
     Assignment,
     Executable,
+    ExternalCall,
     FunctionCall,
     GeneratorCall,
     Job,
     JobSpec,
+    RestartScope,
     ShellCall,
 )
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
+from windlass.runtimes.attempts import EXTERNAL
 from windlass.runtimes.ports import port_of
 from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import GIVEN
@@ -79,6 +82,8 @@ def launch_of(
         "keeps_value": place.rank == 0,
         "flaw": place.flaw,
         "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
+        "begin": msgspec.to_builtins(spec.begin) if spec.begin else None,
+        "together": spec.restart_scope is RestartScope.JOB,
         "server_file": str(layout.server_file(home)),
     }
 
@@ -161,6 +166,8 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
         }
     if isinstance(executable, GeneratorCall):
         raise TypeError("nothing is started for a generator")
+    if isinstance(executable, ExternalCall):
+        return {"type": EXTERNAL, "argv": list(executable.argv)}
     if isinstance(executable, ShellCall):
         return {
             "type": "shell",

@@ -8,6 +8,7 @@ import selectors
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,7 @@ from windlass.worker.nudge import CHECKPOINT, LOG, METRICS
 
 _log = logging.getLogger(__name__)
 _PATH_LIMIT = 100  # bytes; a socket's path has 104 on macOS
+_LATE = 0.05  # the time of a file is coarser than the clock's
 _CHECK_AGAIN = 0.5  # where the system does not tell of the end of a process
 
 Callback = Callable[[str], None]
@@ -95,6 +97,7 @@ class NudgeListener:
         self._lock = threading.Lock()
         self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
         self._polled: list[tuple[int, str, str]] = []  # those no descriptor tells about
+        self._due: list[tuple[float, str]] = []  # when to tell of which job
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="windlass-nudges", daemon=True)
         self._thread.start()
@@ -121,6 +124,12 @@ class NudgeListener:
             self._awaited.append((pid, identity, uid))
         self._wake()
 
+    def look_after(self, seconds: float, uid: str) -> None:
+        """Tell of a change of that job after so much time, and a little more."""
+        with self._lock:
+            self._due.append((time.monotonic() + seconds + _LATE, uid))
+        self._wake()
+
     def close(self) -> None:
         """End the thread; nudges go nowhere from now on."""
         if self._is_closed:
@@ -142,7 +151,7 @@ class NudgeListener:
 
     def _run(self) -> None:
         while not self._is_closed:
-            events = self._selector.select(_CHECK_AGAIN if self._polled else None)
+            events = self._selector.select(self._patience())
             heard = _Heard()
             for key, _ in events:
                 if key.fileobj is self._socket:
@@ -155,6 +164,7 @@ class NudgeListener:
                     heard.changed.add(key.data)
             self._take_awaited(heard.changed)
             self._check_polled(heard.changed)
+            self._take_due(heard.changed)
             for trial_id in heard.grown:
                 _tell(self._on_log, trial_id)
             for source in heard.reported:
@@ -196,6 +206,18 @@ class NudgeListener:
             else:
                 os.close(fd)
                 changed.add(uid)
+
+    def _patience(self) -> float | None:
+        """How long to wait for anything to happen; none: until it does."""
+        with self._lock:
+            waits = [max(at - time.monotonic(), 0.0) for at, _ in self._due]
+        return min([*waits, *([_CHECK_AGAIN] if self._polled else [])], default=None)
+
+    def _take_due(self, changed: set[str]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            changed |= {uid for at, uid in self._due if at <= now}
+            self._due = [each for each in self._due if each[0] > now]
 
     def _check_polled(self, changed: set[str]) -> None:
         left = []

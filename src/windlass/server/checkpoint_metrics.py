@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from windlass.model.records import CheckpointRecord
-from windlass.server.points import new_points
+from windlass.server.chunks import read_metrics
+from windlass.server.columns import Column
+from windlass.server.points import metric_files
 
-
-class _Reported(NamedTuple):
-    attempt: int
-    step: int
-    time: float
-    value: float
+_Place = tuple[float, int, float]  # where a point stands in the order of what counts
 
 
 def values_at(
@@ -25,25 +22,46 @@ def values_at(
     What attempts after it reported is not its own; of one without a step, the time decides. Of a
     step that was reported more than once, the last word of the newest attempt counts.
     """
-    reported = list(_reported(home, trial_id, metric))
-    found = {each.id: _value_of(each, reported) for each in checkpoints}
-    return {key: value for key, value in found.items() if value is not None}
+    found: dict[int, tuple[_Place, float]] = {}
+    for attempt, column in _columns(home, trial_id, metric):
+        for each in checkpoints:
+            point = _last_before(each, attempt, column) if attempt <= each.attempt else None
+            if point is not None and (each.id not in found or found[each.id][0] <= point[0]):
+                found[each.id] = point
+    return {key: value for key, (_, value) in found.items()}
 
 
-def _value_of(checkpoint: CheckpointRecord, reported: Iterable[_Reported]) -> float | None:
-    mine = (each for each in reported if each.attempt <= checkpoint.attempt)
-    step = checkpoint.step
-    if step is None:
-        before = (each for each in mine if each.time <= checkpoint.created)
-        newest = max(before, key=lambda each: each.time, default=None)
-    else:
-        before = (each for each in mine if each.step <= step)
-        newest = max(before, key=lambda each: (each.step, each.attempt, each.time), default=None)
-    return None if newest is None else newest.value
+def _last_before(
+    checkpoint: CheckpointRecord, attempt: int, column: Column
+) -> tuple[_Place, float] | None:
+    if checkpoint.step is None:
+        at = bisect_right(column.times, checkpoint.created) - 1
+        return None if at < 0 else ((column.times[at], 0, 0.0), column.values[at])
+    at = bisect_right(column.steps, checkpoint.step) - 1
+    if at < 0:
+        return None
+    return (column.steps[at], attempt, column.times[at]), column.values[at]
 
 
-def _reported(home: Path, trial_id: int, metric: str) -> Iterator[_Reported]:
-    """All points of a metric: the one place that asks the metric store."""
-    for points in new_points(home, trial_id, metric, {}):
-        for step, time, value in zip(points.steps, points.times, points.values, strict=True):
-            yield _Reported(points.attempt, step, time, float(value))
+def _columns(home: Path, trial_id: int, metric: str) -> Iterator[tuple[int, Column]]:
+    """The points of a metric with their attempts: the one place that asks the metric store.
+
+    In pieces whose steps and times both grow, as those of nearly every program do.
+    """
+    for replica, path in metric_files(home, trial_id):
+        for columns, _ in read_metrics(path, metric.__eq__, 0):
+            column = columns.get(metric)
+            if column is not None:
+                yield from ((replica.attempt, each) for each in _growing(column))
+
+
+def _growing(column: Column) -> Iterator[Column]:
+    start = 0
+    steps, times = column.steps, column.times
+    if list(steps) == sorted(steps) and list(times) == sorted(times):
+        yield column
+        return
+    for i in range(1, len(steps) + 1):
+        if i == len(steps) or steps[i] < steps[i - 1] or times[i] < times[i - 1]:
+            yield column.part(start, i)
+            start = i

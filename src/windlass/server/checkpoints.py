@@ -7,52 +7,50 @@ in once, when a nudge tells of it, at the end of its attempt, or at the server's
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
-import re
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from windlass.model.errors import Conflict, InvalidArgument, NotFound
+from windlass.model.errors import InvalidArgument
 from windlass.model.job import Digest, Keep
 from windlass.model.records import CheckpointRecord
 from windlass.model.wire import ChangeCheckpoint, CheckpointPage
 from windlass.runtimes import layout
 from windlass.server.blobs import BlobStore
 from windlass.server.checkpoint_metrics import values_at
-from windlass.server.database import Connection, Database, Row
+from windlass.server.checkpoint_rows import (
+    INSERT,
+    MOST_METADATA,
+    find,
+    is_used,
+    known_numbers,
+    mark_deleted,
+    of_trial,
+    record_of,
+    uses_of,
+)
+from windlass.server.checkpoint_upgrade import old_ones, upgrade
+from windlass.server.database import Connection, Database
 from windlass.server.paging import Conditions, Order, cut, decode_cursor, encode_cursor
 from windlass.server.retention import to_delete
+from windlass.worker.checkpoints import clear
 from windlass.worker.files import remove_if_there
 from windlass.worker.restore import RestoreError, read_tree
 
-MOST_METADATA = 100
 _LARGEST_METADATA = 64 << 10
 _LARGEST_RECORD = 1 << 20
-_UID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _SORTS = {name: f"checkpoints.{name}" for name in ("id", "created", "number", "size")} | {
     "step": "coalesce(checkpoints.step, -1)"
 }
-_FIELDS = tuple(
-    name for name in CheckpointRecord.__struct_fields__ if name not in ("metadata", "metrics")
-)
-_INSERT = """
-INSERT INTO checkpoints (
-    uid, trial_id, number, name, is_folder, step, created, role, "index", attempt, shards,
-    manifest, files, size, metadata
-) SELECT
-    :uid, :trial_id, :number, :name, :is_folder, :step, :created, :role, :index, :attempt,
-    :shards, :manifest, :files, :size, :metadata
-WHERE EXISTS (SELECT 1 FROM trials WHERE id = :trial_id) ON CONFLICT (uid) DO NOTHING
-"""
-_LIVE = "SELECT * FROM checkpoints WHERE NOT is_deleted"
 _log = logging.getLogger("windlass")
 
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -66,7 +64,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     is_folder: bool
     manifest: Digest
     time: float
-    step: Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)] | None = None
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
     role: Annotated[str, msgspec.Meta(max_length=100)] = ""
     index: _Count = 0
     attempt: _Count = 1
@@ -100,12 +98,25 @@ class CheckpointStore:
         if not os.path.isdir(folder):
             return
         with self._lock:
-            known = self._db.read(lambda each: _known_numbers(each, trial_id))
+            known = self._db.read(lambda each: known_numbers(each, trial_id))
             new = list(self._new_rows(folder, trial_id, known))
             if not new:
                 return
-            self._db.write(lambda connection: connection.run_many(_INSERT, new))
+            self._db.write(lambda connection: connection.run_many(INSERT, new))
             self._retain(trial_id)
+
+    def tidy(self, trial_id: int) -> None:
+        """Remove what only the processes of a trial need, of which none is left."""
+        folder = layout.checkpoints_dir(self._home, trial_id)
+        if os.path.isdir(folder):
+            clear(str(folder), str(self._blobs.root))
+            upgrade(folder, self._blobs)
+            self.take_in(trial_id)
+
+    def take_in_old_ones(self, unfinished: Collection[int]) -> None:
+        """Take in what earlier versions left, of trials that have ended; once for a home."""
+        for trial_id in old_ones(self._home / "trials", unfinished):
+            self.tidy(trial_id)
 
     def finish_deletions(self) -> None:
         """Remove what a killed server had begun to delete."""
@@ -113,23 +124,22 @@ class CheckpointStore:
             rows = self._db.read(
                 lambda each: each.rows("SELECT * FROM checkpoints WHERE is_deleted")
             )
-            self._erase([_record_of(row) for row in rows])
+            self._erase([record_of(row) for row in rows])
 
     def _new_rows(
-        self, folder: Path, trial_id: int, known: Mapping[int, set[str]]
+        self, folder: Path, trial_id: int, known: Container[int]
     ) -> Iterator[dict[str, Any]]:
         for number, path in record_files(folder):
-            saved = read_saved(path)
-            if saved is None or saved.uid in known.get(number, ()):
-                continue
-            row = self._row_of(saved, trial_id, number)
+            saved = None if number in known else read_saved(path)
+            row = None if saved is None else self._row_of(saved, trial_id, number)
             if row is not None:
                 yield row
 
     def _row_of(self, saved: Saved, trial_id: int, number: int) -> dict[str, Any] | None:
         try:
             tree = read_tree(self._blobs.get(saved.manifest))
-        except (OSError, RestoreError) as error:
+            metadata = msgspec.json.encode(saved.metadata)
+        except (OSError, RestoreError, ValueError) as error:
             _log.warning("checkpoint %s of trial %s: %s", number, trial_id, error)
             return None
         files = [each for entries in tree.folders.values() for each in entries]
@@ -138,7 +148,7 @@ class CheckpointStore:
             **given,
             "name": saved.name.encode("utf-8", "backslashreplace").decode(),
             "created": saved.time if math.isfinite(saved.time) else 0.0,
-            "metadata": msgspec.json.encode(saved.metadata) if saved.metadata else None,
+            "metadata": metadata if saved.metadata else None,
             "trial_id": trial_id,
             "number": number,
             "files": len(files),
@@ -149,14 +159,14 @@ class CheckpointStore:
         keep = self._keeping(trial_id)
         if keep is None:
             return
-        there = self._db.read(lambda each: _of_trial(each, trial_id))
+        there = self._db.read(lambda each: of_trial(each, trial_id))
         if len(there) <= keep.last:
             return
         values = values_at(self._home, trial_id, keep.metric, there) if keep.best else {}
         ids = [each.id for each in there]
-        used = self._db.read(lambda each: {row["checkpoint_id"] for row in _uses(each, ids)})
+        used = self._db.read(lambda each: {row["checkpoint_id"] for row in uses_of(each, ids)})
         gone = to_delete(keep, there, values, used)
-        self._erase(self._db.write(lambda each: _mark_deleted(each, gone)))
+        self._erase(self._db.write(lambda each: mark_deleted(each, gone)))
 
     def _erase(self, gone: Iterable[CheckpointRecord]) -> None:
         """Remove the record files of those that are marked, then their rows.
@@ -181,7 +191,7 @@ class CheckpointStore:
 
     async def record(self, key: str) -> CheckpointRecord:
         """The checkpoint with that id or uid."""
-        return await self._db.aread(lambda connection: _find(connection, key))
+        return await self._db.aread(lambda connection: find(connection, key))
 
     async def page(
         self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
@@ -199,7 +209,7 @@ class CheckpointStore:
 
         def run(connection: Connection) -> CheckpointPage:
             rows, after = cut(connection.rows(query, asked.parameters), limit)
-            return CheckpointPage(items=tuple(map(_record_of, rows)), next=after)
+            return CheckpointPage(items=tuple(map(record_of, rows)), next=after)
 
         return await self._db.aread(run)
 
@@ -218,7 +228,7 @@ class CheckpointStore:
                 f"Checkpoints of all trials cannot be sorted by {metric!r}.",
                 hint=f"Sort by one of: {', '.join(sorted(_SORTS))}; or ask for those of a trial.",
             )
-        there = _of_trial(connection, trial_id)
+        there = of_trial(connection, trial_id)
         values = values_at(self._home, trial_id, metric, there)
         if there and not values:
             raise _unknown_metric(connection, trial_id, metric)
@@ -227,8 +237,8 @@ class CheckpointStore:
         def key(each: CheckpointRecord) -> list[Any]:
             value = sign * values.get(each.id, math.nan)
             if math.isnan(value):
-                return [1, 0.0, each.id]
-            return [0, max(min(value, 1.7e308), -1.7e308), each.id]  # JSON has no infinities
+                return [1, 0.0, -each.id]
+            return [0, max(min(value, 1.7e308), -1.7e308), -each.id]  # JSON has no infinities
 
         ordered = sorted(there, key=key)
         if cursor is not None:
@@ -245,7 +255,7 @@ class CheckpointStore:
         """Give a checkpoint other metadata; what is not named stays."""
 
         def run(connection: Connection) -> CheckpointRecord:
-            record = _find(connection, key)
+            record = find(connection, key)
             metadata = {**record.metadata, **change.put_metadata}
             for name in change.remove_metadata:
                 metadata.pop(name, None)
@@ -268,9 +278,9 @@ class CheckpointStore:
         """Have no such checkpoint any more; one that something needs stays."""
 
         def run(connection: Connection) -> CheckpointRecord:
-            record = _find(connection, key)
-            if not _mark_deleted(connection, [record]):
-                raise _is_used(record, _uses(connection, [record.id]))
+            record = find(connection, key)
+            if not mark_deleted(connection, [record]):
+                raise is_used(record, uses_of(connection, [record.id]))
             return record
 
         with self._lock:
@@ -293,8 +303,10 @@ class CheckpointReader:
     def catch_up(self, trial_ids: Iterable[int]) -> None:
         """Do what was not done while no server ran."""
         self._store.finish_deletions()
-        for trial_id in trial_ids:
+        unfinished = list(trial_ids)
+        for trial_id in unfinished:
             self._store.take_in(trial_id)
+        self._store.take_in_old_ones(unfinished)
 
     def close(self) -> None:
         """End the thread; what was not taken in is at the next start."""
@@ -326,109 +338,13 @@ def read_saved(path: Path) -> Saved | None:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        return msgspec.json.decode(os.read(fd, _LARGEST_RECORD), type=Saved)
+        # Not msgspec's own reader, which refuses the odd names that files may have.
+        return msgspec.convert(json.loads(os.read(fd, _LARGEST_RECORD)), Saved)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         _log.warning("%s is no record of a checkpoint: %s", path, error)
         return None
     finally:
         os.close(fd)
-
-
-def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
-    """Note that something needs a checkpoint: a `trial` that began with it, a `model` version."""
-    connection.run(
-        "INSERT INTO checkpoint_uses (checkpoint_id, kind, user_id)"
-        " SELECT id, :kind, :user_id FROM checkpoints WHERE uid = :uid AND NOT is_deleted"
-        " ON CONFLICT DO NOTHING",
-        {"uid": uid, "kind": kind, "user_id": user_id},
-    )
-
-
-def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Note that some trials, which are to be deleted, need no checkpoint any more."""
-    asked = Conditions()
-    asked.one_of("user_id", trial_ids)
-    asked.equal("kind", "trial")
-    connection.run(f"DELETE FROM checkpoint_uses{asked.text}", asked.parameters)
-
-
-def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Refuse that trials are deleted whose checkpoints somebody needs."""
-    for trial_id in trial_ids:
-        there = {each.id: each for each in _of_trial(connection, trial_id)}
-        uses = _uses(connection, list(there))
-        if uses:
-            raise _is_used(there[uses[0]["checkpoint_id"]], uses)
-
-
-def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
-    """The checkpoint with that uid, if there is one."""
-    row = connection.row(f"{_LIVE} AND uid = :uid", {"uid": uid})
-    return None if row is None else _record_of(row)
-
-
-def _known_numbers(connection: Connection, trial_id: int) -> dict[int, set[str]]:
-    query = "SELECT number, uid FROM checkpoints WHERE trial_id = :trial_id"
-    known: dict[int, set[str]] = {}
-    for row in connection.rows(query, {"trial_id": trial_id}):
-        known.setdefault(row["number"], set()).add(row["uid"])
-    return known
-
-
-def _of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
-    rows = connection.rows(f"{_LIVE} AND trial_id = :trial_id ORDER BY id", {"trial_id": trial_id})
-    return [_record_of(row) for row in rows]
-
-
-def _find(connection: Connection, key: str) -> CheckpointRecord:
-    if _UID.fullmatch(key):
-        record = find_by_uid(connection, key)
-        if record is not None:
-            return record
-    elif key.isascii() and key.isdecimal() and len(key) < 19:
-        row = connection.row(f"{_LIVE} AND id = :id", {"id": int(key)})
-        if row is not None:
-            return _record_of(row)
-    newest = connection.row(f"{_LIVE} ORDER BY id DESC LIMIT 1")
-    there = "There are none yet: wl.save_checkpoint(path) in a trial saves one."
-    if newest is not None:
-        there = (
-            f"The newest is {newest['id']}, of trial {newest['trial_id']}."
-            " See them all: windlass checkpoint ls"
-        )
-    raise NotFound(f"There is no checkpoint {key[:80]}.", hint=there)
-
-
-def _mark_deleted(
-    connection: Connection, records: Sequence[CheckpointRecord]
-) -> list[CheckpointRecord]:
-    """Those that nothing needs, which are gone from now on."""
-    mark = (
-        "UPDATE checkpoints SET is_deleted = TRUE WHERE id = :id AND NOT EXISTS"
-        " (SELECT 1 FROM checkpoint_uses WHERE checkpoint_id = :id)"
-    )
-    return [each for each in records if connection.run(mark, {"id": each.id})]
-
-
-def _uses(connection: Connection, ids: Sequence[int]) -> list[Row]:
-    asked = Conditions()
-    asked.one_of("checkpoint_id", ids or [-1])
-    query = f"SELECT * FROM checkpoint_uses{asked.text} ORDER BY kind, user_id"
-    return connection.rows(query, asked.parameters)
-
-
-def _is_used(record: CheckpointRecord, uses: Sequence[Row]) -> Conflict:
-    named = [
-        f"trial {row['user_id']} began with it"
-        if row["kind"] == "trial"
-        else f"a {row['kind']} uses it"
-        for row in uses[:3]
-    ]
-    more = f" and {len(uses) - 3} more" if len(uses) > 3 else ""
-    return Conflict(
-        f"Checkpoint {record.id} cannot be deleted: {', '.join(named)}{more}.",
-        hint="Nothing was deleted. What needs it has to go first.",
-    )
 
 
 def _unknown_metric(connection: Connection, trial_id: int, metric: str) -> InvalidArgument:
@@ -449,10 +365,3 @@ def _with_metric(
     value = values[record.id]
     told = value if math.isfinite(value) else repr(value)
     return msgspec.structs.replace(record, metrics={metric: told})
-
-
-def _record_of(row: Row) -> CheckpointRecord:
-    fields = {name: row[name] for name in _FIELDS}
-    fields["is_folder"] = bool(row["is_folder"])
-    metadata = msgspec.json.decode(row["metadata"]) if row["metadata"] else {}
-    return CheckpointRecord(**fields, metadata=metadata)

@@ -35,6 +35,8 @@ class Column(NamedTuple):
         """
         if not self.steps or max(self.steps) < step:
             return self
+        if min(self.steps) >= step:
+            return column_of()
         return column_of(row for row in zip(*self, strict=True) if row[0] < step)
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from windlass.model.errors import Conflict
-from windlass.server import checkpoints
+from windlass.server import checkpoint_rows as checkpoints
 from windlass.server.database import Connection
 from windlass.server.garbage import remove_folder
 from windlass.server.hub import experiment_topic
@@ -19,6 +19,7 @@ from windlass.server.services import Services
 # What belongs to a trial, and goes with it. A test holds this list to the schema.
 OF_A_TRIAL = (
     "attempts", "events", "summaries", "tallies", "readings", "trial_texts", "checkpoints",
+    "parameters",
 )  # fmt: skip
 
 _AT_ONCE = 500

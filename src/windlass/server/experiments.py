@@ -16,7 +16,9 @@ from windlass.model.records import (
     NO_EXPERIMENT,
     Artifact,
     ExperimentRecord,
+    ExperimentState,
     Link,
+    TrialState,
     experiment_state,
 )
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
@@ -43,11 +45,13 @@ class ExperimentStore:
         self,
         database: Database,
         is_held: Callable[[int], bool] = lambda _experiment_id: False,
+        held_ids: Callable[[], Sequence[int]] = lambda: (),
         on_rename: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_rename` is told when one is called otherwise or moved, in the writer's thread."""
         self._db = database
         self._is_held = is_held
+        self._held_ids = held_ids
         self._on_rename = on_rename
 
     async def create(self, request: CreateExperiment) -> ExperimentRecord:
@@ -124,6 +128,8 @@ class ExperimentStore:
         project: str | None,
         name: str | None,
         labels: Sequence[str],
+        states: Sequence[ExperimentState] = (),
+        user: str | None = None,
         archived: bool | None = False,
         sort: str,
         cursor: str | None,
@@ -138,6 +144,12 @@ class ExperimentStore:
             asked.require(is_in if archived else f"NOT {is_in}")
         asked.equal("name", name)
         asked.all_in("labels", labels)
+        if user is not None:
+            of_user = f'trials.experiment_id = experiments.id AND "user" = {asked.name_for(user)}'
+            asked.require(f"EXISTS (SELECT 1 FROM trials WHERE {of_user})")
+        if states:
+            held = [each for each in self._held_ids() if each > 0]
+            asked.require(f"({' OR '.join(_stands(state, held) for state in states)})")
         order.begin_after(cursor, asked)
         query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
 
@@ -222,6 +234,32 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
     return made
 
 
+def _stands(state: ExperimentState, held: Sequence[int]) -> str:
+    """The condition that `experiment_state` says that of an experiment."""
+    final = [each for each in TrialState if each.is_final]
+    going_on = [each for each in TrialState if not each.is_final]
+    is_held = f"experiments.id IN ({', '.join(map(str, held))})" if held else "FALSE"
+    runs = f"({is_held} OR {_any_in(going_on)})"
+    if state is ExperimentState.RUNNING:
+        return runs
+    worst_first = [TrialState.FAILED, TrialState.STOPPED, TrialState.SUCCEEDED]
+    if state is ExperimentState.EMPTY:
+        return f"(NOT {runs} AND NOT {_any_in(final)})"
+    at = worst_first.index(TrialState(state.value))
+    worse = f" AND NOT {_any_in(worst_first[:at])}" if at else ""
+    return f"(NOT {runs} AND {_any_in([worst_first[at]])}{worse})"
+
+
+def _any_in(states: Sequence[TrialState]) -> str:
+    """That an ordinary trial is in one of the states."""
+    kinds = ", ".join(f"'{kind.value}'" for kind in LISTED_KINDS)
+    listed = ", ".join(f"'{state.value}'" for state in states)
+    return (
+        "EXISTS (SELECT 1 FROM trials WHERE trials.experiment_id = experiments.id"
+        f" AND trials.state IN ({listed}) AND NOT trials.auxiliary AND trials.kind IN ({kinds}))"
+    )
+
+
 _EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
 
 
@@ -235,13 +273,19 @@ def _row(connection: Connection, experiment_id: int) -> Row:
 
 
 def _missing_experiment(connection: Connection, name: str) -> NotFound:
-    names = [
-        row["name"]
-        for row in connection.rows("SELECT DISTINCT name FROM experiments WHERE id > 0 LIMIT 1000")
-    ]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls --experiments"
-    return NotFound(f"There is no experiment {name!r}.", hint=hint)
+    """That there is none, and what was probably meant: a name that is near, the newest id."""
+    rows = connection.rows(
+        "SELECT max(id) AS id, name FROM experiments WHERE id > 0 GROUP BY name"
+        " ORDER BY 1 DESC LIMIT 1000"
+    )
+    near = difflib.get_close_matches(name, [row["name"] for row in rows], n=1)
+    hint = "See what there is: windlass ls --experiments"
+    if near:
+        hint = f"Did you mean {near[0]!r}?"
+    elif rows:
+        hint = f"The newest experiment is {rows[0]['id']} ({rows[0]['name']}). {hint}"
+    told = name if name.isdecimal() else repr(name)
+    return NotFound(f"There is no experiment {told}.", hint=hint)
 
 
 def _experiment_records(

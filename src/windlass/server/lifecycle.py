@@ -43,8 +43,10 @@ from windlass.server.outputs import OutputStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
+from windlass.server.registry import ModelStore
 from windlass.server.services import Services
 from windlass.server.stopping import tell_to_stop
+from windlass.server.templates import TemplateStore
 from windlass.server.trials import TrialStore
 from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
@@ -221,8 +223,12 @@ def _assemble(
         database=database,
         trials=trials,
         kinship=Kinship(database),
-        experiments=ExperimentStore(database, holds.is_held, on_rename=trials.forget),
+        experiments=ExperimentStore(
+            database, holds.is_held, holds.held_ids, on_rename=trials.forget
+        ),
         places=PlaceStore(database, on_rename=trials.forget),
+        models=ModelStore(database),
+        templates=TemplateStore(database),
         blobs=blobs,
         garbage=Garbage(home.path / "trials", blobs, database),
         logs=LogStore(home.path),

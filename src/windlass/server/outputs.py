@@ -65,11 +65,12 @@ class OutputStore:
 
     def open(self, trial_id: int, place: Place) -> int:
         """A descriptor of a file, at its beginning; `OSError` if it is no file in that folder."""
-        root = os.fsencode(self._folder(trial_id, place.replica))
         parts = place.path.split(b"/")
         if not all(part not in (b"", b".", b"..") for part in parts) or b"\0" in place.path:
             raise FileNotFoundError(2, "there is no such file")
-        return _open_inside(root, place.path)
+        trial = os.fsencode(os.path.realpath(trial_dir(self._home, trial_id)))
+        role, index = place.replica
+        return _open_inside(trial, f"{role}-{index}/{OUTPUTS}".encode(), place.path)
 
     def _files(
         self, trial_id: int, asked: Asked, after: Place | None
@@ -108,7 +109,8 @@ class OutputStore:
                 continue
             with contextlib.suppress(OSError):
                 replica = (role, int(index))
-                if stat.S_ISDIR(os.lstat(self._folder(trial_id, replica)).st_mode):
+                folder = self._folder(trial_id, replica)
+                if all(stat.S_ISDIR(os.lstat(each).st_mode) for each in (folder.parent, folder)):
                     found.append(replica)
         return sorted(found)
 
@@ -167,14 +169,13 @@ def _target(root: bytes, path: bytes) -> os.stat_result:
     return os.lstat(os.path.join(root, path)) if stat.S_ISDIR(found.st_mode) else found
 
 
-def _open_inside(root: bytes, path: bytes) -> int:
-    """Open a file for reading, where it really is: from there on no link is followed."""
-    top = os.path.realpath(root)
-    real = os.path.realpath(os.path.join(root, path))
-    if not real.startswith(top + b"/"):
+def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
+    """Open a file for reading, where it really is: on the way there no link is followed."""
+    real = os.path.realpath(os.path.join(trial, outputs, path))
+    if not real.startswith(os.path.join(trial, outputs) + b"/"):
         raise FileNotFoundError(2, "there is no such file")
-    *folders, name = real[len(top) + 1 :].split(b"/")
-    fd = os.open(top, _FOLDER)
+    *folders, name = real[len(trial) + 1 :].split(b"/")
+    fd = os.open(trial, _FOLDER)
     try:
         for folder in folders:
             below = os.open(folder, _FOLDER, dir_fd=fd)

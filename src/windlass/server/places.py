@@ -362,5 +362,5 @@ def _check_empty(noun: str, name: str, held: dict[str, int]) -> None:
     if some:
         raise Conflict(
             f"The {noun} {name!r} holds {' and '.join(some)}: it is not deleted.",
-            hint=f"Move them first, or archive it: windlass {noun} archive {name}",
+            hint=f"Move what it holds first, or archive it: windlass {noun} archive {name}",
         )

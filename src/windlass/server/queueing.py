@@ -58,7 +58,7 @@ async def set_priority(services: Services, trial_id: int, priority: int) -> None
         check_goes_on(record)
         if record.spec.priority != priority:  # else it keeps the place it was moved to
             await services.trials.change_spec(trial_id, change, place=None)
-            _move(services, record, priority, (record.id, ()))
+            _move(services, record, priority, (float(record.id), ()))
 
 
 async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> None:
@@ -75,7 +75,7 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
         if found is None:
             raise _not_waiting(services, record, other)
         priority, age, moves = found
-        to: Place = (age, moves)
+        to: Place = (float(age), moves)  # a status is told by its bytes: 4 and 4.0 differ
         if priority == record.spec.priority and _stands_so(services, record, other):
             return
 

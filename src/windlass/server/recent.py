@@ -15,7 +15,7 @@ from windlass.model.status import JobStatus
 _MOST = 2000
 # What of a record changes without its status.
 _APART = (
-    "metrics", "asked_to_stop", "name", "description", "notes", "experiment", "project",
+    "metrics", "progress", "asked_to_stop", "name", "description", "notes", "experiment", "project",
 )  # fmt: skip
 
 

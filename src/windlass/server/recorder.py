@@ -72,6 +72,8 @@ class Recorder:
         self._metrics.read_to_end(job, ended)
         if ended:
             self._checkpoints.take_in(job.trial_id)
+        if new.settled:
+            self._checkpoints.tidy(job.trial_id)
         ends = new.is_finished and not old.is_finished
         outcome = self._collect(job, new, replicas) if ends else None
         if not self._trials.save(uid, old, new, events, replicas, outcome):

@@ -29,6 +29,7 @@ from windlass.server.database import Connection, Row
 from windlass.server.experiments import experiment_of
 from windlass.server.metadata import kept_labels
 from windlass.server.paging import Conditions
+from windlass.server.parameters import put_parameters
 from windlass.server.projects import places_of
 from windlass.server.recent import StoredTrial
 from windlass.server.summaries import summaries_of
@@ -147,6 +148,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
             "kind": request.kind.value,
         },
     )
+    put_parameters(connection, trial_id, request.params)
     return StoredTrial(record=msgspec.structs.replace(record, id=trial_id), status=status)
 
 

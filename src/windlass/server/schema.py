@@ -104,7 +104,26 @@ trials = sa.Table(
     sa.Index("trials_by_created", "created", "id"),
     sa.Index("trials_by_parent", "parent_id"),
     sa.Index("trials_by_origin", "origin_id"),
+    # What lists look at in every trial: a row itself is a hundred times as long.
+    sa.Index(
+        "trials_listed",
+        *("id", "kind", "state", "name", "user", "experiment_id", "created", "started", "ended"),
+    ),
+    sa.Index("trials_by_outcome", "experiment_id", "state", "auxiliary", "kind"),
+    sa.Index("trials_by_labels", "labels", sqlite_where=sa.text("labels IS NOT NULL")),
     sqlite_autoincrement=True,
+)
+
+# The parameters of trials, nested ones by their names joined with dots.
+parameters = sa.Table(
+    "parameters",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("trial_id", sa.Integer, sa.ForeignKey("trials.id"), primary_key=True),
+    sa.Column("number", sa.Float),  # booleans are both
+    sa.Column("text", sa.Text),
+    sa.Index("parameters_by_trial", "trial_id"),
+    sqlite_with_rowid=False,
 )
 
 attempts = sa.Table(
@@ -153,6 +172,8 @@ summaries = sa.Table(
     sa.Column("last", sa.Float),
     sa.Column("step", sa.Integer),
     sa.Column("time", sa.Float, nullable=False),
+    # All that lists look at.
+    sa.Index("summaries_by_name", "name", "trial_id", "last", "min", "max", "mean", "count"),
 )
 
 # What of each attempt counts in that: a later attempt of a replica has the say from its first step.

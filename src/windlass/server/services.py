@@ -23,6 +23,8 @@ from windlass.server.metrics import MetricReader
 from windlass.server.outputs import OutputStore
 from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
+from windlass.server.registry import ModelStore
+from windlass.server.templates import TemplateStore
 from windlass.server.trials import TrialStore
 
 
@@ -36,6 +38,8 @@ class Services:
     kinship: Kinship
     experiments: ExperimentStore
     places: PlaceStore
+    models: ModelStore
+    templates: TemplateStore
     blobs: BlobStore
     garbage: Garbage
     logs: LogStore

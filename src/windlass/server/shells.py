@@ -27,7 +27,7 @@ from windlass.worker import keyboard, scrollback
 _PIECE = 64 * 1024
 _REPLAYED = 256 * 1024  # bytes that one who comes later is shown again, at most
 _SEARCHED = 4 << 20  # bytes in which the modes of the terminal are looked for
-_PATIENCE = 10.0  # with a shell that does not take what is typed
+_PATIENCE = 5.0  # with a shell that does not take what is typed
 
 _writing: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 

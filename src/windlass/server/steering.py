@@ -126,6 +126,11 @@ def check_goes_on(record: TrialRecord) -> None:
             "it consists of what its generator adds.",
             hint=f"Change those; which they are: windlass show {record.id}",
         )
+    if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
+        raise Conflict(
+            f"{name_of(record)} was not started by Windlass: it cannot be changed.",
+            hint=f"It can be asked to stop: windlass stop {record.id}",
+        )
     if record.state.is_final:
         is_plain = record.state is TrialState.SUCCEEDED or not record.message
         why = "" if is_plain else f": {record.message}"

@@ -124,10 +124,14 @@ class Piece(msgspec.Struct, frozen=True):
     trial_id: int
     replica: ReplicaId
     end: int  # in its file
-    known: Known  # what it was made with: if that is no longer so, it changes nothing
+    known: Known  # what it was made with: if that is no longer so, it is stale
     shares: Mapping[str, dict[int, Share]]  # as they are then, by metric and attempt
     added: Mapping[str, Tally]  # what is added, where earlier attempts lose nothing
     progress: float | None = None
+
+
+class Stale(Exception):
+    """A piece that was made with what is no longer so: it is to be made again."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -138,8 +142,8 @@ class Added(msgspec.Struct, frozen=True):
     left_out: str = ""  # a metric that there was no room for
 
 
-# The points of a metric that an attempt reported, up to a position in its file.
-Reread = Callable[[int, str, int], Column]
+# What an attempt reported of metrics, of each before a step, up to a position in its file.
+Reread = Callable[[int, Mapping[str, int], int], Mapping[str, Tally]]
 
 
 def known_of(connection: Connection, trial_id: int, replica: ReplicaId) -> Known:
@@ -158,6 +162,7 @@ def shares_with(
     """What attempts have a say in once more points of one are known, and what is only added."""
     shares: dict[str, dict[int, Share]] = {}
     added: dict[str, Tally] = {}
+    to_reread: dict[int, dict[str, int]] = {}  # steps by earlier attempt and metric
     for name, column in columns.items():
         before = known.shares.get(name, {})
         own = before.get(attempt)
@@ -174,12 +179,15 @@ def shares_with(
         for number, share in before.items():
             cut = _cut(share, first) if number < attempt else None
             if cut is not None:
-                if share.first < first:
-                    kept = reread(number, name, known.positions.get(number, 0)).below(first)
-                    cut = msgspec.structs.replace(cut, tally=tally_of(kept))
                 shares[name][number] = cut
+                if share.first < first:
+                    to_reread.setdefault(number, {})[name] = first
         if len(shares[name]) == 1:
             added[name] = new
+    for number, steps in to_reread.items():
+        for name, tally in reread(number, steps, known.positions.get(number, 0)).items():
+            cut = shares[name][number]
+            shares[name][number] = msgspec.structs.replace(cut, tally=tally)
     return shares, added
 
 
@@ -224,13 +232,13 @@ ON CONFLICT (trial_id, name) DO UPDATE SET
 
 
 def add(connection: Connection, piece: Piece) -> Added | None:
-    """Count a piece; none if somebody else did, or it is none of a trial that there is.
+    """Count a piece; none if it is none of a trial that there is.
 
-    The positions are what makes it once: a piece that was made with others changes nothing.
+    The positions are what makes it once: a piece that was made with others is `Stale`.
     """
     whose = _replica(piece.trial_id, piece.replica)
     if _positions(connection, whose) != piece.known.positions:
-        return None
+        raise Stale
     where = {**whose, "attempt": piece.replica.attempt}
     if not connection.run(_MOVE, {**where, "uid": piece.uid, "end": piece.end}):
         return None
@@ -251,9 +259,9 @@ def add(connection: Connection, piece: Piece) -> Added | None:
             for attempt, share in piece.shares[name].items()
         ),
     )
-    both = taken & piece.added.keys()
-    changed = {name: known.get(name, Tally()).plus(piece.added[name]) for name in both}
-    for name in taken - piece.added.keys():
+    is_added = taken & piece.added.keys()
+    changed = {name: known.get(name, Tally()).plus(piece.added[name]) for name in is_added}
+    for name in taken - is_added:
         changed[name] = _all_together(connection, piece.trial_id, name)
     connection.run_many(
         _PUT,

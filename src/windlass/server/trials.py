@@ -9,22 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.model.errors import Conflict, NotFound
-from windlass.model.job import GeneratorCall, Job, JobSpec, Keep
+from windlass.model.job import Begin, GeneratorCall, Job, JobSpec, Keep
 from windlass.model.learning import learned
 from windlass.model.names import check, name_flaw
-from windlass.model.records import (
-    LISTED_KINDS,
-    ErrorInfo,
-    TrialKind,
-    TrialRecord,
-    TrialState,
-)
+from windlass.model.records import LISTED_KINDS, ErrorInfo, TrialRecord, TrialState
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
+from windlass.server.checkpoint_rows import find_by_uid, use
 from windlass.server.database import Connection, Database, Row
+from windlass.server.listing import Asked, find_rows
 from windlass.server.metadata import changed_labels
-from windlass.server.paging import Conditions, Order, cut
-from windlass.server.projects import ARCHIVED_EXPERIMENTS, in_project
+from windlass.server.paging import Conditions
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import (
     COLUMNS,
@@ -47,15 +42,6 @@ UPDATE trials SET asked_to_stop = :reason
 WHERE id = :id AND asked_to_stop != :reason AND state NOT IN
     ({", ".join(repr(state.value) for state in TrialState if state.is_final)})
 """
-
-_TRIAL_SORTS = {
-    "id": "trials.id",
-    "created": "trials.created",
-    "name": "trials.name",
-    "state": "trials.state",
-    "started": "coalesce(trials.started, 0.0)",
-    "ended": "coalesce(trials.ended, 0.0)",
-}
 
 
 class TrialStore:
@@ -98,7 +84,9 @@ class TrialStore:
             if request.recipe.origin_id is not None:
                 _check_origin(connection, request.recipe.origin_id)
             before()
-            made = insert(connection, request)
+            made = insert(connection, _with_checkpoint(connection, request))
+            if request.recipe.checkpoint:
+                use(connection, request.recipe.checkpoint, "trial", made.record.id)
             status, happened = begin(made.job)
             new = advanced(made.record, status, (), None)
             store(connection, made, StoredTrial(record=new, status=status), happened)
@@ -344,47 +332,13 @@ class TrialStore:
         """What was concluded of one trial."""
         return (await self._stored(trial_id)).status
 
-    async def page(
-        self,
-        *,
-        uid: str | None,
-        experiment: str | None,
-        experiment_id: int | None,
-        project: str | None,
-        states: Sequence[TrialState],
-        name: str | None,
-        labels: Sequence[str] = (),
-        origin_id: int | None = None,
-        parent_id: int | None = None,
-        archived: bool | None = None,
-        kinds: Sequence[TrialKind] = LISTED_KINDS,
-        sort: str,
-        cursor: str | None,
-        limit: int,
-    ) -> TrialPage:
+    async def page(self, asked: Asked) -> TrialPage:
         """Trials that match, a page of them."""
-        asked, order = Conditions(), Order(sort, _TRIAL_SORTS)
-        asked.equal("trials.uid", uid)
-        asked.equal("experiments.name", experiment)
-        asked.equal("trials.experiment_id", experiment_id)
-        in_project(asked, "experiments.project_id", project)
-        if archived is not None:
-            is_in = "IN" if archived else "NOT IN"
-            asked.require(f"trials.experiment_id {is_in} ({ARCHIVED_EXPERIMENTS})")
-        asked.one_of("trials.state", [state.value for state in states])
-        asked.equal("trials.name", name)
-        asked.all_in("trials.labels", labels)
-        asked.equal("trials.origin_id", origin_id)
-        asked.equal("trials.parent_id", parent_id)
-        if uid is None:  # a key is that of one trial, whatever it is of
-            asked.one_of("trials.kind", [kind.value for kind in kinds])
-        order.begin_after(cursor, asked)
-        query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 
         def run(connection: Connection) -> TrialPage:
-            rows, following = cut(connection.rows(query, asked.parameters), limit)
-            stored = stored_trials(connection, rows)
-            return TrialPage(items=tuple(each.record for each in stored), next=following)
+            rows, following, hint = find_rows(connection, asked)
+            items = tuple(each.record for each in stored_trials(connection, rows))
+            return TrialPage(items=items, next=following, hint=hint)
 
         return await self._db.aread(run)
 
@@ -425,6 +379,7 @@ class TrialStore:
         """How many trials are in one of the states."""
         asked = Conditions()
         asked.one_of("state", [state.value for state in states])
+        asked.one_of("kind", [kind.value for kind in LISTED_KINDS])
         query = f"SELECT count(*) FROM trials{asked.text}"
         return int(
             await self._db.aread(lambda connection: connection.value(query, asked.parameters))
@@ -516,6 +471,30 @@ def _check_parent(connection: Connection, request: CreateTrial) -> None:
             "added to it any more.",
             hint="Add it before the generator returns, or to the experiment: exp.add(...)",
         )
+
+
+def _with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial:
+    """The request with what its job needs to know of the checkpoint that it begins with."""
+    uid = request.recipe.checkpoint
+    if not uid:
+        return request if request.spec.begin is None else _beginning(request, None)
+    found = find_by_uid(connection, uid)
+    if found is None:
+        raise NotFound(
+            f"There is no checkpoint {uid[:80]} to begin with.", hint="See: windlass checkpoint ls"
+        )
+    begin = Begin(
+        uid=uid,
+        name=found.name,
+        manifest=found.manifest,
+        is_folder=found.is_folder,
+        step=found.step,
+    )
+    return _beginning(request, begin)
+
+
+def _beginning(request: CreateTrial, begin: Begin | None) -> CreateTrial:
+    return replace(request, spec=replace(request.spec, begin=begin))
 
 
 def _check_origin(connection: Connection, origin_id: int) -> None:

@@ -10,6 +10,8 @@ import os
 import select
 import struct
 
+from windlass.worker.files import remove_if_there
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +62,10 @@ class Keyboard:
     """The reading end: opened once, so that writers may come and go."""
 
     def __init__(self, attempt_dir: str) -> None:
-        path = os.path.join(attempt_dir, PIPE)
-        os.mkfifo(path, 0o600)
+        self._path = os.path.join(attempt_dir, PIPE)
+        os.mkfifo(self._path, 0o600)
         # Open for writing, too: else it would be at its end whenever nobody else has it open.
-        self.fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._bytes = b""
         self._places: dict[bytes, int] = {}  # how much each writer has typed; the latest last
 
@@ -86,6 +88,7 @@ class Keyboard:
     def close(self) -> None:
         """Take nothing more."""
         os.close(self.fd)
+        remove_if_there(self._path)
 
     def _new(self, writer: bytes, place: int, data: bytes) -> bytes:
         known = self._places.pop(writer, 0)

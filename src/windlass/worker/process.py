@@ -23,7 +23,13 @@ _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHEL
 # What the author may have of a trial that it runs in: not this one.
 # What a trial has in its environment that is none of the business of those it submits; besides,
 # what GIVEN names.
-_OF_ANOTHER = (DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS")
+_OF_ANOTHER = (
+    DETACHED,
+    "WINDLASS_EXTERNAL",
+    "WINDLASS_RANK",
+    "WINDLASS_CHECKPOINT",
+    "WINDLASS_CHECKPOINTS",
+)
 GIVEN = "WINDLASS_GIVEN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 
@@ -74,7 +80,7 @@ def build_environ(
     environ["WINDLASS_OUTPUT_DIR"] = output_folder(launch)
     if launch.get("checkpoints"):
         environ["WINDLASS_CHECKPOINTS"] = launch["checkpoints"]
-        environ.update(_latest_checkpoint(launch["checkpoints"]))
+        environ.update(_latest_checkpoint(launch))
     environ["PATH"] = _joined(os.path.dirname(python), environ.get("PATH", os.defpath))
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
@@ -89,12 +95,26 @@ def build_environ(
     return environ
 
 
-def _latest_checkpoint(folder: str) -> dict[str, str]:
+def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
+    """Where the checkpoint to go on from was restored to; few trials have any."""
+    folder = launch["checkpoints"]
+    begin = launch.get("begin")
+    if begin:
+        from windlass.worker.checkpoints import write_origin
+
+        write_origin(folder, begin)
     if not os.path.isdir(folder):
         return {}
-    from windlass.worker.checkpoints import latest  # few trials have any
+    from windlass.worker import restored, shards
+    from windlass.worker.checkpoints import Saver
 
-    found = latest(folder)
+    key = launch["key"]
+    saver = Saver(folder, key["role"], key["index"], key["attempt"])
+    is_together = bool(launch.get("together"))
+    if is_together:
+        shards.forget_dead(folder)
+    restored.forget_superseded(saver)
+    found = restored.latest(saver, shared=is_together)
     return {} if found is None else {"WINDLASS_CHECKPOINT": found}
 
 
@@ -126,13 +146,18 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
 
 
 def build_argv(
-    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: Mapping[str, str], cwd: str
+    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: dict[str, str], cwd: str
 ) -> list[str]:
     """The command line; its first word is the path of the program, or `StartError` says why not."""
     executable = launch["executable"]
     if executable["type"] == "function":
         return [_program(python, environ, cwd), _BOOTSTRAP, attempt_dir]
-    name, *arguments = executable["argv"] or [environ.get("SHELL") or "/bin/sh"]
+    if executable["type"] == "shell" and not executable["argv"]:
+        from windlass.worker.shellrc import own_shell
+
+        name, *arguments = own_shell(environ, attempt_dir)
+    else:
+        name, *arguments = executable["argv"]
     if name in ("python", "python3"):
         name = python
     return [_program(name, environ, cwd), *arguments]

@@ -11,6 +11,7 @@ from windlass.worker import kernel, memory, process
 from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
 from windlass.worker.identity import process_identity
+from windlass.worker.looks import Looks
 from windlass.worker.nudge import STATE, Nudger
 from windlass.worker.process import Child, Fork, StartError, import_paths
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
@@ -261,10 +262,13 @@ class Supervision:
         if self._launch.get("deadline"):
             passed = time.monotonic() - self._asked
             self._watch.set_deadline(self._launch["deadline"] + _HEAD_START - passed)
+        looks = Looks(self._dir, self._launch, environ, self._nudger)
+        self._watch.look_in(looks.first_in, looks.take)
         family = Family(child.pid, sees_orphans=self._sees_orphans)
         departure = Departure(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
         self._ended = family.first_ended
+        looks.take_last()
         ending: dict[str, Any] = {"exit_code": code}
         if code < 0:
             name = _signal_name(-code)

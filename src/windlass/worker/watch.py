@@ -14,7 +14,7 @@ from windlass.worker.segment import SegmentWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from windlass.worker.signals import SignalPipe
@@ -46,6 +46,8 @@ class Watch:
         self._poll.register(signals.fileno(), select.POLLIN)
         self._next_beat = time.monotonic() + _HEARTBEAT
         self._terminal: Terminal | None = None
+        self._look: Callable[[], float | None] | None = None
+        self._next_look = 0.0
         self._signalled = select.poll()
         self._signalled.register(signals.fileno(), select.POLLIN)
         self._last_read = 0.0
@@ -82,6 +84,7 @@ class Watch:
             self._next_beat,
             now + _NUDGE_AGAIN if self._nudger.is_pending else self._next_beat,
             self._deadline if self._deadline is not None else self._next_beat,
+            self._next_look if self._look is not None else self._next_beat,
             *(stream.due for stream in self._streams.values() if stream.due is not None),
         )
         if self._is_flooded and due > now + _BREATH:
@@ -109,7 +112,14 @@ class Watch:
             self._deadline = None
             self.is_out_of_time = self.stop_by is None
             self.begin_to_stop()
+        if self._look is not None and now >= self._next_look:
+            self.look_in(self._look(), self._look)
         self.flush_log()
+
+    def look_in(self, seconds: float | None, look: Callable[[], float | None]) -> None:
+        """Call something after so much time, which says when to call it again, or not at all."""
+        self._look = look if seconds is not None else None
+        self._next_look = time.monotonic() + (seconds or 0.0)
 
     def set_deadline(self, seconds: float) -> None:
         """Begin to stop by ourselves when so much time has passed."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from windlass.client.checkpoints import Checkpoint, list_checkpoints
+from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
@@ -18,8 +17,7 @@ class CheckpointQuestions(Asker):
         """The checkpoint with that id, or with the uid that `wl.save_checkpoint` answered.
 
         ```python
-        for checkpoint in wl.list_checkpoints():
-            print(wl.get_checkpoint(checkpoint.id).step)
+        print(wl.get_checkpoint(1).step)
         ```
         """
         is_id = isinstance(checkpoint_id, int) and not isinstance(checkpoint_id, bool)
@@ -33,7 +31,7 @@ class CheckpointQuestions(Asker):
 
     def list_checkpoints(
         self, *, trial: int | None = None, sort_by: str = "id", limit: int | None = None
-    ) -> Iterator[Checkpoint]:
+    ) -> Listing[Checkpoint]:
         """Checkpoints of one trial or of all, lazily; `sort_by="-created"` is newest first.
 
         Those of a trial can be sorted by a metric, too: see `Trial.list_checkpoints`.

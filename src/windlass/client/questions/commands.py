@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.calls import users_call
+from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.model.records import TrialKind
 
@@ -70,7 +71,8 @@ class CommandQuestions(Asker):
             trial, experiment, code, role, cpus, memory, accelerator, env, secrets, timeout, name
         )
         client = Client.over(self.transport)
-        run = CommandRun(self.transport, client.submit(draft_command(client, command, how)).record)
+        draft = draft_command(client, command, how, where="wl.run_command")
+        run = CommandRun(self.transport, client.submit(draft).record)
         return run.wait() if wait else run
 
     def get_command(self, command_id: int) -> CommandRun:
@@ -93,7 +95,7 @@ class CommandQuestions(Asker):
         state: str | list[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[CommandRun]:
+    ) -> Listing[CommandRun]:
         """The commands there were, lazily, a page at a time; `sort_by="-id"` is newest first.
 
         ```python
@@ -105,4 +107,4 @@ class CommandQuestions(Asker):
         from windlass.client.kinds import list_records
 
         found = list_records(self.transport, TrialKind.COMMAND, state, sort_by, limit)
-        return (CommandRun(self.transport, record) for record in found)
+        return found.each(lambda record: CommandRun(self.transport, record))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windlass.client.calls import users_call
 from windlass.client.experiments import Experiment
 from windlass.client.metadata import label_query
-from windlass.client.pages import flag, walk
+from windlass.client.pages import Listing, flag, walk
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
 from windlass.model.errors import Conflict, InvalidArgument
@@ -91,29 +91,42 @@ class ExperimentQuestions(Asker):
         project: str | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        state: str | Sequence[str] | None = None,
+        user: str | None = None,
         archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Experiment]:
-        """Experiments that match, lazily, a page at a time; with `labels`, that have them all.
-
-        Archived ones, and those of archived projects, are left out; `archived=True` has only
-        them, `None` all.
+    ) -> Listing[Experiment]:
+        """Experiments that match, lazily, a page at a time; `sort_by="-created"` is newest first.
 
         ```python
-        for experiment in wl.list_experiments():
+        for experiment in wl.list_experiments(state="SUCCEEDED", sort_by="-created"):
             print(experiment.name, experiment.trial_count)
         ```
+
+        Args:
+            project: the project they are of: `"vision"`, or `"lab/vision"`.
+            name: what they are called.
+            labels: labels all of which they have.
+            state: one state, or several: EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED.
+            user: who submitted at least one of their trials.
+            archived: whether archived ones, and those of archived projects, are meant: `True` for
+                only them, `None` for all.
+            sort_by: `id`, `name` or `created`; with a `-` before it, downwards.
+            limit: how many at most.
         """
+        states = [state] if isinstance(state, str) else state
         query = {
             "project": project,
             "name": name,
             "labels": label_query(labels),
+            "state": ",".join(each.upper() for each in states) if states else None,
+            "user": user,
             "archived": flag(archived),
             "sort": sort_by,
         }
         pages = walk(self.transport, "/experiments", ExperimentPage, query, limit)
-        return (Experiment(self.transport, record) for record in pages)
+        return pages.each(lambda record: Experiment(self.transport, record))
 
 
 def _ambiguous(name: str, named: list[Experiment]) -> Conflict:

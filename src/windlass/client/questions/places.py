@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.calls import users_call
-from windlass.client.pages import flag, walk
+from windlass.client.pages import Listing, flag, walk
 from windlass.client.questions.asker import Asker, which
 from windlass.client.transport import path_of
 
@@ -65,7 +64,7 @@ class PlaceQuestions(Asker):
         archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Workspace]:
+    ) -> Listing[Workspace]:
         """Workspaces, lazily; archived ones are left out, unless `archived` is True or None.
 
         ```python
@@ -77,7 +76,7 @@ class PlaceQuestions(Asker):
 
         query = {"name": name, "archived": flag(archived), "sort": sort_by}
         pages = walk(self.transport, "/workspaces", WorkspacePage, query, limit)
-        return (Workspace(self.transport, record) for record in pages)
+        return pages.each(lambda record: Workspace(self.transport, record))
 
     def get_project(self, id_or_place: int | str) -> Project:
         """The project of that id, or that a text names: `vision`, or `lab/vision`.
@@ -100,7 +99,7 @@ class PlaceQuestions(Asker):
         archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Project]:
+    ) -> Listing[Project]:
         """Projects, of one workspace or of all, lazily; `archived` as for workspaces.
 
         ```python
@@ -120,4 +119,4 @@ class PlaceQuestions(Asker):
             "sort": sort_by,
         }
         pages = walk(self.transport, "/projects", ProjectPage, query, limit)
-        return (Project(self.transport, record) for record in pages)
+        return pages.each(lambda record: Project(self.transport, record))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.calls import users_call
+from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.model.records import TrialKind
 
@@ -72,7 +73,9 @@ class ShellQuestions(Asker):
             trial, experiment, code, role, cpus, memory, accelerator, env, secrets, timeout, name
         )
         client = Client.over(self.transport)
-        draft = draft_shell(client, command, how, has_terminal=terminal, size=size_here())
+        draft = draft_shell(
+            client, command, how, has_terminal=terminal, size=size_here(), where="wl.open_shell"
+        )
         return Shell(self.transport, client.submit(draft).record)
 
     def get_shell(self, shell_id: int) -> Shell:
@@ -94,7 +97,7 @@ class ShellQuestions(Asker):
         state: str | list[str] | None = None,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Shell]:
+    ) -> Listing[Shell]:
         """The shells there were, lazily, a page at a time; `sort_by="-id"` is newest first.
 
         ```python
@@ -106,4 +109,4 @@ class ShellQuestions(Asker):
         from windlass.client.shells import Shell
 
         found = list_records(self.transport, TrialKind.SHELL, state, sort_by, limit)
-        return (Shell(self.transport, record) for record in found)
+        return found.each(lambda record: Shell(self.transport, record))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
-from windlass.client.trials import Trial, list_trials
+from windlass.client.trials import Trial, When, list_trials
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import TrialRecord
+
+if TYPE_CHECKING:
+    from windlass.client.metrics import Metrics
 
 
 class TrialQuestions(Asker):
@@ -32,31 +36,92 @@ class TrialQuestions(Asker):
     def list_trials(
         self,
         *,
-        experiment: str | None = None,
+        experiment: str | int | None = None,
         project: str | None = None,
-        state: str | list[str] | None = None,
+        state: str | Sequence[str] | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        user: str | None = None,
+        kind: str | Sequence[str] | None = None,
+        created_after: When | None = None,
+        created_before: When | None = None,
+        where: str | None = None,
         archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Trial[Any]]:
+    ) -> Listing[Trial[Any]]:
         """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first.
 
-        With `labels`, those that have all of them. Those of archived experiments are left out,
-        unless they are asked for: `archived=True` has only them, `None` all, and those of an
-        experiment that is named come in any case.
-
         ```python
-        for trial in wl.list_trials(state="FAILED", sort_by="-created"):
-            print(trial.id, trial.message)
+        for trial in wl.list_trials(where="hparams.lr < 0.3 and state = 'SUCCEEDED'"):
+            print(trial.id, trial.hparams)
+
+        best_first = wl.list_trials(experiment="train", sort_by="metrics.loss.min", limit=10)
+        print([trial.id for trial in best_first])
         ```
+
+        It is walked once, in constant memory; `list(...)` has all of them, and `async for` walks
+        it in asynchronous code.
+
+        Args:
+            experiment: the name or the id of the experiment they are of.
+            project: the project they are of: `"vision"`, or `"lab/vision"`.
+            state: one state, or several.
+            name: what they are called.
+            labels: labels all of which they have.
+            user: who submitted them.
+            kind: one kind, or several: `"job"` and `"external"` are listed unless others, as
+                `"command"` and `"shell"`, are asked for.
+            created_after: when they were submitted at the earliest: `"2026-11-16"`, a `datetime`,
+                seconds since the epoch, or `"2h"` for so long ago.
+            created_before: when at the latest, likewise.
+            where: what they fulfil: comparisons (`=`, `!=`, `<`, `<=`, `>`, `>=`, `in`,
+                `contains`, `like`) of `hparams.NAME`, `metrics.NAME` (the last value, or `.min`,
+                `.max`, `.mean`, `.count`), `id`, `name`, `state`, `kind`, `experiment`,
+                `project`, `user`, `labels`, `created`, `started`, `ended` and `duration`, joined
+                with `and`, `or`, `not` and parentheses.
+            archived: whether those of archived experiments are meant: `True` for only them, `None`
+                for all; those of an experiment that is named come in any case.
+            sort_by: `id`, `name`, `state`, `user`, `created`, `started`, `ended`, `duration`,
+                `hparams.NAME` or `metrics.NAME`; with a `-` before it, downwards. Those that have
+                no such value come last.
+            limit: how many at most.
         """
         return list_trials(
             self.transport,
             experiment=experiment, project=project, state=state, name=name, labels=labels,
-            archived=archived if experiment is None else None, sort_by=sort_by, limit=limit,
+            user=user, kind=kind, created_after=created_after, created_before=created_before,
+            where=where, archived=archived if experiment is None else None, sort_by=sort_by,
+            limit=limit,
         )  # fmt: skip
+
+    def get_metrics(
+        self,
+        trials: Iterable[Trial[Any] | int],
+        names: Sequence[str] | str | None = None,
+        *,
+        group: str | None = None,
+        max_points: int | None = None,
+    ) -> Metrics:
+        """The points that some trials (or ids) reported, of some metrics or of all, in one request.
+
+        `max_points` is the most that come of each metric of each trial, spikes among them.
+
+        ```python
+        curves = wl.get_metrics([1, 2, 3], "loss", max_points=500).to_pandas()
+        print(curves.groupby("trial")["value"].min())
+        ```
+        """
+        from windlass.client.metrics import metrics_of
+
+        ids = [each.id if isinstance(each, Trial) else each for each in trials]
+        wrong = [each for each in ids if isinstance(each, bool) or not isinstance(each, int)]
+        if wrong or not 0 < len(ids) <= 1000:
+            what = f"{wrong[0]!r} is no trial" if wrong else f"{len(ids)} trials are asked for"
+            raise InvalidArgument(
+                f"{what}: trials or their ids are, from 1 to 1000 of them.", hint="See: windlass ls"
+            )
+        return metrics_of(self.transport, ids, names, group=group, max_points=max_points)
 
     def compare(
         self,

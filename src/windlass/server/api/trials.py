@@ -11,8 +11,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
-from windlass.model.job import FunctionCall, ProcessCall, ShellCall
-from windlass.model.records import LISTED_KINDS, TrialKind, TrialRecord, TrialState
+from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
+from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
     API,
@@ -22,7 +22,6 @@ from windlass.model.wire import (
     CreateTrial,
     Deleted,
     LogPage,
-    PointsPage,
     ScaleTrial,
     StopTrial,
     TrialPage,
@@ -33,16 +32,17 @@ from windlass.server.deletion import delete_trial
 from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.labels import LabelText, read_labels
+from windlass.server.listing import Asked
 from windlass.server.logs import Chosen
 from windlass.server.merging import HITS
 from windlass.server.paging import PAGE_LIMIT
-from windlass.server.points import page_of_points
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.server.stopping import ask_to_stop, stop
 from windlass.server.streams import follow, time_to_end
 from windlass.server.submission import submit
+from windlass.server.where import LONGEST
 
 _LONG_POLL = 10.0
 _CLOCK = 1.0  # that what was written before a time may take to be in the log
@@ -53,6 +53,8 @@ SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
+Time = Annotated[float, Meta(ge=-1e12, le=1e12)] | None
+Cursor = Annotated[str, Meta(max_length=8000)] | None  # it may hold the text of a parameter
 LogCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None
 
 
@@ -83,26 +85,36 @@ async def list_trials(
     parent_id: SomeId = None,
     archived: bool | None = None,
     kind: Annotated[str, Meta(max_length=200)] | None = None,
+    user: MaybeText = None,
+    created_after: Time = None,
+    created_before: Time = None,
+    where: Annotated[str, Meta(max_length=LONGEST)] | None = None,
     sort: Text = "id",
-    cursor: MaybeText = None,
+    cursor: Cursor = None,
     limit: Limit = 100,
 ) -> TrialPage:
     """Trials that match, sorted, a page at a time; commands and shells if their kind is named."""
     page = await services.trials.page(
-        uid=uid,
-        experiment=experiment,
-        experiment_id=experiment_id,
-        project=project,
-        states=states_of(state),
-        name=name,
-        labels=read_labels(labels),
-        origin_id=origin_id,
-        parent_id=parent_id,
-        archived=archived,
-        kinds=_kinds(kind),
-        sort=sort,
-        cursor=cursor,
-        limit=limit,
+        Asked(
+            uid=uid,
+            experiment=experiment,
+            experiment_id=experiment_id,
+            project=project,
+            states=states_of(state),
+            name=name,
+            labels=read_labels(labels),
+            origin_id=origin_id,
+            parent_id=parent_id,
+            archived=archived,
+            kinds=_kinds(kind),
+            user=user,
+            created_after=created_after,
+            created_before=created_before,
+            where=where,
+            sort=sort,
+            cursor=cursor,
+            limit=limit,
+        )
     )
     return enrich_page(services, page)
 
@@ -214,7 +226,8 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         )
     if record.result is None:
         executable = record.spec.roles[0].executable
-        kind = {ProcessCall: "command", ShellCall: "shell"}.get(type(executable), "generator")
+        kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
+        kind = kinds.get(type(executable), "generator")
         is_function = isinstance(executable, FunctionCall)
         why = "it did not return" if is_function else f"it is a {kind}, not a function"
         raise NotFound(
@@ -249,14 +262,6 @@ async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToSt
     """Have a trial end by itself: `wl.should_stop()` says yes in it. One that has ended stays."""
     await ask_to_stop(services, trial_id, data)
     return await describe(services, trial_id)
-
-
-async def read_metrics(
-    services: Services, trial_id: TrialId, name: MaybeText = None, cursor: MaybeText = None
-) -> PointsPage:
-    """What a trial reported, of one metric or of all, a piece at a time."""
-    await services.trials.record(trial_id)
-    return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
 
 
 async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
@@ -301,7 +306,7 @@ def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None
 
 def _kinds(text: str | None) -> Sequence[TrialKind]:
     if not text:
-        return LISTED_KINDS
+        return ()
     known = {kind.value for kind in TrialKind}
     names = [name.strip().lower() for name in text.split(",")]
     wrong = [name for name in names if name not in known]
@@ -341,7 +346,6 @@ routes = [
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
     Route("POST", f"{_TRIAL}/built", trial_built),
-    Route("GET", f"{_TRIAL}/metrics", read_metrics),
     Route("POST", f"{_TRIAL}/ask-to-stop", ask_to_stop_trial),
     Route("POST", f"{_TRIAL}/suspend", suspend_trial),
     Route("POST", f"{_TRIAL}/resume", resume_trial),

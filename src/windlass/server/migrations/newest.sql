@@ -64,6 +64,18 @@ CREATE INDEX trials_by_experiment ON trials (experiment_id, id);
 CREATE INDEX trials_by_created ON trials (created, id);
 CREATE INDEX trials_by_parent ON trials (parent_id);
 CREATE INDEX trials_by_origin ON trials (origin_id);
+CREATE INDEX trials_listed ON trials (id, kind, state, name, user, experiment_id, created, started, ended);
+CREATE INDEX trials_by_outcome ON trials (experiment_id, state, auxiliary, kind);
+CREATE INDEX trials_by_labels ON trials (labels) WHERE labels IS NOT NULL;
+CREATE TABLE parameters (
+    name TEXT NOT NULL,
+    trial_id INTEGER NOT NULL,
+    number FLOAT,
+    text TEXT,
+    PRIMARY KEY (name, trial_id),
+    FOREIGN KEY(trial_id) REFERENCES trials (id)
+) WITHOUT ROWID;
+CREATE INDEX parameters_by_trial ON parameters (trial_id);
 CREATE TABLE attempts (
     trial_id INTEGER NOT NULL,
     role TEXT NOT NULL,
@@ -105,6 +117,7 @@ CREATE TABLE summaries (
     PRIMARY KEY (trial_id, name),
     FOREIGN KEY(trial_id) REFERENCES trials (id)
 );
+CREATE INDEX summaries_by_name ON summaries (name, trial_id, last, min, max, mean, count);
 CREATE TABLE tallies (
     trial_id INTEGER NOT NULL,
     role TEXT NOT NULL,

@@ -1,0 +1,44 @@
+"""What the tests of all callbacks need: a trial that is killed, goes on, and is asked to stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import windlass as wl
+from harness import PATIENCE, eventually
+
+LITTLE = wl.Local(cpus=0.5)
+
+
+def steps(trial: wl.Trial[Any], name: str, attempt: int) -> list[int]:
+    """The steps at which an attempt reported a metric, once each."""
+    found = [each.step for each in trial.metrics(name) if each.attempt == attempt]
+    return sorted(set(found))
+
+
+def run_until_asked_to_stop(script: str, enough: int, **job: Any) -> wl.Trial[Any]:
+    """Run a script that dies once and goes on, and ask it to stop when it is far enough."""
+    executable = wl.PythonScript(script)
+    options = {"executor": LITTLE, "restart_policy": "OnFailure", "backoff_limit": 1, **job}
+    trial = wl.Job(executable, **options).submit()
+
+    def is_far() -> bool:
+        trial.refresh()
+        summary = trial.summary_metrics.get("loss")
+        last = max((a.attempt for a in trial.attempts), default=1)
+        is_enough = summary is not None and (summary.step or 0) >= enough and last == 2
+        return trial.is_finished or is_enough
+
+    eventually(is_far, "it is far enough")
+    assert not trial.is_finished, told(trial)
+    trial.ask_to_stop("that is enough")
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", told(trial)
+    assert trial.restarts == 1
+    assert trial.progress is not None and 0 < trial.progress < 1  # of the many that were planned
+    return trial
+
+
+def told(trial: wl.Trial[Any]) -> str:
+    """What a trial wrote."""
+    return "\n".join(map(str, trial.logs()))
