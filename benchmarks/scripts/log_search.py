@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import windlass as wl
+from windlass.worker.segment import STDOUT, encode_lines
 
 TRIALS = 100
 SIZE = 10_000_000  # bytes of the log of each
@@ -31,16 +32,14 @@ def fill(path: Path, seed: int) -> None:
         f"{' '.join(chance.choices(words, k=5))} throughput {chance.randrange(10**5)} samples/s"
         for _ in range(2000)
     ]
-    data, moment = bytearray(), 1763244000.0
-    for number in range(SIZE):
-        moment += 0.0001
-        text = lines[number % len(lines)]
-        if number == 50_000:
-            text = "RuntimeError: CUDA out of memory. Tried to allocate 20 MiB"
-        data += b"%017.6f:o %b\n" % (moment, text.encode())
-        if len(data) > SIZE:
-            break
-    path.write_bytes(data)
+    texts = "\n".join([*lines, ""]).encode()
+    rare = b"RuntimeError: CUDA out of memory. Tried to allocate 20 MiB\n"
+    moment = 1763244000.0
+    with path.open("wb") as file:
+        while file.tell() < SIZE:
+            file.write(encode_lines(moment, STDOUT, texts))
+            moment += 1.0
+        file.write(encode_lines(moment, STDOUT, rare))
 
 
 def grep(option: str, text: str) -> float:

@@ -22,7 +22,7 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
 
 
 @click.command(short_help="Print what a trial wrote, or search many.")
-@click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
+@click.argument("trial_id", type=TRIAL_ID, metavar="[ID]", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
 @click.option(
     "-n", "--tail", type=click.IntRange(0, 1_000_000), metavar="N", help="Only the last N lines."
