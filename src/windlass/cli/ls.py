@@ -137,7 +137,7 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import is_terminal, paint, say
-    from windlass.client.trials import list_trials
+    from windlass.client.listing import list_trials
 
     experiment = asked.experiment
     named = _experiments_of(client, experiment)

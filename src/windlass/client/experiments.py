@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from windlass.client.calls import users_call
+from windlass.client.listing import list_trials
 from windlass.client.metadata import Described
 from windlass.client.pages import Listing
 from windlass.client.transport import Transport, path_of
-from windlass.client.trials import Trial, When, list_trials, seconds_of
+from windlass.client.trials import Trial
+from windlass.client.waits import seconds_of
 from windlass.model.errors import WindlassError
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import Deleted, StopTrial
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
     from windlass.client.blocks import Block
+    from windlass.client.moments import Moment
     from windlass.client.progress import Progress
     from windlass.client.session import Client
     from windlass.comparing.experiments import ExperimentDiff
@@ -242,8 +245,8 @@ class Experiment(Described):
         labels: str | Sequence[str] | None = None,
         user: str | None = None,
         kind: str | Sequence[str] | None = None,
-        created_after: When | None = None,
-        created_before: When | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
         where: str | None = None,
         sort_by: str = "id",
         limit: int | None = None,

@@ -11,10 +11,10 @@ import msgspec
 
 from windlass.client.experiment_stream import ExperimentFollowing
 from windlass.client.following import Following
+from windlass.client.listing import list_trials
 from windlass.client.log_pages import first_lines, pages
 from windlass.client.naming import has_several
 from windlass.client.transport import Transport
-from windlass.client.trials import list_trials
 from windlass.model.records import ExperimentRecord, TrialRecord
 from windlass.model.wire import LogPage, LogPart
 

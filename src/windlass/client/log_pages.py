@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.following import insist
 from windlass.client.logs import LineJoiner, LogLine
-from windlass.client.moments import Moment, parse_moment
+from windlass.client.moments import Moment, moment_of
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.wire import LogHits, LogPage, LogPart
@@ -48,8 +48,8 @@ def filters(
         "role": role,
         "index": index,
         "attempt": attempt,
-        "since": None if since is None else parse_moment(since),
-        "until": None if until is None else parse_moment(until),
+        "since": moment_of("since", since),
+        "until": moment_of("until", until),
     }
 
 

@@ -1,41 +1,26 @@
-"""Points in time as people write them."""
+"""Points in time, as users give them."""
 
 from __future__ import annotations
 
-import math
-import time
-from datetime import datetime
-from typing import TypeAlias
+from datetime import date
 
-from windlass.model.errors import InvalidArgument, shown
-from windlass.model.quantities import parse_duration
+from windlass.model.errors import InvalidArgument
+from windlass.model.times import parse_time
 
-Moment: TypeAlias = "datetime | float | str"
+# A date or a datetime, seconds since the epoch, `"2026-11-16 09:30"`, or `"2h"` for so long ago.
+Moment = float | str | date
 
 
-def parse_moment(value: Moment, *, now: float | None = None) -> float:
-    """Seconds since the epoch: of a datetime, of seconds, of `"10m"` (ago) or `"2026-11-16 09:30"`.
+def moment_of(argument: str, given: Moment | None) -> float | None:
+    """Seconds since the epoch, of what was given for an argument, if anything was.
 
-    A datetime without a time zone is of this machine's.
-
-    >>> parse_moment("10m", now=1000.0), parse_moment(1763244000.5)
-    (400.0, 1763244000.5)
+    >>> moment_of("since", "soon")
+    Traceback (most recent call last):
+    windlass.InvalidArgument: since: 'soon' is no time; ...
     """
-    if isinstance(value, datetime):
-        return value.timestamp()
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    if isinstance(value, str):
-        try:
-            return (time.time() if now is None else now) - parse_duration(value)
-        except ValueError:
-            pass
-        try:
-            return datetime.fromisoformat(value).timestamp()
-        except ValueError:
-            pass
-    raise InvalidArgument(
-        f"{shown(value)} is no point in time.",
-        hint="Give a datetime, seconds since the epoch, a text such as '10m' (that long ago), "
-        "or '2026-11-16 09:30'.",
-    )
+    if given is None:
+        return None
+    try:
+        return parse_time(given)
+    except ValueError as error:
+        raise InvalidArgument(f"{argument}: {error}.") from None

@@ -233,6 +233,6 @@ class Repeatable:
         print([each.params for each in trial.reruns])
         ```
         """
-        from windlass.client.trials import list_trials
+        from windlass.client.listing import list_trials
 
         return list_trials(self._transport, origin_id=self._record.id)

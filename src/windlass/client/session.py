@@ -99,7 +99,7 @@ class Client(
                 is at work.
             dry_run: whether only to tell what would be freed.
         """
-        from windlass.client.trials import seconds_of
+        from windlass.client.waits import seconds_of
         from windlass.model.wire import CollectGarbage, GarbageReport
 
         body = CollectGarbage(older_than=seconds_of(older_than) or 0.0, dry_run=dry_run)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from windlass.client.shell_stream import Keys, Over, ShellStream, Shown
-from windlass.client.trials import Trial, seconds_of
+from windlass.client.trials import Trial
+from windlass.client.waits import seconds_of
 from windlass.model.errors import Conflict
 from windlass.model.job import ShellCall
 from windlass.model.records import TrialRecord, TrialState

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import date, datetime
 from typing import Any
@@ -26,7 +27,7 @@ def parse_time(value: Any, now: float | None = None) -> float:
         return value.timestamp()
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day).timestamp()
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     if isinstance(value, str):
         read = _of_date(value.strip())

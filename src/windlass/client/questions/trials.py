@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.listing import list_trials
+from windlass.client.moments import Moment
 from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
-from windlass.client.trials import Trial, When, list_trials
+from windlass.client.trials import Trial
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import TrialRecord
 
@@ -43,8 +45,8 @@ class TrialQuestions(Asker):
         labels: str | Sequence[str] | None = None,
         user: str | None = None,
         kind: str | Sequence[str] | None = None,
-        created_after: When | None = None,
-        created_before: When | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
         where: str | None = None,
         archived: bool | None = False,
         sort_by: str = "id",
