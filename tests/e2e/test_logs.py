@@ -90,7 +90,7 @@ def test_lines_of_some_time(trial: wl.Trial[Any]) -> None:
         ({"head": 1, "tail": 1}, "the first lines and the last"),
         ({"head": -1}, "number of lines"),
         ({"tail": True}, "number of lines"),
-        ({"since": "yesterday"}, "'yesterday' is no point in time"),
+        ({"since": "yesterday"}, "'yesterday' is no time"),
         ({"stream": "stdlog"}, "stdout or stderr"),
         ({"role": "chief"}, "has no role 'chief'"),
     ],
@@ -162,6 +162,8 @@ def test_the_logs_of_many_trials_are_searched(trial: wl.Trial[Any]) -> None:
     assert list(wl.search_logs("step", trials=[])) == []
     assert list(wl.search_logs("step", experiment=other.record.experiment)) == steps
     assert list(wl.search_logs("step", experiment="none such")) == []
+    assert list(wl.search_logs("step", project="default")) == steps
+    assert list(wl.search_logs("step", project="none such")) == []
     assert wl.search_logs("step").count() == 101
     assert wl.search_logs("loss=(nan|inf)", regex=True, role="worker", index=1).count() == 1
     assert list(wl.search_logs("step", until="1h")) == []

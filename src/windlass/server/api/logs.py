@@ -19,6 +19,7 @@ from windlass.server.logs import Chosen
 from windlass.server.merging import HITS, Slice
 from windlass.server.paging import Conditions
 from windlass.server.patterns import Pattern
+from windlass.server.projects import in_project
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
@@ -61,7 +62,7 @@ async def search_logs(
         wanted.one_of("trials.kind", [each.value for each in LISTED_KINDS])
     wanted.equal("experiments.name", experiment)
     wanted.equal("trials.experiment_id", experiment_id)
-    wanted.equal("experiments.project", project)
+    in_project(wanted, "experiments.project_id", project)
     wanted.one_of("trials.state", [each.value for each in states_of(state)])
     wanted.equal("trials.name", name)
     wanted.all_in("trials.labels", read_labels(labels))
