@@ -17,6 +17,7 @@ from windlass.server.literals import required_literals
 from windlass.worker.segment import HEADER_WIDTH, has_header, read_parts
 
 LONGEST = 1000  # characters of a text or an expression
+_MOST_REPEATED = 2000  # times in all that counted repetitions say; more take RE2 minutes to read
 
 _PATIENCE = 64  # wrong candidates of one block, after which a surer way is taken
 _SAMPLE = 64 * 1024  # bytes by which it is judged which byte is rare
@@ -36,6 +37,8 @@ class Pattern:
 
     def __init__(self, text: str, *, is_regex: bool = False) -> None:
         _check(text)
+        if is_regex:
+            _check_repetitions(text)
         raw = text.encode("utf-8", "surrogatepass")
         self._line = _compile(raw) if is_regex else _compile_literal(raw)
         self._text = None if is_regex else raw
@@ -156,6 +159,17 @@ def _check(text: str) -> None:
         raise InvalidArgument(
             "A search looks at one line at a time: its text cannot have a line break.",
             hint="Search for what stands in one of the lines.",
+        )
+
+
+def _check_repetitions(expression: str) -> None:
+    """Refuse what takes RE2 a time that grows with the square of what is to be repeated."""
+    bounds = re.findall(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", expression, re.ASCII)
+    if sum(int(most or least) for least, most in bounds) > _MOST_REPEATED:
+        raise InvalidArgument(
+            f"{shown(expression)} repeats too much: its counts come to more than "
+            f"{_MOST_REPEATED:,}.",
+            hint="Write * or + instead of a large count, as in .* for .{0,1000}.",
         )
 
 

@@ -237,7 +237,7 @@ class ModelStore:
         """Delete a version that no alias names; its checkpoint stays, and is free to go."""
 
         def change(connection: Connection) -> None:
-            asked = {"model_id": as_id(model_id), "version": number}
+            asked = {"model_id": as_id(model_id), "version": as_id(number)}
             of_it = "WHERE model_id = :model_id AND version = :version"
             aliases = connection.rows(f"SELECT alias FROM model_aliases {of_it}", asked)
             if aliases:
