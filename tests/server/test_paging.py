@@ -112,12 +112,22 @@ def encode(values: object) -> str:
 @pytest.mark.parametrize(
     "cursor",
     ["", "!", "é", "AAAA", encode([]), encode([1, 2, 3]), encode({"id": 1}), encode([None, 1]),
-     encode([[1], 1]), encode([2**63, 1]), encode([1, 2**64 - 1]), "W" * 10_000],
+     encode([[1], 1]), encode([2**63, 1]), encode([1, 2**64 - 1]), encode([1, "a", 2]),
+     "W" * 10_000],
 )  # fmt: skip
 def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
     table = Table([("a", 1.0, None)])
     with pytest.raises(InvalidArgument, match="cursor"):
         table.page("name", cursor, 5)
+
+
+def test_a_cursor_of_a_list_that_is_sorted_otherwise_is_refused() -> None:
+    table = Table([("a", 1.0, None), ("b", 2.0, None)])
+    for sort, other in (("name", "created"), ("name", "-name"), ("id", "-id"), ("-id", "name")):
+        _, cursor = table.page(sort, None, 1)
+        assert table.page(sort, cursor, 1)[1] is None
+        with pytest.raises(InvalidArgument, match=r"sorted otherwise|not one this list"):
+            table.page(other, cursor, 1)
 
 
 @unhurried

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from windlass.model.records import CheckpointRecord
 from windlass.model.wire import API, ChangeCheckpoint, CheckpointPage
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
@@ -21,7 +21,7 @@ async def list_checkpoints(
     services: Services,
     trial_id: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None,
     sort: Text = "id",
-    cursor: Text | None = None,
+    cursor: Cursor | None = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> CheckpointPage:
     """Checkpoints that match, sorted, a page at a time; those of a trial by a metric, too."""

@@ -24,7 +24,7 @@ from windlass.server.faults import MissingBlobs
 from windlass.server.http import EVENTS, Answer
 from windlass.server.hub import experiment_topic
 from windlass.server.labels import LabelText, read_labels
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.server.stopping import stop_all
@@ -45,7 +45,7 @@ async def list_experiments(
     user: MaybeText = None,
     archived: bool | None = None,
     sort: Text = "id",
-    cursor: MaybeText = None,
+    cursor: Cursor | None = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""

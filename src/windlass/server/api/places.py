@@ -17,7 +17,7 @@ from windlass.model.places import (
     WorkspaceRecord,
 )
 from windlass.model.wire import API
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
@@ -31,7 +31,7 @@ async def list_workspaces(
     name: MaybeText = None,
     archived: bool | None = None,
     sort: Text = "id",
-    cursor: MaybeText = None,
+    cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> WorkspacePage:
     """Workspaces that match, sorted, a page at a time."""
@@ -73,7 +73,7 @@ async def list_projects(
     name: MaybeText = None,
     archived: bool | None = None,
     sort: Text = "id",
-    cursor: MaybeText = None,
+    cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ProjectPage:
     """Projects that match, sorted, a page at a time."""

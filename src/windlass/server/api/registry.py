@@ -20,7 +20,7 @@ from windlass.model.registry import (
 )
 from windlass.model.wire import API
 from windlass.server.labels import LabelText, read_labels
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
@@ -36,7 +36,7 @@ async def list_models(
     labels: LabelText = None,
     archived: bool | None = None,
     sort: Text = "id",
-    cursor: MaybeText = None,
+    cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ModelPage:
     """Models that match, sorted, a page at a time."""
@@ -90,7 +90,7 @@ async def list_versions(
     model_id: int,
     labels: LabelText = None,
     sort: Text = "version",
-    cursor: MaybeText = None,
+    cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> VersionPage:
     """The versions of a model, sorted, a page at a time."""

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from windlass.model.templates import ChangeTemplate, CreateTemplate, TemplatePage, TemplateRecord
 from windlass.model.wire import API
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
@@ -19,7 +19,7 @@ async def list_templates(
     services: Services,
     name: Text | None = None,
     sort: Text = "id",
-    cursor: Text | None = None,
+    cursor: Cursor | None = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> TemplatePage:
     """Templates, sorted, a page at a time."""

@@ -35,7 +35,7 @@ from windlass.server.labels import LabelText, read_labels
 from windlass.server.listing import Asked
 from windlass.server.logs import Chosen
 from windlass.server.merging import HITS
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
@@ -54,7 +54,6 @@ Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)] | None
-Cursor = Annotated[str, Meta(max_length=8000)] | None  # it may hold the text of a parameter
 LogCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None
 
 
@@ -90,7 +89,7 @@ async def list_trials(
     created_before: Time = None,
     where: Annotated[str, Meta(max_length=LONGEST)] | None = None,
     sort: Text = "id",
-    cursor: Cursor = None,
+    cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TrialPage:
     """Trials that match, sorted, a page at a time; commands and shells if their kind is named."""
