@@ -35,7 +35,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -55,9 +57,13 @@ NOT_RUN = {
     ("coming-from.md", "import submitit"),
     ("coming-from.md", "import hydra"),
     ("coming-from.md", "from ray import tune"),
+    ("coming-from-trackers.md", "import mlflow"),
+    ("coming-from-trackers.md", "import wandb"),
+    ("coming-from-trackers.md", "import determined as det"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("repeating.md", "$ windlass rerun 7"),
     ("shells.md", "$ windlass shell 7"),
+    ("logs.md", "$ windlass logs 7 -f --search nan"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
 LANGUAGES = ("python", "console", "text", "toml")
@@ -402,3 +408,31 @@ def test_the_two_commands_of_the_readme_are_in_the_makefile() -> None:
     for command in ("demo", "test"):
         assert f"make {command}" in readme
         assert re.search(rf"^{command}:", makefile, re.MULTILINE)
+
+
+def test_every_operation_of_the_api_is_in_the_table() -> None:
+    from windlass.server import api
+
+    rooms = [import_module(f"{api.__name__}.{each.name}") for each in iter_modules(api.__path__)]
+    routes = {(route.method, _any_id(route.path)) for room in rooms for route in room.routes}
+    assert len(routes) > 50
+    page = (ROOT / "docs" / "architecture.md").read_text().partition("## HTTP API")[2]
+    told = set()
+    for cell in re.findall(r"^\| (.*?) \|", page, re.MULTILINE):
+        methods = re.findall(r"\b[A-Z]{3,}\b", cell)
+        paths = re.findall(r"(?<![\w}])/[\w/{}-]+", cell)
+        told |= {(method, "/api/v1" + _any_id(path)) for method in methods for path in paths}
+    assert sorted(routes - told) == []
+
+
+def _any_id(path: str) -> str:
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
+def test_every_environment_variable_is_explained() -> None:
+    names = ("architecture.md", "command-line.md")
+    text = "".join((ROOT / "docs" / name).read_text() for name in names)
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    found = set(re.findall(r"\b_?WINDLASS_[A-Z_]+\b", source))
+    assert len(found) > 15
+    assert sorted(name for name in found if name not in text) == []
