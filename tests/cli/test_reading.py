@@ -93,6 +93,10 @@ def test_ls_keeps_what_is_asked_for(module_shell: Shell) -> None:
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "No trial matches." in nothing.stderr
     assert shell.json("ls", "--state", "running") == []
+    for wrong in ("hart", "77"):
+        unknown = shell("ls", "-e", wrong)
+        assert unknown.returncode == 1
+        assert "There is no experiment" in unknown.stderr
 
 
 def test_ls_lists_experiments(module_shell: Shell) -> None:

@@ -316,6 +316,8 @@ def test_the_command_line_shows_it(project: Project) -> None:
         page = project.run(BIN / "windlass", "show", str(trial.id)).stdout
         assert "external: Windlass did not start it" in page
         assert "CPU" not in page
+        silent = project.run(BIN / "windlass", "logs", str(trial.id)).stderr
+        assert "what it prints is not recorded" in silent
 
 
 def test_a_server_that_is_named_serves_if_it_is_on_this_machine(

@@ -314,6 +314,8 @@ def test_commands_list_show_fetch_and_delete(home: Path, project: Project) -> No
     assert f"Checkpoint {last.id}  model  step 1" in shown
     assert "lr" in shown
     assert "weights" in shown
+    assert f"{trial.id}, its 2nd checkpoint" in shown
+    assert f"{last.id} (step 1, " in windlass("show", trial.id)
     windlass("checkpoint", "download", last.id, "--to", "out")
     assert (project.path / "out" / "weights").read_text() == "0.25 "
     assert "0.5 0.25" not in windlass(

@@ -326,6 +326,11 @@ def test_the_command_line_finds_and_sorts_them(found: None, tmp_path: Path) -> N
 
     assert listed("--where", "hparams.lr < 0.1 and state = SUCCEEDED") == ["3", "2"]
     assert listed("-w", "metrics.loss.min < 1", "--sort", "metrics.loss.min") == ["2", "1"]
+    by_loss = shell.run(BIN / "windlass", "ls", "--sort", "-metrics.loss.min").stdout.splitlines()
+    at = by_loss[0].index("LOSS MIN")
+    told = [line[at : at + len("LOSS MIN")].strip() for line in by_loss[1:]]
+    assert told[:3] == ["inf", "0.5", "0.25"]
+    assert set(told[3:]) == {"-"}  # those that reported none come last
     assert listed("--kind", "command") == ["6"]
     assert listed("--since", "1h", "-e", "other") == ["5"]
     assert listed("--experiments", "--state", "failed") == ["1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,7 +51,7 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 
         print_json_array(each.record for each in found)
         return
-    _print(list(found), is_all=trial_id is None)
+    _print(list(found), trial_id)
 
 
 @command.command(short_help="Show everything recorded of a checkpoint.")
@@ -58,8 +59,8 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 @json_option
 def show(checkpoint: str, as_json: bool) -> None:
     """Show a checkpoint: what was noted on it, and its files."""
-    from windlass.cli.text import clean, counted, format_moment, paint
-    from windlass.model.quantities import format_size
+    from windlass.cli.text import clean, counted, format_ago, format_moment, paint
+    from windlass.model.quantities import format_ordinal, format_size
 
     found = _get(checkpoint)
     if as_json:
@@ -71,9 +72,10 @@ def show(checkpoint: str, as_json: bool) -> None:
 
     at = "" if found.step is None else f"  step {found.step}"
     print(paint(f"Checkpoint {found.id}  {clean(found.name)}{at}", bold=True))
+    which = format_ordinal(found.number)
     facts = {
-        "trial": f"{found.trial_id}, its {found.number}. checkpoint, of attempt {found.attempt}",
-        "saved": format_moment(found.created),
+        "trial": f"{found.trial_id}, its {which} checkpoint, of attempt {found.attempt}",
+        "saved": f"{format_moment(found.created)} ({format_ago(found.created, time.time())})",
         "shards": str(found.shards or ""),
         "size": f"{format_size(found.size)} in {counted(found.files, 'file')}",
         "uid": found.uid,
@@ -104,7 +106,8 @@ def download(checkpoint: str, folder: str | None) -> None:
     from windlass.cli.text import say
 
     found = _get(checkpoint)
-    say(f"It is in {found.download(folder or f'checkpoint-{found.id}')}")
+    place = found.download(folder or f"checkpoint-{found.id}")
+    say(f"Checkpoint {found.id} is in {place}")
 
 
 @command.command(short_help="Delete checkpoints.")
@@ -154,15 +157,15 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 
-def _print(found: list[Checkpoint], *, is_all: bool) -> None:
-    import time
-
+def _print(found: list[Checkpoint], trial_id: int | None) -> None:
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import clean, format_ago, say
     from windlass.model.quantities import format_size
 
+    is_all = trial_id is None
     if not found:
-        say("There are no checkpoints. A program saves them: wl.save_checkpoint(path, step=...)")
+        none = "There are no checkpoints" if is_all else f"Trial {trial_id} has no checkpoints"
+        say(f"{none}. A program saves them: wl.save_checkpoint(path, step=...)")
         return
     metrics = sorted({name for each in found for name in each.metrics})
     columns = [Column("ID", is_number=True)]

@@ -335,12 +335,18 @@ def print_json_lines(lines: Iterable[LogLine], *, with_trial: bool = False) -> N
 
 def _explain_silence(trial: Trial[Any], asked: Asked) -> None:
     from windlass.cli.text import say
+    from windlass.model.records import TrialKind
 
     is_filtered = any(value is not None for value in asked.query.values())
     if asked.head == 0 or asked.tail == 0:
         return
     if is_filtered:
         say(f"Trial {trial.id} ({trial.name}) wrote nothing like that.")
+    elif trial.record.kind is TrialKind.EXTERNAL:
+        say(
+            f"Trial {trial.id} ({trial.name}) was not started by Windlass: "
+            "what it prints is not recorded."
+        )
     elif trial.is_finished:
         say(f"Trial {trial.id} ({trial.name}) wrote nothing.")
     else:

@@ -169,6 +169,8 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         print_json_array(trial.record for trial in itertools.islice(rest, limit))
         return
     if first is None:
+        if experiment is not None and not named:
+            client.get_experiment(int(experiment) if is_id else experiment)  # says what there is
         is_filtered = any(asked[:-1]) or _has_archived(client)
         say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
         return
@@ -184,7 +186,14 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         Column("OUTCOME", shrinks=True),
     ]
     shown = records[:limit]
-    print_table(*_with_labels(columns, [_trial_row(record, now) for record in shown], shown))
+    rows: list[Row] = [_trial_row(record, now) for record in shown]
+    if (metric := sorted_metric(asked.sort or "")) is not None:
+        from windlass.cli.text import clean
+
+        columns.insert(-1, Column(clean(" ".join(metric)).strip().upper(), is_number=True))
+        told = [_told_metric(record, *metric) for record in shown]
+        rows = [[*row[:-1], each, row[-1]] for row, each in zip(rows, told, strict=True)]
+    print_table(*_with_labels(columns, rows, shown))
     _mention_rest(len(records), limit, "trial", "windlass ls --all", is_sorted=bool(asked.sort))
     if len(named) > 1 and is_terminal(sys.stdout):
         several = ", ".join(str(each.id) for each in reversed(named))
@@ -288,6 +297,30 @@ def _state(record: TrialRecord) -> str:
     if record.progress is not None:
         told.append(f"{record.progress:.0%}")
     return " ".join(told)
+
+
+def sorted_metric(sort: str) -> tuple[str, str] | None:
+    """The metric that trials are sorted by, and what of it; its last value if nothing is said.
+
+    >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
+    (('val/loss', 'min'), ('a.b', ''))
+    >>> sorted_metric("hparams.lr")
+    """
+    head, _, rest = sort.removeprefix("-").partition(".")
+    if head != "metrics" or not rest:
+        return None
+    name, _, aspect = rest.rpartition(".")
+    if not name or aspect not in ("last", "min", "max", "mean", "count"):
+        name, aspect = rest, ""
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'":
+        name = name[1:-1].replace(name[0] * 2, name[0])
+    return name, "" if aspect == "last" else aspect
+
+
+def _told_metric(record: TrialRecord, name: str, aspect: str) -> str:
+    summary = record.metrics.get(name)
+    value = None if summary is None else getattr(summary, aspect or "last")
+    return "-" if value is None else f"{float(value):.6g}"
 
 
 def full_name(record: TrialRecord) -> str:

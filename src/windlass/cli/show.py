@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from windlass.cli.parameters import TRIAL_ID, json_option
 
 if TYPE_CHECKING:
     from windlass.client.session import Client
+    from windlass.client.trials import Trial
     from windlass.model.job import JobSpec, Role
     from windlass.model.records import Git, TrialRecord
     from windlass.model.status import Event
@@ -85,6 +86,7 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     print_section("Parameters", _params(trial.record))
     own = own_metrics(trial.record.metrics)
     print_metrics(msgspec.structs.replace(trial.record, metrics=own))
+    print_section("Checkpoints", _checkpoints(trial))
     print_section("Used", used(trial.record))
     print_lineage(trial)
     print_section("Code", _code(trial.record))
@@ -198,6 +200,15 @@ def _overview(record: TrialRecord) -> Lines:
 def _params(record: TrialRecord) -> Lines:
     for name, value in record.params.items():
         yield name, repr(value)
+
+
+def _checkpoints(trial: Trial[Any]) -> Lines:
+    from windlass.model.quantities import format_size
+
+    for newest in trial.list_checkpoints(sort_by="-number", limit=1):
+        at = "" if newest.step is None else f"step {newest.step}, "
+        yield "newest", f"{newest.id} ({at}{format_size(newest.size)})"
+        yield "all", f"windlass checkpoint ls {trial.id}"
 
 
 def _code(record: TrialRecord) -> Lines:

@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import LISTED_KINDS, TrialKind, TrialState
+from windlass.model.text import shorten
 from windlass.server.database import Connection, Row
 from windlass.server.paging import Conditions, Key, Order, cut, nulls_last
 from windlass.server.projects import ARCHIVED_EXPERIMENTS, in_project
@@ -166,11 +167,7 @@ class _Query:
             value = f"sorted.{name.aspect}"
             keys[wanted] = _PARAMETER_KEYS if name.kind == PARAMETER else nulls_last(value)
         if wanted not in keys:
-            raise InvalidArgument(
-                f"Cannot sort by {wanted!r}.",
-                hint=f"Sort by one of: {', '.join(sorted({*keys, 'duration'}))}, hparams.NAME, "
-                "metrics.NAME, metrics.NAME.min (max, mean, count).",
-            )
+            raise _cannot_sort_by(wanted, sorted({*keys, "duration"}))
         return Order(sort, keys), joined
 
     def doubt(self) -> str:
@@ -181,6 +178,18 @@ class _Query:
             if self._connection.value(found, {"name": name.name}) is None:
                 return _nobody_has(self._connection, name, table)
         return ""
+
+
+def _cannot_sort_by(wanted: str, plain: Sequence[str]) -> InvalidArgument:
+    word = shorten(wanted, 60)
+    near = difflib.get_close_matches(word.lower(), plain, n=1)
+    meant = f"A parameter is written hparams.{word}, a metric metrics.{word}."
+    return InvalidArgument(
+        f"Cannot sort by {word!r}.",
+        hint=(f"Did you mean {near[0]}? " if near else f"{meant}\n")
+        + f"There are {', '.join(plain)}, hparams.NAME, metrics.NAME, metrics.NAME.min "
+        "(max, mean, count).",
+    )
 
 
 # Numbers, then texts, then those that have none.
