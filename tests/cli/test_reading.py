@@ -46,7 +46,7 @@ def trials(module_shell: Shell) -> None:
     shell = module_shell
     nothing = shell("ls")
     assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "Nothing has run here yet." in nothing.stderr
+    assert nothing.stderr.startswith("Nothing has run here yet."), "it says nothing besides"
     assert shell.json("ls", "--experiments") == []
     shell.write("shapes.py", """
         class Square:

@@ -287,6 +287,34 @@ def test_a_stop_is_heard_by_should_stop_and_ends_the_record(started: Any) -> Non
     assert deaf.poll() is None, "its process is not ours to kill"
 
 
+def test_one_that_was_stopped_and_deleted_goes_on_unharmed(started: Any, tmp_path: Path) -> None:
+    """It is in the midst of saving when what it left half done is cleared away."""
+    go = tmp_path / "go"
+    program = started(
+        RUNS
+        + f"""
+    while not os.path.exists({str(go)!r}):
+        open("weights", "wb").write(os.urandom(100_000))
+        wl.save_checkpoint("weights", step=1)
+        wl.latest_checkpoint()
+    wl.report(2, loss=0.25)
+    print(wl.save_checkpoint("weights", step=2))
+    print(wl.latest_checkpoint())
+    trial.finish()
+    print("done")
+"""
+    )
+    trial = named("runs")
+    eventually(lambda: next(trial.list_checkpoints(), None) is not None, "it saves")
+    trial.stop(grace=0).wait(PATIENCE)
+    assert program.poll() is None
+    trial.delete()
+    go.touch()
+    said, complaint = program.communicate(timeout=PATIENCE)
+    assert said.split() == ["None", "None", "done"], complaint
+    assert "Traceback" not in complaint
+
+
 def test_one_whose_process_never_came_is_lost(home: Path) -> None:
     """Killed between asking for the trial and being it."""
     import uuid

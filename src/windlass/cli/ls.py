@@ -160,7 +160,8 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         limit=limit and limit + 1,
     )
     with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always")
+        warnings.simplefilter("ignore")  # Python's own, as of a server that was just started
+        warnings.simplefilter("always", UserWarning)
         first = next(found, None)
     for doubt in doubts:
         say(str(doubt.message))

@@ -60,8 +60,8 @@ def save_checkpoint(
     anywhere. `path` stays as it is. Files that have not changed since the last one are stored
     once. What changes while it is saved is refused, and nothing is kept.
 
-    Every replica may call it: rank 0's is kept; in the others, and outside of a trial, nothing
-    is done and the answer is None.
+    Every replica may call it: rank 0's is kept; in the others, outside of a trial, and when the
+    trial is over already, nothing is done and the answer is None.
 
     ```python
     import json
@@ -85,14 +85,19 @@ def save_checkpoint(
     if part is not None and number is None:
         raise ValueError("shard: parts are put together by their step: say step=...")
     saver = _saver()
-    if saver is None or (part is None and not _is_keeper()):
+    if saver is None or (part is None and not _is_keeper()) or _is_over():
         return None
-    if part is None or number is None:
-        uid = checkpoints.save(saver, os.fspath(path), number, noted)
-    else:
-        from windlass.worker import shards
+    try:
+        if part is None or number is None:
+            uid = checkpoints.save(saver, os.fspath(path), number, noted)
+        else:
+            from windlass.worker import shards
 
-        uid = shards.save(saver, os.fspath(path), number, noted, *part)
+            uid = shards.save(saver, os.fspath(path), number, noted, *part)
+    except OSError:
+        if not _is_over():
+            raise
+        return None  # what it had of this one was cleared away meanwhile
     _tell(saver)
     return uid
 
@@ -116,7 +121,12 @@ def latest_checkpoint() -> str | None:
     from windlass.worker import restored
 
     given = os.environ.get("WINDLASS_CHECKPOINT")
-    path = restored.latest(saver, given=given)
+    try:
+        path = restored.latest(saver, given=given)
+    except OSError:
+        if not _is_over():
+            raise
+        return None
     restored.forget_others(saver, given)
     return path
 
@@ -220,6 +230,17 @@ def _saver() -> checkpoints.Saver | None:
         int(os.environ.get("WINDLASS_INDEX", "0")),
         int(os.environ.get("WINDLASS_ATTEMPT", "1")),
     )
+
+
+def _is_over() -> bool:
+    """Whether this attempt has ended, and this process goes on all the same.
+
+    So it is with one that Windlass did not start, when its trial was stopped, or deleted after.
+    """
+    attempt = attempt_dir()
+    if attempt is None:
+        return False
+    return os.path.exists(os.path.join(attempt, "exit.json")) or not os.path.isdir(attempt)
 
 
 def _tell(saver: checkpoints.Saver) -> None:

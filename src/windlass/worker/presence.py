@@ -78,18 +78,21 @@ class Presence:
         if not self.is_here:
             return
         ended = self._started + time.monotonic() - self._began
-        record = {
-            "exit_code": 0,
-            "signal": "",
-            "reason": "",
-            "message": "",
-            "started": self._started,
-            "ended": ended,
-            **self._outcome(error),
-        }
         path = os.path.join(self._dir, "exit.json")
         try:
+            record = {
+                "exit_code": 0,
+                "signal": "",
+                "reason": "",
+                "message": "",
+                "started": self._started,
+                "ended": ended,
+                **self._outcome(error),
+            }
             when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
+        except FileNotFoundError:
+            if os.path.isdir(self._dir):
+                raise  # else the trial was stopped, and deleted since: nobody needs to know
         finally:  # without it the trial is lost, and the program goes on all the same
             self._leave()
             _here = None
