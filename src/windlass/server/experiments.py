@@ -268,24 +268,25 @@ def _row(connection: Connection, experiment_id: int) -> Row:
     asked = {"id": experiment_id if 0 < experiment_id < 2**63 else -1}
     row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
     if row is None:
-        raise _missing_experiment(connection, str(experiment_id))
+        raise _missing_experiment(connection, experiment_id)
     return row
 
 
-def _missing_experiment(connection: Connection, name: str) -> NotFound:
+def _missing_experiment(connection: Connection, key: str | int) -> NotFound:
     """That there is none, and what was probably meant: a name that is near, the newest id."""
     rows = connection.rows(
         "SELECT max(id) AS id, name FROM experiments WHERE id > 0 GROUP BY name"
         " ORDER BY 1 DESC LIMIT 1000"
     )
-    near = difflib.get_close_matches(name, [row["name"] for row in rows], n=1)
+    names = [] if isinstance(key, int) else [row["name"] for row in rows]
+    near = difflib.get_close_matches(str(key), names, n=1)
     hint = "See what there is: windlass ls --experiments"
     if near:
         hint = f"Did you mean {near[0]!r}?"
     elif rows:
         hint = f"The newest experiment is {rows[0]['id']} ({rows[0]['name']}). {hint}"
-    told = name if name.isdecimal() else repr(name)
-    return NotFound(f"There is no experiment {told}.", hint=hint)
+    is_name = isinstance(key, str) and not key.isdecimal()
+    return NotFound(f"There is no experiment {repr(key) if is_name else key}.", hint=hint)
 
 
 def _experiment_records(
