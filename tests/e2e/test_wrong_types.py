@@ -79,3 +79,12 @@ def test_only_texts_are_typed_and_only_numbers_are_sizes() -> None:
                 shell.resize(odd if odd != 3 else 10**9, 80)  # type: ignore[arg-type]
     finally:
         shell.kill()
+
+
+def test_a_folder_that_no_system_could_have_is_refused() -> None:
+    with wl.start_trial("notebook") as trial:
+        pass
+    for odd in (None, 3, "", "a\0b", "\ud800", b"x"):
+        for download in (trial.download_code, trial.download_artifacts, trial.download_tensorboard):
+            with pytest.raises(wl.InvalidArgument, match="is no folder"):
+                download(odd)
