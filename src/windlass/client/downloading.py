@@ -99,7 +99,11 @@ def _version_name(version: Sequence[tuple[str, str]]) -> str:
 def named_folder(folder: object, example: str) -> Path:
     """The folder that a user names; an example is shown to who names none."""
     path = os.fsdecode(folder) if isinstance(folder, (str, os.PathLike)) else ""
-    if not path or "\0" in path:
+    try:
+        is_path = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_path = False
+    if not path or not is_path:
         raise InvalidArgument(f"{shown(folder)} is no folder.", hint=f"Name one: {example}")
     return Path(path).expanduser()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from windlass.client.pages import Listing, walk
+from windlass.client.pages import Listing, walk, words
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.records import TrialKind, TrialRecord
@@ -20,10 +20,9 @@ def list_records(
     limit: int | None,
 ) -> Listing[TrialRecord]:
     """The records of one kind, lazily, a page at a time."""
-    states = [state] if isinstance(state, str) else state
     query: dict[str, Any] = {
         "kind": kind.value,
-        "state": ",".join(each.upper() for each in states) if states else None,
+        "state": words("state", state, str.upper),
         "sort": sort_by,
     }
     return walk(transport, "/trials", TrialPage, query, limit)

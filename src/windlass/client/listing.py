@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.metadata import label_query
 from windlass.client.moments import moment_of
-from windlass.client.pages import Listing, flag, walk
+from windlass.client.pages import Listing, flag, walk, words
 from windlass.client.trials import Trial
+from windlass.model.errors import InvalidArgument, shown
 from windlass.model.wire import TrialPage
 
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ def list_trials(
         "experiment": experiment,
         "experiment_id": experiment_id,
         "project": project,
-        "state": _listed(state, str.upper),
+        "state": words("state", state, str.upper),
         "name": name,
         "labels": label_query(labels),
         "user": user,
-        "kind": _listed(kind, str.lower),
+        "kind": words("kind", kind, str.lower),
         "created_after": moment_of("created_after", created_after),
         "created_before": moment_of("created_before", created_before),
         "where": where,
@@ -60,6 +61,16 @@ def list_trials(
     return pages.each(lambda record: Trial(transport, record))
 
 
-def _listed(given: str | Sequence[str] | None, spelt: Callable[[str], str]) -> str | None:
-    chosen = [given] if isinstance(given, str) else given
-    return ",".join(map(spelt, chosen)) if chosen else None
+def trial_ids(trials: Iterable[Trial[Any] | int]) -> list[int]:
+    """The ids of trials that are named by themselves or by their ids."""
+    if not isinstance(trials, Iterable):
+        raise InvalidArgument(
+            f"{shown(trials)} is no list of trials.", hint="Write it as [3, 5]. See: windlass ls"
+        )
+    ids = [each.id if isinstance(each, Trial) else each for each in trials]
+    wrong = [each for each in ids if isinstance(each, bool) or not isinstance(each, int)]
+    if wrong:
+        raise InvalidArgument(
+            f"{shown(wrong[0])} is no trial: trials or their ids are.", hint="See: windlass ls"
+        )
+    return ids

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.client.curves import Curve, to_numpy, to_pandas, unpack
 from windlass.client.transport import Transport, path_of
-from windlass.model.errors import InvalidArgument, shown
+from windlass.model.errors import InvalidArgument, NotFound, shown
 from windlass.model.records import Summary, TrialRecord
 from windlass.model.wire import FetchMetrics
 
@@ -76,11 +76,8 @@ class Summaries(Mapping[str, Summary]):
         return f"{which} has no metric {name!r}.{guess} It has: {', '.join(names[:20])}{more}."
 
 
-class _Missing(KeyError):
-    """A KeyError whose text is shown as it is."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+class _Missing(NotFound, KeyError):
+    """That there is no such metric, also to whoever looks it up as in a mapping."""
 
 
 class Metrics:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from windlass.model.errors import InvalidArgument, shown
 
 if TYPE_CHECKING:
     from windlass.client.transport import Transport
@@ -35,6 +37,28 @@ def flag(wanted: bool | None) -> str | None:
     return None if wanted is None else str(bool(wanted)).lower()
 
 
+def words(what: str, given: object, spelt: Callable[[str], str]) -> str | None:
+    """One word or several, as a query says them.
+
+    >>> words("state", ["failed", "stopped"], str.upper), words("kind", None, str.lower)
+    ('FAILED,STOPPED', None)
+    """
+    if given is None:
+        return None
+    several: list[Any] = [given]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        several = list(given)
+    if not all(isinstance(each, str) for each in several):
+        raise InvalidArgument(f"{what}={shown(given)}: it is a text, or a list of texts.")
+    return ",".join(map(spelt, several)) or None
+
+
+def check_limit(limit: int | None) -> None:
+    """Refuse what is no number of things."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+        raise InvalidArgument(f"limit={shown(limit)}: it is a whole number, or None for all.")
+
+
 class Listing(Iterator[T], Generic[T]):
     """What a list has, one after another: each page is asked for when it is needed.
 
@@ -54,6 +78,7 @@ class Listing(Iterator[T], Generic[T]):
         make: Callable[[Any], T],
     ) -> None:
         """`ask` has a page, after a cursor and of a size; `make` what there is of each record."""
+        check_limit(limit)
         self._ask = ask
         self._make = make
         self._left = limit

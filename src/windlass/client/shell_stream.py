@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from windlass.client.following import Stream
 from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
-from windlass.model.errors import ServerUnreachable, WaitTimeout, WindlassError
+from windlass.model.errors import (
+    InvalidArgument,
+    ServerUnreachable,
+    WaitTimeout,
+    WindlassError,
+    shown,
+)
 from windlass.model.records import TrialRecord
 from windlass.model.wire import ShellSize, ShellTaken
 
@@ -104,8 +110,11 @@ class Keys:
 
     def resize(self, rows: int, columns: int) -> None:
         """Give its terminal another size."""
-        size = ShellSize(rows=max(rows, 1), columns=max(columns, 1))
-        self._transport.ask("POST", path_of("shells", self._id, "size"), ShellSize, body=size)
+        for name, size in (("rows", rows), ("columns", columns)):
+            if isinstance(size, bool) or not isinstance(size, int):
+                raise InvalidArgument(f"{name}={shown(size)}: it is a whole number.")
+        asked = ShellSize(rows=max(rows, 1), columns=max(columns, 1))
+        self._transport.ask("POST", path_of("shells", self._id, "size"), ShellSize, body=asked)
 
 
 class Typist:

@@ -8,7 +8,7 @@ from typing import Any
 from windlass.client.shell_stream import Keys, Over, ShellStream, Shown
 from windlass.client.trials import Trial
 from windlass.client.waits import seconds_of
-from windlass.model.errors import Conflict
+from windlass.model.errors import Conflict, InvalidArgument, shown
 from windlass.model.job import ShellCall
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.screens import plain_text
@@ -63,7 +63,10 @@ class Shell(Trial[None]):
         print(shell.wait().exit_code)
         ```
         """
-        data = text.encode() if isinstance(text, str) else bytes(text)
+        try:
+            data = text.encode() if isinstance(text, str) else bytes(memoryview(text))
+        except (TypeError, UnicodeEncodeError):
+            raise InvalidArgument(f"{shown(text)} cannot be typed: a text or bytes can.") from None
         if self._keys is None:
             self._wait_until_it_runs()
             self._keys = Keys(self._transport, self.id)

@@ -393,7 +393,13 @@ def _written(
     asked = {name: value for name, value in (query or {}).items() if value is not None}
     target = f"{API}{path}?{urlencode(asked)}" if asked else API + path
     if isinstance(body, msgspec.Struct):
-        return target, msgspec.json.encode(body, enc_hook=_plain)
+        try:
+            return target, msgspec.json.encode(body, enc_hook=_plain)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidArgument(
+                f"What was given cannot be sent: {error}.",
+                hint="Values are texts, numbers, booleans, None, and lists and dicts of them.",
+            ) from error
     return target, body
 
 
@@ -421,7 +427,7 @@ def path_of(*parts: object) -> str:
     >>> path_of("experiments", "a b/c")
     '/experiments/a%20b%2Fc'
     """
-    return "".join("/" + quote(str(part), safe="") for part in parts)
+    return "".join("/" + quote(str(part), safe="", errors="surrogatepass") for part in parts)
 
 
 __all__ = [

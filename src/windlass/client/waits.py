@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass.model.errors import InvalidArgument
 from windlass.model.quantities import parse_duration
 
 
@@ -11,4 +12,7 @@ def seconds_of(timeout: float | str | None) -> float | None:
         return None
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:
         return 0.0
-    return parse_duration(timeout)
+    try:
+        return parse_duration(timeout)
+    except ValueError as error:
+        raise InvalidArgument(f"{error}.") from None

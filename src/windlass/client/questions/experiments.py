@@ -8,7 +8,7 @@ from typing import Any
 from windlass.client.calls import users_call
 from windlass.client.experiments import Experiment
 from windlass.client.metadata import label_query
-from windlass.client.pages import Listing, flag, walk
+from windlass.client.pages import Listing, flag, walk, words
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
 from windlass.model.errors import Conflict, InvalidArgument
@@ -115,12 +115,11 @@ class ExperimentQuestions(Asker):
             sort_by: `id`, `name` or `created`; with a `-` before it, downwards.
             limit: how many at most.
         """
-        states = [state] if isinstance(state, str) else state
         query = {
             "project": project,
             "name": name,
             "labels": label_query(labels),
-            "state": ",".join(each.upper() for each in states) if states else None,
+            "state": words("state", state, str.upper),
             "user": user,
             "archived": flag(archived),
             "sort": sort_by,

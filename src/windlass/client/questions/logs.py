@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.experiments import Experiment
+from windlass.client.listing import trial_ids
 from windlass.client.logs import LogLines
+from windlass.client.pages import check_limit, words
 from windlass.client.questions.asker import Asker
 from windlass.model.errors import InvalidArgument, shown
 
 if TYPE_CHECKING:
-    from windlass.client.experiments import Experiment
     from windlass.client.moments import Moment
     from windlass.client.trials import Trial
 
@@ -56,7 +58,7 @@ class LogQuestions(Asker):
 
         if not isinstance(text, str):
             raise InvalidArgument(f"{shown(text)} is nothing to search for: it is a text.")
-        states = [state] if isinstance(state, str) else state
+        check_limit(limit)
         query = {
             **log_pages.filters(
                 search=text, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
@@ -64,12 +66,12 @@ class LogQuestions(Asker):
             ),
             **_experiment_query(experiment),
             "project": project,
-            "state": ",".join(each.upper() for each in states) if states else None,
+            "state": words("state", state, str.upper),
             "name": name,
             "labels": label_query(labels),
         }  # fmt: skip
         if trials is not None:
-            ids = [each if isinstance(each, int) else each.id for each in trials]
+            ids = trial_ids(trials)
             if not ids:
                 return LogLines(iter(()))
             query["trials"] = ",".join(map(str, ids))
@@ -81,4 +83,9 @@ def _experiment_query(experiment: Experiment | str | int | None) -> dict[str, An
     """An experiment by its name, its id, or itself."""
     if experiment is None or isinstance(experiment, str):
         return {"experiment": experiment}
+    if isinstance(experiment, bool) or not isinstance(experiment, (int, Experiment)):
+        raise InvalidArgument(
+            f"experiment={shown(experiment)}: it is an experiment, its id or its name.",
+            hint="See: windlass ls --experiments",
+        )
     return {"experiment_id": experiment if isinstance(experiment, int) else experiment.id}

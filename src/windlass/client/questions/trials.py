@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.listing import list_trials
+from windlass.client.listing import list_trials, trial_ids
 from windlass.client.moments import Moment
 from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
@@ -116,12 +116,11 @@ class TrialQuestions(Asker):
         """
         from windlass.client.metrics import metrics_of
 
-        ids = [each.id if isinstance(each, Trial) else each for each in trials]
-        wrong = [each for each in ids if isinstance(each, bool) or not isinstance(each, int)]
-        if wrong or not 0 < len(ids) <= 1000:
-            what = f"{wrong[0]!r} is no trial" if wrong else f"{len(ids)} trials are asked for"
+        ids = trial_ids(trials)
+        if not 0 < len(ids) <= 1000:
             raise InvalidArgument(
-                f"{what}: trials or their ids are, from 1 to 1000 of them.", hint="See: windlass ls"
+                f"{len(ids)} trials are asked for: it is from 1 to 1000 of them.",
+                hint="See: windlass ls",
             )
         return metrics_of(self.transport, ids, names, group=group, max_points=max_points)
 
