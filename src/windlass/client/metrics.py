@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.client.curves import Curve, to_numpy, to_pandas, unpack
 from windlass.client.transport import Transport, path_of
-from windlass.model.errors import InvalidArgument, shown
+from windlass.model.errors import InvalidArgument, NotFound, shown
 from windlass.model.records import Summary, TrialRecord
 from windlass.model.wire import FetchMetrics
 
@@ -47,7 +47,7 @@ class Summaries(Mapping[str, Summary]):
     def __getitem__(self, name: str) -> Summary:
         found = self._record.metrics.get(name)
         if found is None:
-            raise _Missing(self._explain(name))
+            raise MissingMetric(self._explain(name))
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -76,11 +76,8 @@ class Summaries(Mapping[str, Summary]):
         return f"{which} has no metric {name!r}.{guess} It has: {', '.join(names[:20])}{more}."
 
 
-class _Missing(KeyError):
-    """A KeyError whose text is shown as it is."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+class MissingMetric(NotFound, KeyError):
+    """There is no such metric: a `wl.NotFound`, and the `KeyError` of a mapping."""
 
 
 class Metrics:
@@ -181,7 +178,7 @@ class Metrics:
             self._explain_absence()
 
     def _explain_absence(self) -> None:
-        """A `KeyError` for a name that no trial has: one that goes on may yet report it."""
+        """Tell of a name that no trial has: one that goes on may yet report it."""
         for trial_id in self._asked.trials:
             record = self._transport.ask("GET", path_of("trials", trial_id), TrialRecord)
             if not (record.state.is_final and record.metrics):

@@ -99,7 +99,7 @@ class TrialQuestions(Asker):
 
     def get_metrics(
         self,
-        trials: Iterable[Trial[Any] | int],
+        trials: Iterable[Trial[Any] | int] | Trial[Any] | int,
         names: Sequence[str] | str | None = None,
         *,
         group: str | None = None,
@@ -116,7 +116,8 @@ class TrialQuestions(Asker):
         """
         from windlass.client.metrics import metrics_of
 
-        ids = [each.id if isinstance(each, Trial) else each for each in trials]
+        several = [trials] if isinstance(trials, (Trial, int)) else trials
+        ids = [each.id if isinstance(each, Trial) else each for each in several]
         wrong = [each for each in ids if isinstance(each, bool) or not isinstance(each, int)]
         if wrong or not 0 < len(ids) <= 1000:
             what = f"{wrong[0]!r} is no trial" if wrong else f"{len(ids)} trials are asked for"
