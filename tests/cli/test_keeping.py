@@ -73,7 +73,7 @@ def test_an_experiment_is_moved_archived_and_noted_on(shell: Shell) -> None:
         (["edit", "1", "-e", "x", "--name", "x"], "Say which"),
         (["edit", "1", "--archive"], "--archive is said of an experiment"),
         (["edit", "1", "--project", "x"], "--project is said of an experiment"),
-        (["model", "alias", "net", "best"], "Give the number of a version, or --remove"),
+        (["model", "alias", "net", "best"], "Give a version, or --remove"),
         (["template", "create", "x", "cpus"], "'cpus' is not FIELD=VALUE"),
         (["template", "rm"], "Missing argument"),
     ],
@@ -144,6 +144,9 @@ def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> 
     assert told == f"Checkpoint {checkpoint.id} is version 1 of {name}.\n"
     told = shell.good("model", "alias", name, "production", "1")
     assert told == f"production is version 1 of {name}.\n"
+    told = shell.good("model", "alias", name, "staging", "production")
+    assert told == f"staging is version 1 of {name}.\n"
+    shell.good("model", "alias", name, "staging", "--remove")
     assert f"{name} " in shell.good("model", "ls", "-l", "vision")
     page = shell.good("model", "show", name)
     for text in ("Cats or dogs.", "best is 1, production is 1", "CHECKPOINT"):

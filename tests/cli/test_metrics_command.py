@@ -111,3 +111,9 @@ def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) ->
     done = module_shell("metrics", str(silent.id))
     assert (done.returncode, done.stdout) == (0, "")
     assert "has reported no metrics" in done.stderr
+
+
+def test_the_metrics_of_the_trial_are_completed(module_shell: Shell, reported: Trial[Any]) -> None:
+    words = f"windlass metrics {reported.id} val"
+    done = module_shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS=words, COMP_CWORD="3")
+    assert done.stdout.splitlines()[:2] == ["plain", "validation/loss"]

@@ -382,3 +382,10 @@ def test_trial_ids_are_completed(module_shell: Shell) -> None:
     shell = module_shell
     done = shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS="windlass show 3", COMP_CWORD="2")
     assert done.stdout.splitlines() == ["plain", "3", "crash failed"]
+
+
+@pytest.mark.parametrize("command", ["ls", "rm", "show", "stop", "compare", "logs", "tensorboard"])
+def test_experiments_are_completed(module_shell: Shell, command: str) -> None:
+    words = f"windlass {command} -e ha"
+    done = module_shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS=words, COMP_CWORD="3")
+    assert done.stdout.splitlines()[:2] == ["plain", "hard"]

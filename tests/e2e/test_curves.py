@@ -129,6 +129,8 @@ def test_metrics_of_many_trials_come_in_one_request(home: Path) -> None:
     everything = wl.get_metrics([trial.id for trial in trials]).to_pandas()
     assert set(everything["name"]) == {"loss", "validation/loss"}
     assert len(list(wl.get_metrics(trials, ["loss"], max_points=1))) == 5
+    one = list(wl.get_metrics(trials[0], "loss"))
+    assert one == list(wl.get_metrics(trials[0].id, "loss")) == list(trials[0].metrics("loss"))
     transport = default_client().transport
     data = transport.fetch("POST", "/metrics", body=FetchMetrics(trials=(trials[0].id,)))
     length = int.from_bytes(data[:8], "little")

@@ -91,7 +91,7 @@ def test_a_name_that_is_not_there_says_which_are(home: Path) -> None:
         caught.value
     )
     assert trial.summary_metrics.get("los") is None
-    with pytest.raises(KeyError) as of_points:
+    with pytest.raises(wl.NotFound) as of_points:
         list(trial.metrics("los"))
     assert str(of_points.value) == str(caught.value)
     silent = report_all.submit([]).wait(timeout=PATIENCE)

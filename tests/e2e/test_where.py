@@ -261,6 +261,9 @@ def test_a_list_is_walked_in_asynchronous_code_too(
         names = [each.name async for each in wl.list_experiments()]
         first, second = await asyncio.gather(walk(), walk())
         assert [trial.id async for trial in sweep.list_trials(limit=3)] == [1, 2, 3]
+        for empty in (wl.list_queue(), wl.list_models(), wl.list_templates()):
+            assert [each async for each in empty] == []
+        assert [task.name async for task in wl.get_trial(1).list_tasks()] == ["main-0"]
         return first, second, names
 
     assert asyncio.run(both()) == ([5, 4, 3, 2, 1], [5, 4, 3, 2, 1], ["sweep", "other", "empty"])

@@ -40,9 +40,13 @@ def command(ctx: click.Context, /, checkpoint: str | None, fork: bool, **given: 
     """
 
     def begin(trial: Trial[Any]) -> dict[str, Any]:
+        from windlass.client.beginnings import refuse_to_go_on_twice, uid_to_begin_with
+        from windlass.client.session import default_client
+
         if not fork:
-            trial.refuse_to_go_on_twice()
+            refuse_to_go_on_twice(trial.record)
         chosen = int(checkpoint) if checkpoint and checkpoint.isdecimal() else checkpoint
-        return {"checkpoint": trial.uid_to_begin_with(chosen), "is_fork": fork}
+        uid = uid_to_begin_with(default_client().transport, trial.record, chosen)
+        return {"checkpoint": uid, "is_fork": fork}
 
     return repeat(ctx, given, begin)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_role_names
+from windlass.cli.parameters import TRIAL_ID, complete_experiments, complete_role_names
 
 if TYPE_CHECKING:
     from windlass.client.logs import LogLine
@@ -35,6 +35,7 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
     "-e",
     "--experiment",
     metavar="NAME",
+    shell_complete=complete_experiments,
     help="Without an ID: search the trials of an experiment, by name or id.",
 )
 @click.option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from windlass.cli.keeping import archived_option, complete_names
-from windlass.cli.parameters import STATE, json_option
+from windlass.cli.parameters import STATE, complete_experiments, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Cell, Column, Row
@@ -29,8 +29,9 @@ _NAMESAKES = 20
 
 @click.command(short_help="List trials, newest first.")
 @click.option(
-    "-e", "--experiment", metavar="NAME", help="Only those of an experiment, by name or id."
-)
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="Only those of an experiment, by name or id.",
+)  # fmt: skip
 @click.option(
     "-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state; repeatable."
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, json_option
+from windlass.cli.parameters import TRIAL_ID, complete_metrics, json_option
 
 if TYPE_CHECKING:
     from windlass.client.metrics import Metrics, Point
@@ -19,7 +19,7 @@ _HEIGHT = 16  # lines of a curve, where the terminal has them
 
 @click.command(short_help="Print or draw what a trial reported.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_metrics)
 @click.option("-g", "--group", help="Of this group: `-g validation loss` is `validation/loss`.")
 @click.option("--plot", is_flag=True, help="Draw the curve.")
 @click.option("-f", "--follow", is_flag=True, help="Print points as they come, until it ends.")

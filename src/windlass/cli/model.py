@@ -107,6 +107,7 @@ def _show_model(record: ModelRecord) -> None:
     if record.description:
         print(f"  {clean(record.description)}")
     print_section("", _about_model(record))
+    print_section("Metadata", _metadata(record))
 
 
 def _about_model(record: ModelRecord) -> Lines:
@@ -127,6 +128,7 @@ def _show_version(record: ModelVersionRecord, *, as_json: bool) -> None:
     title = paint(f"Version {record.version} of {clean(record.model)}", bold=True)
     print(f"{title}  {clean(record.name)}".rstrip())
     print_section("", _about_version(record))
+    print_section("Metadata", _metadata(record))
 
 
 def _about_version(record: ModelVersionRecord) -> Lines:
@@ -137,16 +139,19 @@ def _about_version(record: ModelVersionRecord) -> Lines:
 
 
 def _noted(record: ModelRecord | ModelVersionRecord) -> Lines:
-    import json
-
     from windlass.cli.text import format_moment
 
     by = f" by {record.user}" if record.user else ""
     yield "labels", ", ".join(record.labels)
     yield "created", format_moment(record.created) + by
+    yield "notes", " ".join(record.notes.split())
+
+
+def _metadata(record: ModelRecord | ModelVersionRecord) -> Lines:
+    import json
+
     for name, value in record.metadata.items():
         yield name, json.dumps(value, ensure_ascii=False)
-    yield "notes", " ".join(record.notes.split())
 
 
 def _version_columns() -> list[Any]:
@@ -227,24 +232,27 @@ def register(
 @command.command(short_help="Have an alias name a version, or none.")
 @_NAME
 @click.argument("alias", metavar="ALIAS")
-@click.argument("version", type=int, required=False, metavar="[VERSION]")
+@click.argument("version", required=False, metavar="[VERSION]")
 @click.option("--remove", is_flag=True, help="Have it name none.")
 @click.pass_context
-def alias(ctx: click.Context, name: str, alias: str, version: int | None, remove: bool) -> None:
-    """Have an alias name a version, whichever it named before: windlass model alias net best 3."""
+def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove: bool) -> None:
+    """Have an alias name a version, whichever it named before.
+
+    The version is a number or another alias of it: windlass model alias net production staging
+    """
     from windlass.client.session import default_client
 
     if (version is None) is not remove:
-        raise click.UsageError("Give the number of a version, or --remove.", ctx)
+        raise click.UsageError("Give a version, or --remove.", ctx)
     model = default_client().get_model(name)
     if version is None:
         model.remove_alias(alias)
         print(f"{alias} names no version of {model.name}.")
         return
-    before = model.aliases.get(alias)
-    model.set_alias(alias, version)
-    was = f" It was {before}." if before not in (None, version) else ""
-    print(f"{alias} is version {version} of {model.name}.{was}")
+    before, number = model.aliases.get(alias), model.get_version(version).version
+    model.set_alias(alias, number)
+    was = f" It was {before}." if before not in (None, number) else ""
+    print(f"{alias} is version {number} of {model.name}.{was}")
 
 
 @command.command(short_help="Write the files of a version to a folder.")

@@ -186,6 +186,25 @@ def complete_role_names(
     return [each for each in _roles(ctx) if str(each.value).startswith(incomplete)]
 
 
+def complete_metrics(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The metrics of the trial that is named."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.sighting import recent_trials
+
+    return [
+        CompletionItem(name)
+        for trial in recent_trials()
+        if trial.id == ctx.params.get("trial_id")
+        for name in trial.metrics
+        if name.startswith(incomplete)
+    ]
+
+
 def complete_frameworks(
     ctx: click.Context,  # noqa: ARG001 -- click's signature
     param: click.Parameter,  # noqa: ARG001 -- click's signature

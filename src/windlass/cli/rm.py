@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID
+from windlass.cli.parameters import TRIAL_ID, complete_experiments
 
 if TYPE_CHECKING:
     from windlass.client.experiments import Experiment
@@ -19,7 +19,10 @@ _NAMED = 10
 
 @click.command(short_help="Delete trials, with all that is kept of them.")
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option("-e", "--experiment", metavar="NAME", help="An experiment, with all its trials.")
+@click.option(
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="An experiment, with all its trials.",
+)  # fmt: skip
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def command(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, json_option
+from windlass.cli.parameters import TRIAL_ID, complete_experiments, json_option
 
 if TYPE_CHECKING:
     from windlass.client.session import Client
@@ -23,7 +23,10 @@ Lines = Iterator[tuple[str, str]]
 
 @click.command(short_help="Show everything recorded of a trial.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
-@click.option("-e", "--experiment", metavar="NAME", help="Show an experiment, by name or id.")
+@click.option(
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="Show an experiment, by name or id.",
+)  # fmt: skip
 @click.option("--config", is_flag=True, help="Print how it was set up, as JSON.")
 @json_option
 @click.pass_context

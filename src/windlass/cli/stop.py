@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, TimeType
+from windlass.cli.parameters import TRIAL_ID, TimeType, complete_experiments
 
 if TYPE_CHECKING:
     from windlass.client.trials import Trial
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Stop trials.")
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option("-e", "--experiment", metavar="NAME", help="All trials of an experiment that go on.")
+@click.option(
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="All trials of an experiment that go on.",
+)  # fmt: skip
 @click.option(
     "--grace", type=TimeType(at_most=3600),
     help="How long its processes have to end before they are killed (10s).",

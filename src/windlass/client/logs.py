@@ -72,6 +72,9 @@ class LogLines(Iterator[LogLine]):
                 raise StopIteration
         return line
 
+    def __repr__(self) -> str:
+        return "<lines of logs to walk through once; list(...) has all of them>"
+
     def count(self) -> int:
         """How many they are; of a search they are counted where they lie, and none is sent."""
         return sum(1 for _ in self) if self._count is None else self._count()

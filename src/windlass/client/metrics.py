@@ -47,7 +47,7 @@ class Summaries(Mapping[str, Summary]):
     def __getitem__(self, name: str) -> Summary:
         found = self._record.metrics.get(name)
         if found is None:
-            raise _Missing(self._explain(name))
+            raise MissingMetric(self._explain(name))
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -76,8 +76,8 @@ class Summaries(Mapping[str, Summary]):
         return f"{which} has no metric {name!r}.{guess} It has: {', '.join(names[:20])}{more}."
 
 
-class _Missing(NotFound, KeyError):
-    """That there is no such metric, also to whoever looks it up as in a mapping."""
+class MissingMetric(NotFound, KeyError):
+    """There is no such metric: a `wl.NotFound`, and the `KeyError` of a mapping."""
 
 
 class Metrics:
@@ -178,7 +178,7 @@ class Metrics:
             self._explain_absence()
 
     def _explain_absence(self) -> None:
-        """A `KeyError` for a name that no trial has: one that goes on may yet report it."""
+        """Tell of a name that no trial has: one that goes on may yet report it."""
         for trial_id in self._asked.trials:
             record = self._transport.ask("GET", path_of("trials", trial_id), TrialRecord)
             if not (record.state.is_final and record.metrics):

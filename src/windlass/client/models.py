@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.metadata import (
@@ -14,7 +14,7 @@ from windlass.client.metadata import (
     check_text,
     label_query,
 )
-from windlass.client.pages import walk
+from windlass.client.pages import Listing, walk
 from windlass.client.resources import Archivable, Resource
 from windlass.client.transport import path_of
 from windlass.model import names
@@ -195,7 +195,7 @@ class Model(Archivable[ModelRecord], Noted, Annotated):
         labels: str | Sequence[str] | None = None,
         sort_by: str = "version",
         limit: int | None = None,
-    ) -> Iterator[ModelVersion]:
+    ) -> Listing[ModelVersion]:
         """Its versions, lazily; with `labels`, those that have all of them.
 
         ```python
@@ -206,7 +206,7 @@ class Model(Archivable[ModelRecord], Noted, Annotated):
         query = {"labels": label_query(labels), "sort": sort_by}
         path = path_of("models", self.id, "versions")
         pages = walk(self._transport, path, VersionPage, query, limit)
-        return (ModelVersion(self._transport, record) for record in pages)
+        return pages.each(lambda record: ModelVersion(self._transport, record))
 
     def set_alias(self, alias: str, version: int | ModelVersion) -> Self:
         """Have an alias name a version, whichever it named before: nobody ever finds none.
@@ -220,7 +220,11 @@ class Model(Archivable[ModelRecord], Noted, Annotated):
         names.check(alias_flaw(alias), "alias: ")
         number = version.version if isinstance(version, ModelVersion) else version
         if isinstance(number, bool) or not isinstance(number, int):
-            raise InvalidArgument(f"{shown(version)} is no version: it is a whole number.")
+            raise InvalidArgument(
+                f"{shown(version)} is no version: it is a number or a wl.ModelVersion.",
+                hint='What another alias names: model.set_alias("production",'
+                ' model.get_version("staging"))',
+            )
         path = path_of("models", self.id, "aliases", alias)
         body = SetAlias(version=number)
         self._record = self._transport.ask("PUT", path, ModelRecord, body=body)

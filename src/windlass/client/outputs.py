@@ -15,12 +15,12 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from windlass.client.downloading import UNFINISHED, named_folder
-from windlass.client.pages import walk
+from windlass.client.pages import Listing, walk
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import (
     Conflict,
@@ -54,7 +54,7 @@ def list_outputs(
     pattern: str | None = None,
     role: str | None = None,
     index: int | None = None,
-) -> Iterator[OutputFile]:
+) -> Listing[OutputFile]:
     """The files in its output folders, lazily."""
     query = {"pattern": pattern, "role": role, "index": index}
     return walk(transport, path_of("trials", trial_id, "artifacts"), OutputPage, query)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.calls import users_call
 from windlass.client.metadata import check_text
+from windlass.client.pages import Listing
 from windlass.client.resources import Archivable
 from windlass.model import names
 from windlass.model.places import (
@@ -82,7 +82,7 @@ class Workspace(Archivable[WorkspaceRecord]):
 
     def list_projects(
         self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
-    ) -> Iterator[Project]:
+    ) -> Listing[Project]:
         """Its projects, lazily; archived ones are left out, unless `archived` is True or None."""
         from windlass.client.session import Client
 
@@ -162,7 +162,7 @@ class Project(Archivable[ProjectRecord]):
         """Delete it, if it holds nothing; else `wl.Conflict` says how much it holds."""
         super().delete()
 
-    def list_experiments(self, **filters: Any) -> Iterator[Experiment]:
+    def list_experiments(self, **filters: Any) -> Listing[Experiment]:
         """Its experiments, lazily; the filters are those of `wl.list_experiments`."""
         from windlass.client.session import Client
 

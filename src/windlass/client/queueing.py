@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from windlass.client.pages import walk
+from windlass.client.pages import Listing, walk
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import TrialRecord
@@ -130,7 +129,7 @@ class Queueable:
             )
         return self._stand("move", MoveTrial(ahead_of=number))
 
-    def list_tasks(self, *, limit: int | None = None) -> Iterator[Task]:
+    def list_tasks(self, *, limit: int | None = None) -> Listing[Task]:
         """Its replicas, every attempt of each: what it was given, where it ran, how it ended.
 
         ```python
@@ -140,7 +139,7 @@ class Queueable:
         """
         path = path_of("trials", self._record.id, "tasks")
         found = walk(self._transport, path, TaskPage, {}, limit)
-        return (_task(each) for each in found)
+        return found.each(_task)
 
     def _stand(self: T, how: str, body: Any) -> T:
         path = path_of("trials", self._record.id, how)

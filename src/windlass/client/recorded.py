@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.client.checkpoints import Checkpoint
     from windlass.client.metrics import Metrics
     from windlass.client.moments import Moment
+    from windlass.client.pages import Listing
     from windlass.client.transport import Transport
 
 
@@ -95,7 +96,7 @@ class Recorded:
 
         They come by replica and attempt, and each metric's in the order it was reported in. After
         a restart a step may come again, of another `attempt`. Of a trial that has ended, a name
-        that is none of its metrics is a `KeyError` that says which there are.
+        that is none of its metrics is a `wl.NotFound` (and `KeyError`) that says which there are.
 
         `max_points` has fewer come, spikes among them; `follow=True` has them come as they are
         reported, until the trial ends, also with `async for`.
@@ -115,7 +116,7 @@ class Recorded:
 
     def list_checkpoints(
         self, sort_by: str = "number", limit: int | None = None
-    ) -> Iterator[Checkpoint]:
+    ) -> Listing[Checkpoint]:
         """What it saved, oldest first, lazily, a page at a time.
 
         `sort_by` takes `number`, `step`, `created`, `size` or a metric, as reported at the step

@@ -93,12 +93,14 @@ class Repeatable:
             checkpoint: the one to go on from, or its id (the newest).
         """
         from windlass.authoring.repeating import Changes
+        from windlass.client.beginnings import refuse_to_go_on_twice, uid_to_begin_with
 
-        self.refuse_to_go_on_twice()
+        refuse_to_go_on_twice(self._record)
+        begin = uid_to_begin_with(self._transport, self._record, checkpoint)
         return self._repeat(
             Changes(
                 args, env, executor, name, None, labels, environment, secrets,
-                checkpoint=self.uid_to_begin_with(checkpoint), is_fork=False,
+                checkpoint=begin, is_fork=False,
             )
         )  # fmt: skip
 
@@ -128,11 +130,13 @@ class Repeatable:
             args: laid over those it had. The other arguments are those of `rerun`.
         """
         from windlass.authoring.repeating import Changes
+        from windlass.client.beginnings import uid_to_begin_with
 
+        begin = uid_to_begin_with(self._transport, self._record, checkpoint)
         return self._repeat(
             Changes(
                 args, env, executor, name, experiment, labels, environment, secrets,
-                checkpoint=self.uid_to_begin_with(checkpoint), is_fork=True,
+                checkpoint=begin, is_fork=True,
             )
         )  # fmt: skip
 
@@ -150,43 +154,6 @@ class Repeatable:
         from windlass.client.session import Client
 
         return Client.over(self._transport).get_checkpoint(self._record.recipe.checkpoint)
-
-    def refuse_to_go_on_twice(self) -> None:
-        """Refuse to continue what has not ended."""
-        from windlass.model.errors import Conflict
-
-        record = self._record
-        if not record.state.is_final:
-            raise Conflict(
-                f"Trial {record.id} ({record.name}) is {record.state.value}: it goes on by itself.",
-                hint="Go another way from one of its checkpoints: trial.fork(checkpoint, args),"
-                " or windlass continue --fork",
-            )
-
-    def uid_to_begin_with(self, checkpoint: Checkpoint | int | str | None) -> str:
-        """The checkpoint to begin with: one of this trial's, or the one that it began with."""
-        from windlass.client.checkpoints import Checkpoint, list_checkpoints
-        from windlass.client.session import Client
-        from windlass.model.errors import InvalidArgument
-
-        record = self._record
-        named = f"Trial {record.id} ({record.name})"
-        if checkpoint is None:
-            newest = next(list_checkpoints(self._transport, record.id, "-number", 1), None)
-            if newest is None and not record.recipe.checkpoint:
-                raise InvalidArgument(
-                    f"{named} saved no checkpoint: there is nothing to go on from.",
-                    hint="Run it once more from the beginning: trial.rerun()",
-                )
-            return newest.uid if newest else record.recipe.checkpoint
-        if not isinstance(checkpoint, Checkpoint):
-            checkpoint = Client.over(self._transport).get_checkpoint(checkpoint)
-        if checkpoint.trial_id != record.id and checkpoint.uid != record.recipe.checkpoint:
-            raise InvalidArgument(
-                f"Checkpoint {checkpoint.id} is of trial {checkpoint.trial_id}, not of {named}.",
-                hint=f"Its own: windlass checkpoint ls {record.id}",
-            )
-        return checkpoint.uid
 
     def _repeat(self, changes: Changes) -> Trial[Any]:
         import warnings

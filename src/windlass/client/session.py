@@ -126,5 +126,7 @@ def default_client() -> Client:
     names = ("WINDLASS_SERVER", "WINDLASS_TOKEN", "WINDLASS_HOME")
     where = tuple(os.environ.get(name) for name in names)
     if _default is None or _default[0] != where:
+        if _default is not None:
+            _default[1].transport.drop_idle()  # of another server: nobody would close them
         _default = (where, Client())
     return _default[1]

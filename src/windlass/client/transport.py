@@ -142,7 +142,7 @@ class Transport:
 
     def reconnect(self) -> None:
         """Find the server again, or start it if it is an embedded one that has left."""
-        self._drop_idle()
+        self.drop_idle()
         if self._home is not None:
             self._endpoint = start_server(self._home)
 
@@ -235,7 +235,7 @@ class Transport:
             headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         if not isinstance(content, (bytes, type(None))):
             # What is produced piece by piece cannot be sent twice: start on a fresh connection.
-            self._drop_idle()
+            self.drop_idle()
             try:
                 return self._attempt(target, method, content, headers)
             except (OSError, http.client.HTTPException) as error:
@@ -299,7 +299,8 @@ class Transport:
         with self._lock:
             self._idle.append(connection)
 
-    def _drop_idle(self) -> None:
+    def drop_idle(self) -> None:
+        """Close the connections that are kept open and not in use."""
         with self._lock:
             dropped, self._idle = self._idle, []
         for connection in dropped:

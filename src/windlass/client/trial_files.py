@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
 
+    from windlass.client.pages import Listing
     from windlass.client.transport import Transport
     from windlass.model.records import OutputFile, TrialRecord
 
@@ -35,7 +35,7 @@ class WithFiles:
 
     def list_artifacts(
         self, pattern: str | None = None, *, role: str | None = None, index: int | None = None
-    ) -> Iterator[OutputFile]:
+    ) -> Listing[OutputFile]:
         """The files that it left in `wl.output_dir()`, also while it runs: a page at a time.
 
         Each has `name` (its path in that folder), `size`, `modified`, and of which replica it is:

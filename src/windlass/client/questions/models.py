@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.calls import users_call
-from windlass.client.pages import flag, walk
+from windlass.client.pages import Listing, flag, walk
 from windlass.client.questions.asker import Asker, which
 from windlass.client.transport import path_of
 
@@ -87,7 +87,7 @@ class ModelQuestions(Asker):
         archived: bool | None = False,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Model]:
+    ) -> Listing[Model]:
         """Models that match, lazily, a page at a time; with `labels`, that have them all.
 
         Archived ones, and those of archived projects, are left out; `archived=True` has only
@@ -110,4 +110,4 @@ class ModelQuestions(Asker):
             "sort": sort_by,
         }
         pages = walk(self.transport, "/models", ModelPage, query, limit)
-        return (Model(self.transport, record) for record in pages)
+        return pages.each(lambda record: Model(self.transport, record))

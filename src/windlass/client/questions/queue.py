@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from windlass.client.pages import walk
+from windlass.client.pages import Listing, walk
 from windlass.client.questions.asker import Asker
 from windlass.client.queueing import QueueEntry
 from windlass.client.trials import Trial
@@ -14,7 +12,7 @@ from windlass.model.wire import QueuePage
 class QueueQuestions(Asker):
     """The queue: who waits, for what, behind whom."""
 
-    def list_queue(self, *, limit: int | None = None) -> Iterator[QueueEntry]:
+    def list_queue(self, *, limit: int | None = None) -> Listing[QueueEntry]:
         """The trials that wait for room, the first to be let in first; lazily, a page at a time.
 
         Of those that run, those that wait for room to grow are among them.
@@ -25,7 +23,8 @@ class QueueQuestions(Asker):
         ```
         """
         found = walk(self.transport, "/queue", QueuePage, {}, limit)
-        return (
-            QueueEntry(Trial(self.transport, each.trial), each.position, each.why, each.ahead)
-            for each in found
+        return found.each(
+            lambda each: QueueEntry(
+                Trial(self.transport, each.trial), each.position, each.why, each.ahead
+            )
         )

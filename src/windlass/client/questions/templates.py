@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.pages import walk
+from windlass.client.pages import Listing, walk
 from windlass.client.questions.asker import Asker, which
 from windlass.client.transport import path_of
 from windlass.model.errors import WindlassError
@@ -71,7 +70,7 @@ class TemplateQuestions(Asker):
 
     def list_templates(
         self, *, name: str | None = None, sort_by: str = "id", limit: int | None = None
-    ) -> Iterator[Template]:
+    ) -> Listing[Template]:
         """Templates, lazily, a page at a time.
 
         ```python
@@ -84,4 +83,4 @@ class TemplateQuestions(Asker):
 
         query = {"name": name, "sort": sort_by}
         pages = walk(self.transport, "/templates", TemplatePage, query, limit)
-        return (Template(self.transport, record) for record in pages)
+        return pages.each(lambda record: Template(self.transport, record))

@@ -99,7 +99,7 @@ class TrialQuestions(Asker):
 
     def get_metrics(
         self,
-        trials: Iterable[Trial[Any] | int],
+        trials: Iterable[Trial[Any] | int] | Trial[Any] | int,
         names: Sequence[str] | str | None = None,
         *,
         group: str | None = None,
@@ -116,7 +116,7 @@ class TrialQuestions(Asker):
         """
         from windlass.client.metrics import metrics_of
 
-        ids = trial_ids(trials)
+        ids = trial_ids([trials] if isinstance(trials, (Trial, int)) else trials)
         if not 0 < len(ids) <= 1000:
             raise InvalidArgument(
                 f"{len(ids)} trials are asked for: it is from 1 to 1000 of them.",
