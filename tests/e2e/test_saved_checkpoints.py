@@ -362,3 +362,15 @@ def test_checkpoints_of_earlier_versions_are_taken_in(fresh_home: Path, tmp_path
     last = next(trial.list_checkpoints(sort_by="-number"))
     assert (last.download(tmp_path / "model") / "weights").read_text() == "3 "
     assert trial.continue_({"losses": []}).result() == "3 "
+
+
+def test_checkpoints_of_earlier_versions_are_taken_in_by_the_age_of_their_trials(
+    tmp_path: Path,
+) -> None:
+    """Their ids then tell which are newer, as those of others do."""
+    from windlass.server.checkpoint_upgrade import old_ones
+
+    trials = tmp_path / "trials"
+    for number in range(1, 30):
+        (trials / str(number) / "checkpoints" / "1").mkdir(parents=True)
+    assert list(old_ones(trials, {7})) == [*range(1, 7), *range(8, 30)]

@@ -113,6 +113,43 @@ def test_a_newer_one_that_is_asked_for_takes_the_place_of_the_copy_before(
     assert [path.exists() for path in (given, *paths)] == [True, False, True]
 
 
+def test_one_that_takes_the_number_of_a_deleted_one_is_not_taken_for_it(
+    trial: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.pt"
+    for text in (b"deleted", b"newest"):
+        model.write_bytes(text)
+        wl.save_checkpoint(model)
+        assert saved().read_bytes() == text
+        if text == b"deleted":
+            (trial / "1.json").unlink()  # as the server does
+    assert visible(trial) == ["1.json"]
+
+
+def test_one_that_is_replaced_by_a_newer_while_it_is_looked_for_is_not_missed(
+    trial: Path, tmp_path: Path
+) -> None:
+    """As with keep_last=1: at any time there is one, and it is found."""
+    model = tmp_path / "model.pt"
+    model.write_bytes(b"older")
+    wl.save_checkpoint(model)
+    older = trial / "1.json"
+    is_due = True
+
+    def replace_it(event: str, args: tuple[Any, ...]) -> None:
+        """Called before any file is opened; at first it is the record that was just listed."""
+        nonlocal is_due
+        if is_due and event == "open" and args[0] == str(older):
+            is_due = False
+            model.write_bytes(b"newest")
+            wl.save_checkpoint(model)
+            older.unlink()
+
+    sys.addaudithook(replace_it)
+    assert saved().read_bytes() == b"newest"
+    assert visible(trial) == ["2.json"]
+
+
 def test_a_folder_is_kept_with_all_that_is_in_it(trial: Path, tmp_path: Path) -> None:
     folder = tmp_path / "step-10"
     (folder / "shards").mkdir(parents=True)

@@ -38,10 +38,10 @@ def old_ones(trials: Path, besides: Collection[int]) -> Iterator[int]:
     if done.exists():
         return
     trials.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in os.listdir(trials):
-        is_trial = name.isascii() and name.isdecimal()
-        if is_trial and int(name) not in besides and _numbers(trials / name / "checkpoints"):
-            yield int(name)
+    names = [name for name in os.listdir(trials) if name.isascii() and name.isdecimal()]
+    for trial_id in sorted(map(int, names)):  # so that the newest have the highest ids, as ever
+        if trial_id not in besides and _numbers(trials / str(trial_id) / "checkpoints"):
+            yield trial_id
     done.touch(mode=0o600)
 
 

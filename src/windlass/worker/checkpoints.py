@@ -150,9 +150,13 @@ def clear(folder: str, blobs: str) -> None:
 
 def records(folder: str) -> list[tuple[int, dict[str, Any]]]:
     """The checkpoints of a trial with their numbers, newest first; spoilt ones are passed over."""
-    numbers = sorted(_numbers(folder), reverse=True)
-    found = ((number, read_record(folder, number)) for number in numbers)
-    return [(number, record) for number, record in found if record is not None]
+    while True:
+        numbers = _numbers(folder)
+        read = [(each, read_record(folder, each)) for each in sorted(numbers, reverse=True)]
+        found = [(number, record) for number, record in read if record is not None]
+        # One that went after it was listed may have made room for a newer, which was not.
+        if len(found) == len(numbers) or numbers == _numbers(folder):
+            return found
 
 
 def read_record(folder: str, number: int) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Checkpoints as files again: copies that a program may do with as it likes.
 
-A copy lies in `.restored/<number>.<role>-<index>-<attempt>/` among the trial's checkpoints, after
-the attempt that it was made for. The store is never handed out: a program that writes to what it
+A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` among the trial's checkpoints,
+after the attempt that it was made for; a number alone may be that of one that was deleted. The store is never handed out: a program that writes to what it
 was given would write into every checkpoint that has the file.
 """
 
@@ -40,17 +40,20 @@ def _latest(saver: Saver, shared: bool, given: str | None) -> str | None:
     for number, record in checkpoints.records(saver.folder):
         if "path" in record:
             return str(record["path"])  # of an old version: it is such a copy
-        mine = f"{number}.{saver.role}-{saver.index}-{saver.attempt}"
+        which = _which(number, record)
+        mine = f"{which}{saver.role}-{saver.index}-{saver.attempt}"
         owners = [os.path.basename(os.path.dirname(given))] if given else []
-        for name in (mine, *owners, *(_of_siblings(saver, number) if shared else ())):
+        for name in (mine, *owners, *(_of_siblings(saver, which) if shared else ())):
             path = os.path.join(saver.folder, _RESTORED, name, record["name"])
-            if name.startswith(f"{number}.") and os.path.exists(path):
+            if name.startswith(which) and os.path.exists(path):
                 return path
         try:
             return _restore(saver, record, mine)
         except FileNotFoundError:
-            if checkpoints.read_record(saver.folder, number) is not None:
-                raise  # else it was deleted meanwhile: the one before it is the newest now
+            now = checkpoints.read_record(saver.folder, number)
+            if now is not None and now.get("uid") == record.get("uid"):
+                raise  # else it was deleted meanwhile: another is the newest now
+            return _latest(saver, shared, given)
     return None
 
 
@@ -67,10 +70,10 @@ def forget_others(saver: Saver, besides: str | None) -> None:
     """Remove this attempt's own copies but for the newest and the one it was started with."""
     from windlass.worker.keeping import remove_tree
 
-    newest = next((number for number, _ in checkpoints.records(saver.folder)), 0)
+    newest = next((_which(*each) for each in checkpoints.records(saver.folder)), "none")
     for name, owner in _copies(saver):
         is_mine = owner == (f"{saver.role}-{saver.index}", saver.attempt)
-        is_needed = name.startswith(f"{newest}.") or (besides and f"/{name}/" in besides)
+        is_needed = name.startswith(newest) or (besides and f"/{name}/" in besides)
         if is_mine and not is_needed:
             remove_tree(os.path.join(saver.folder, _RESTORED, name))
 
@@ -101,12 +104,17 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
     return os.path.join(target, record["name"])
 
 
-def _of_siblings(saver: Saver, number: int) -> list[str]:
+def _which(number: int, record: dict[str, Any]) -> str:
+    """How the names of copies of a checkpoint begin."""
+    return f"{number}-{str(record.get('uid', ''))[:8]}."
+
+
+def _of_siblings(saver: Saver, which: str) -> list[str]:
     """Copies of that checkpoint that belong to attempts which are alive."""
     return [
         name
         for name, owner in _copies(saver)
-        if name.startswith(f"{number}.")
+        if name.startswith(which)
         and is_locked(os.path.join(_attempt_of(saver, *owner), "lock"))
     ]
 
