@@ -1,8 +1,9 @@
 """Checkpoints as files again: copies that a program may do with as it likes.
 
 A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` among the trial's checkpoints,
-after the attempt that it was made for; a number alone may be that of one that was deleted. The store is never handed out: a program that writes to what it
-was given would write into every checkpoint that has the file.
+after the attempt that it was made for; of the uid the beginning, since the number of one that was
+deleted may be given again. The store is never handed out: a program that writes to what it was
+given would write into every checkpoint that has the file.
 """
 
 from __future__ import annotations
@@ -114,8 +115,7 @@ def _of_siblings(saver: Saver, which: str) -> list[str]:
     return [
         name
         for name, owner in _copies(saver)
-        if name.startswith(which)
-        and is_locked(os.path.join(_attempt_of(saver, *owner), "lock"))
+        if name.startswith(which) and is_locked(os.path.join(_attempt_of(saver, *owner), "lock"))
     ]
 
 
