@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,19 @@ def test_a_part_needs_a_step_and_a_rank(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(ValueError, match="has no rank"):
         wl.save_checkpoint(tmp_path, step=1, shard=True)
+
+
+def test_one_whose_maker_was_killed_before_the_parts_went_is_not_made_twice_by_one_uid(
+    job: Job, tmp_path: Path
+) -> None:
+    """The server takes in a uid once: a second with it could be neither listed nor deleted."""
+    for rank in (0, 1):
+        job.save(rank, 5)
+    shutil.copytree(job.folder / ".shards", tmp_path / "left")
+    first = job.save(2, 5)
+    shutil.copytree(tmp_path / "left", job.folder / ".shards", dirs_exist_ok=True)
+    job.start(2, 2)
+    second = job.save(2, 5, attempt=2)
+    assert job.steps() == [5, 5]
+    uids = {record["uid"] for _, record in checkpoints.records(str(job.folder))}
+    assert uids == {first, second} and first != second

@@ -41,7 +41,9 @@ def save(
         with checkpoints.locked(saver.folder):
             place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
             parts = _parts(saver, place)
-            uid = str(parts.pop(-1, {}).get("uid") or os.urandom(16).hex())
+            uid = str(parts.pop(-1, {}).get("uid") or "")
+            if not uid or _is_whole(saver, uid):
+                uid = os.urandom(16).hex()
             entries_of = {each: _entries(saver, part) for each, part in parts.items()}
             _refuse_clashes(entries, rank, entries_of)
             os.makedirs(place, mode=0o700, exist_ok=True)
@@ -65,6 +67,11 @@ def forget_dead(folder: str) -> None:
             for rank, part in _read(place).items():
                 if rank >= 0 and not is_locked(os.path.join(_attempt(folder, part), "lock")):
                     os.unlink(os.path.join(place, f"{rank}.json"))
+
+
+def _is_whole(saver: Saver, uid: str) -> bool:
+    """Whether there is that checkpoint: who made it was killed before the parts were removed."""
+    return any(record.get("uid") == uid for _, record in checkpoints.records(saver.folder))
 
 
 def _make_whole(
