@@ -1,15 +1,9 @@
 """Checkpoints as files again: copies that a program may do with as it likes.
 
 A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` among the trial's checkpoints,
-<<<<<<< HEAD
-after the attempt that it was made for; a number alone may be that of one that was deleted. The
-store is never handed out: a program that writes to what it was given would write into every
-checkpoint that has the file.
-=======
 after the attempt that it was made for; of the uid the beginning, since the number of one that was
 deleted may be given again. The store is never handed out: a program that writes to what it was
 given would write into every checkpoint that has the file.
->>>>>>> breaker
 """
 
 from __future__ import annotations
