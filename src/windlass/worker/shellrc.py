@@ -57,9 +57,9 @@ def _write(path: str, text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    """As a shell takes it for one word.
+    r"""As a shell takes it for one word.
 
     >>> print(_quoted("/it's here"))
-    '/it'\\\\''s here'
+    '/it'\''s here'
     """
     return "'" + text.replace("'", "'\\''") + "'"
