@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TRAINING := $(VENV)/.training
 
-.PHONY: demo test training chaos lint bench format clean
+.PHONY: demo test training chaos lint docs bench format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
@@ -25,6 +25,10 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+# The reference, docs/sdk.md, from the docstrings.
+docs: $(READY)
+	@$(BIN)/python tools/reference.py
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)

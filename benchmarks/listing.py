@@ -8,13 +8,21 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from benchmarks.model import Figure, Value, at_most, figure, time_value
+from benchmarks.crowded import crowd
+from benchmarks.model import Figure, PeerFigure, Value, at_most, figure, time_value
 from benchmarks.registry import Bench, benchmark
 from benchmarks.samples import Samples, alternate
 from benchmarks.workshop import Workshop
 from windlass.server.schema import metadata, trials
 
 _FEW, _MANY = 10, 10_000
+_CROWD, _ROUNDS = 100_000, 15
+_LISTS = (
+    ("first", "the newest 100", 30),
+    ("hparam", "100, by two hyper-parameters, sorted by one", 200),
+    ("metric", "100, by a metric, sorted by it", 200),
+    ("mixed", "100, by a hyper-parameter, a metric and state, sorted by a metric", 200),
+)
 
 
 @benchmark("listing")
@@ -48,6 +56,54 @@ def measure_listing(bench: Bench) -> Iterator[Figure]:
         note=f"{of_many.amount:.0f} ms to {taken['few'].median * 1e3:.0f} ms; "
         "one trial was run, the others are copies of its rows",
     )
+
+
+@benchmark("lists")
+def measure_lists(bench: Bench) -> Iterator[Figure]:
+    """Pages of a hundred out of very many trials, filtered and sorted; then all, one by one."""
+    answers: list[dict[str, float]] = []
+    bare = Samples()
+    with Workshop() as shop:
+        shop.run("first_value.py")
+        shop.windlass("server", "stop")
+        shop.settle()
+        crowd(shop.home / "windlass.db", _CROWD)
+        shop.windlass("server", "start")
+        with shop.script("lists.py") as script:
+            script.ask()  # what is read for the first time comes from the disk
+            for _ in range(_ROUNDS):
+                bare.extend([bench.bare()])
+                answers.append(script.ask())
+            walked = script.ask("walk")
+    for name, what, limit in _LISTS:
+        times = Samples(answer[name] for answer in answers)
+        yield figure(
+            f"lists.{name}",
+            f"of {_CROWD:,} trials {what}",
+            time_value(times, bare),
+            at_most(limit, "ms"),
+            peers=_mlflow(bench, name, bare),
+        )
+    yield figure(
+        "lists.walk",
+        f"memory that a walk through {_CROWD:,} trials adds to that of the first thousand",
+        Value(amount=walked["grown"], unit="MB", samples=1),
+        at_most(5, "MB"),
+        note=f"{walked['count'] / walked['took']:,.0f} trials a second",
+    )
+
+
+def _mlflow(bench: Bench, name: str, bare: Samples) -> tuple[PeerFigure, ...]:
+    """The same of MLflow, with the 2,000 runs that it can be filled with in reasonable time."""
+    if name not in ("first", "metric"):
+        return ()
+
+    def take(python: Path) -> Value:
+        with Workshop() as shop, shop.script("lists_mlflow.py", python=python) as script:
+            answers = [script.ask() for _ in range(5)]
+        return time_value(Samples(answer[name] for answer in answers), bare)
+
+    return bench.peers.measure("mlflow", "MLflow's search_runs with 2,000 runs", take)
 
 
 def _fill(shop: Workshop, count: int) -> None:

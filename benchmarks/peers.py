@@ -1,4 +1,4 @@
-"""Others that do the like, installed beside us and outside the tree: submitit and Ray."""
+"""Others that do the like, installed beside us and outside the tree: submitit, Ray, MLflow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.model import PeerFigure, Value
 
-_REQUIREMENTS = {"submitit": "submitit", "ray": "ray[default]"}
+_REQUIREMENTS = {"submitit": "submitit", "ray": "ray[default]", "mlflow": "mlflow"}
 _INSTALLING = 900.0
 
 

@@ -48,6 +48,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         listing,
         logs,
         metrics,
+        saving,
         searches,
         startup,
         trees,
@@ -67,8 +68,12 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "snapshot",
         "packaging",
         "log-delay",
+        "log-search",
+        "log-flood",
         "reports",
+        "checkpoint",
         "idle",
         "listing",
+        "lists",
     ]
     return {name: _REGISTERED[name] for name in order}

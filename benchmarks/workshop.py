@@ -146,10 +146,10 @@ class Script:
                 start_new_session=True,
             )
 
-    def ask(self) -> Any:
+    def ask(self, what: str = "") -> Any:
         """Let it measure once; what it answers."""
         assert self._process.stdin is not None
-        self._process.stdin.write(b"\n")
+        self._process.stdin.write(f"{what}\n".encode())
         return self.answer()
 
     def answer(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 from harness import BIN, PATIENCE, Project, eventually, stop_server, stop_trials
 
 __all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_trials"]
+
+# Whether a trial ran long enough to be looked at is no matter of most tests: else what they see
+# would depend on how busy the machine is. Those that are about it turn it on.
+os.environ.setdefault("WINDLASS_SYSTEM_METRICS", "0")
 
 # How long an example takes says nothing on a machine that does other things.
 settings.register_profile("unhurried", deadline=None)

@@ -49,9 +49,12 @@ def stop_trials(home: Path) -> None:
     os.environ["WINDLASS_HOME"] = str(home)
     try:
         client = Client()
-        live = list(
-            client.list_trials(state=["QUEUED", "STARTING", "RUNNING", "RESTARTING", "SUSPENDED"])
-        )
+        going = ["QUEUED", "STARTING", "RUNNING", "RESTARTING", "SUSPENDED"]
+        live = [
+            *client.list_trials(state=going),
+            *client.list_commands(state=going),
+            *client.list_shells(state=going),
+        ]
         for trial in live:
             trial.stop(grace=0)
         for trial in live:

@@ -13,6 +13,7 @@ A page tells what an example is in a comment above its fence:
     <!-- prints -->            what the Python example above printed (of one that raises: the
                                end of its traceback)
     <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
+    <!-- needs keras -->       run where that is installed: `make training`
     <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
 
 The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those of `CPUS`)
@@ -23,6 +24,7 @@ and the widths of columns are made alike; `...` stands for anything within a lin
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import re
@@ -33,7 +35,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -42,8 +46,9 @@ from harness import BIN, PATIENCE, stop_server
 from windlass.model.records import TrialState
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+REFERENCE = ROOT / "docs" / "sdk.md"  # made from docstrings: tests/test_reference.py
+PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - {REFERENCE})
+OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", REFERENCE]
 NOT_RUN = {
     ("README.md", "$ make demo"),
     ("quickstart.md", "$ make demo"),
@@ -52,12 +57,17 @@ NOT_RUN = {
     ("coming-from.md", "import submitit"),
     ("coming-from.md", "import hydra"),
     ("coming-from.md", "from ray import tune"),
+    ("coming-from-trackers.md", "import mlflow"),
+    ("coming-from-trackers.md", "import wandb"),
+    ("coming-from-trackers.md", "import determined as det"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("repeating.md", "$ windlass rerun 7"),
+    ("shells.md", "$ windlass shell 7"),
+    ("logs.md", "$ windlass logs 7 -f --search nan"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }
 LANGUAGES = ("python", "console", "text", "toml")
-MARKS = ("continues", "raises", "file", "prints", "python", "not")
+MARKS = ("continues", "raises", "file", "prints", "python", "needs", "not")
 MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
 CPUS = {"jobs": "2"}  # of the machine of a page whose examples are to run on less
 USER = "/home/ada"  # whose folders the pages show
@@ -85,6 +95,11 @@ class Example:
     @property
     def is_run(self) -> bool:
         return not any(mark.startswith("not run:") for mark in self.marks)
+
+    @property
+    def is_possible(self) -> bool:
+        needed = self.mark("needs")
+        return needed is None or importlib.util.find_spec(needed) is not None
 
     def __str__(self) -> str:
         return f"{self.page.name}:{self.line}"
@@ -138,7 +153,7 @@ class Reader:
         script: list[tuple[Example, Example | None]] = []
         for example in examples:
             shown = _shown_after(example, examples)
-            if not example.is_run:
+            if not example.is_run or not example.is_possible:
                 continue
             if (name := example.mark("file")) is not None:
                 (self.folder / name).write_text(example.text)
@@ -393,3 +408,31 @@ def test_the_two_commands_of_the_readme_are_in_the_makefile() -> None:
     for command in ("demo", "test"):
         assert f"make {command}" in readme
         assert re.search(rf"^{command}:", makefile, re.MULTILINE)
+
+
+def test_every_operation_of_the_api_is_in_the_table() -> None:
+    from windlass.server import api
+
+    rooms = [import_module(f"{api.__name__}.{each.name}") for each in iter_modules(api.__path__)]
+    routes = {(route.method, _any_id(route.path)) for room in rooms for route in room.routes}
+    assert len(routes) > 50
+    page = (ROOT / "docs" / "architecture.md").read_text().partition("## HTTP API")[2]
+    told = set()
+    for cell in re.findall(r"^\| (.*?) \|", page, re.MULTILINE):
+        methods = re.findall(r"\b[A-Z]{3,}\b", cell)
+        paths = re.findall(r"(?<![\w}])/[\w/{}-]+", cell)
+        told |= {(method, "/api/v1" + _any_id(path)) for method in methods for path in paths}
+    assert sorted(routes - told) == []
+
+
+def _any_id(path: str) -> str:
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
+def test_every_environment_variable_is_explained() -> None:
+    names = ("architecture.md", "command-line.md")
+    text = "".join((ROOT / "docs" / name).read_text() for name in names)
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    found = set(re.findall(r"\b_?WINDLASS_[A-Z_]+\b", source))
+    assert len(found) > 15
+    assert sorted(name for name in found if name not in text) == []

@@ -28,6 +28,7 @@ ALLOWED = {
         "home", "packaging.manifest",
     },
     "comparing": {"model"},
+    "integrations": {"worker"},
     "search": {"model", "client", "authoring", "comparing", "version", "home"},
     "cli": {
         "model", "frameworks", "client", "authoring", "comparing", "search", "packaging", "worker",

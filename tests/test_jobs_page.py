@@ -113,6 +113,7 @@ def test_the_table_of_what_every_replica_finds() -> None:
         "WINDLASS_CLOUDPICKLE",
         "WINDLASS_CHECKPOINTS",
         "WINDLASS_GIVEN",
+        "WINDLASS_SYSTEM_METRICS",  # which the tests turn off
     }
     assert found - internal == told - {"WINDLASS_CHECKPOINT"}  # none was saved
 

@@ -18,6 +18,7 @@ import pytest
 import windlass as wl
 from harness import Project
 
+API = "windlass.api"
 NAMES = [name for name in wl.__all__ if name != "__version__"]
 ERRORS = [
     value
@@ -33,7 +34,10 @@ def test_every_public_name_resolves_and_says_what_it_is(name: str) -> None:
     assert own, f"wl.{name} has no docstring of its own"
 
 
-@pytest.mark.parametrize("kind", [wl.Function, wl.Trial, wl.Experiment, wl.Client, wl.LogLine])
+@pytest.mark.parametrize(
+    "kind",
+    [wl.Function, wl.Trial, wl.Experiment, wl.Client, wl.LogLine, wl.Shell, wl.CommandRun],
+)
 def test_every_public_member_of_a_public_class_says_what_it_is(kind: type) -> None:
     members = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
     silent = [
@@ -51,6 +55,19 @@ def test_type_checkers_are_told_of_exactly_the_public_names() -> None:
     assert sorted([*told, "__version__"]) == sorted(wl.__all__)
     for name, module in told.items():
         assert getattr(importlib.import_module(module), name) is getattr(wl, name)
+
+
+def test_the_functions_of_the_module_are_the_methods_of_the_client() -> None:
+    """All of them but those that other parts of ours call."""
+    methods = {name for name, _ in inspect.getmembers(wl.Client, inspect.isfunction)}
+    public = {name for name in methods if not name.startswith("_")} - {"submit"}
+    functions = {name for name, module in _type_checking_imports().items() if module == API}
+    assert public == functions
+    for name in functions:
+        function, method = getattr(wl, name), getattr(wl.Client, name)
+        assert function.__doc__ == method.__doc__
+        own = list(inspect.signature(method).parameters.values())[1:]
+        assert list(inspect.signature(function).parameters.values()) == own
 
 
 def test_dir_lists_the_public_names_and_no_name_is_there_twice() -> None:
@@ -183,6 +200,10 @@ def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
 
         @wl.run
         def train(lr):
+            with open("model.txt", "w") as file:
+                file.write(str(lr))
+            wl.report(1, loss=lr)
+            wl.save_checkpoint("model.txt", step=1)
             return 1 - lr
 
         list(train.map([0.1, 0.2, 0.3]))

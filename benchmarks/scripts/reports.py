@@ -1,4 +1,4 @@
-"""Reports of a program that nothing hinders, and of eight that report as fast as they can."""
+"""Reports of a program that nothing hinders, of eight that report as fast as they can, curves."""
 
 import json
 import sys
@@ -6,7 +6,8 @@ import time
 
 import windlass as wl
 
-ALONE, EACH, REPLICAS = 20_000, 25_000, 8
+ALONE, EACH, REPLICAS = 20_000, 125_000, 8
+LONG, RAW, SPIKE = 1_000_000, 100_000, 777_777
 
 
 @wl.run
@@ -29,7 +30,34 @@ def together() -> None:
         wl.report(step, loss=0.123 * step)
 
 
+@wl.run
+def curves() -> None:
+    """A long curve with one spike, and one that is fetched as it is."""
+    for step in range(LONG):
+        wl.report(step, loss=99.0 if step == SPIKE else 1 / (step + 1))
+    for step in range(RAW):
+        wl.report(step, raw=0.123 * step)
+
+
+def time_fetches(trial: wl.Trial[None]) -> dict[str, list[float]]:
+    """The seconds that fetching takes: a thousand points of the long curve, and the other."""
+    few, raw = [], []
+    for _ in range(10):
+        start = time.perf_counter()
+        points = list(trial.metrics("loss", max_points=1000))
+        few.append(time.perf_counter() - start)
+        if len(points) > 1000 or max(points, key=lambda each: each.value).step != SPIKE:
+            sys.exit("the spike is lost")
+        start = time.perf_counter()
+        every = list(trial.metrics("raw"))
+        raw.append(time.perf_counter() - start)
+        if len(every) != RAW:
+            sys.exit(f"{len(every)} points came back, not {RAW}")
+    return {"few": few, "raw": raw}
+
+
 if __name__ == "__main__":
+    long = None
     for _ in sys.stdin:
         calls = alone()
         trial = together.submit().wait()
@@ -38,5 +66,6 @@ if __name__ == "__main__":
         if summary.count != EACH * REPLICAS:
             sys.exit(f"{summary.count} points were counted, not {EACH * REPLICAS}")
         began = min(each.started or known for each in trial.attempts)
+        long = long or curves.submit().wait()
         answer = {"calls": calls, "points": summary.count, "took": known - began}
-        print("= " + json.dumps(answer), flush=True)
+        print("= " + json.dumps({**answer, **time_fetches(long)}), flush=True)

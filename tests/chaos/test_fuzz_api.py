@@ -101,6 +101,9 @@ def asker(home: Path, tmp_path: Path) -> Iterator[Asker]:
     @wl.run(cpus=0.1)
     def work(fail: bool) -> list[int]:
         print("a line\nand another, \N{SNOWMAN}")
+        wl.report(1, loss=0.5)
+        (wl.output_dir() / "kept.txt").write_text("kept")
+        wl.save_checkpoint(wl.output_dir(), step=1)
         if fail:
             raise ValueError("as asked")
         return [1, 2, 3]
@@ -109,6 +112,14 @@ def asker(home: Path, tmp_path: Path) -> Iterator[Asker]:
         work(False)
         with pytest.raises(ValueError, match="as asked"):
             work(True)
+        [checkpoint] = wl.get_trial(1).list_checkpoints()
+        model = wl.create_model("net")
+        model.register_version(checkpoint)
+        model.set_alias("production", 1)
+        wl.create_template("large", cpus=2)
+        wl.get_workspace("default").create_project("vision")
+        wl.run_command(["true"]).wait()
+        wl.open_shell(["cat"])
     asker = Asker(home)
     yield asker
     stop_trials(home)
@@ -124,7 +135,10 @@ def operations() -> list[str]:
         f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",
         f"POST {API}/trials/{{trial_id}}/stop", f"POST {API}/trials/{{trial_id}}/suspend",
         f"POST {API}/trials/{{trial_id}}/resume", f"POST {API}/trials/{{trial_id}}/scale",
+        f"POST {API}/metrics",
         f"GET {API}/trials/{{trial_id}}/metrics", f"POST {API}/trials/{{trial_id}}/ask-to-stop",
+        f"GET {API}/trials/{{trial_id}}/artifacts",
+        f"POST {API}/trials/{{trial_id}}/artifacts/fetch",
         f"GET {API}/experiments", f"POST {API}/experiments",
         f"PATCH {API}/experiments/{{experiment_id}}",
         f"GET {API}/experiments/{{experiment_id}}/stream",
@@ -134,6 +148,52 @@ def operations() -> list[str]:
         f"POST {API}/trials/{{trial_id}}/built", f"PATCH {API}/trials/{{trial_id}}",
         f"GET {API}/experiments/{{name}}", f"POST {API}/snapshots", f"POST {API}/blobs",
         f"GET {API}/blobs", f"POST {API}/blobs/fetch", f"GET {API}/blobs/{{digest}}",
+        f"GET {API}/workspaces",
+        f"POST {API}/workspaces",
+        f"GET {API}/workspaces/{{workspace_id}}",
+        f"PATCH {API}/workspaces/{{workspace_id}}",
+        f"DELETE {API}/workspaces/{{workspace_id}}",
+        f"GET {API}/workspaces/named/{{name}}",
+        f"GET {API}/projects",
+        f"POST {API}/projects",
+        f"GET {API}/projects/{{project_id}}",
+        f"PATCH {API}/projects/{{project_id}}",
+        f"DELETE {API}/projects/{{project_id}}",
+        f"GET {API}/projects/named/{{name}}",
+        f"GET {API}/models",
+        f"POST {API}/models",
+        f"GET {API}/models/{{model_id}}",
+        f"PATCH {API}/models/{{model_id}}",
+        f"DELETE {API}/models/{{model_id}}",
+        f"GET {API}/models/named/{{name}}",
+        f"GET {API}/templates",
+        f"POST {API}/templates",
+        f"GET {API}/templates/{{template_id}}",
+        f"PATCH {API}/templates/{{template_id}}",
+        f"DELETE {API}/templates/{{template_id}}",
+        f"GET {API}/templates/named/{{name}}",
+        f"GET {API}/models/{{model_id}}/versions",
+        f"POST {API}/models/{{model_id}}/versions",
+        f"GET {API}/models/{{model_id}}/versions/{{which}}",
+        f"PATCH {API}/models/{{model_id}}/versions/{{version}}",
+        f"DELETE {API}/models/{{model_id}}/versions/{{version}}",
+        f"PUT {API}/models/{{model_id}}/aliases/{{alias}}",
+        f"DELETE {API}/models/{{model_id}}/aliases/{{alias}}",
+        f"GET {API}/checkpoints",
+        f"GET {API}/checkpoints/{{checkpoint}}",
+        f"PATCH {API}/checkpoints/{{checkpoint}}",
+        f"DELETE {API}/checkpoints/{{checkpoint}}",
+        f"GET {API}/logs",
+        f"GET {API}/queue",
+        f"POST {API}/trials/{{trial_id}}/priority",
+        f"POST {API}/trials/{{trial_id}}/move",
+        f"GET {API}/trials/{{trial_id}}/tasks",
+        f"GET {API}/shells/{{trial_id}}/output",
+        f"POST {API}/shells/{{trial_id}}/input",
+        f"POST {API}/shells/{{trial_id}}/size",
+        f"POST {API}/gc",
+        f"DELETE {API}/trials/{{trial_id}}",
+        f"DELETE {API}/experiments/{{experiment_id}}",
     ]  # fmt: skip
 
 
@@ -187,13 +247,18 @@ def test_whatever_is_asked_the_answer_is_what_the_document_says(
 
 def _known_names(asker: Asker) -> dict[str, list[Any]]:
     """What is there to be asked about."""
-    trials = list(wl.list_trials())
+    trials = [*wl.list_trials(), *wl.list_commands(), *wl.list_shells()]
     blobs = [path.name for path in asker.home.glob("blobs/*/*")]
     return {
         "trial_id": [trial.id for trial in trials],
         "digest": blobs,
-        "name": ["work"],
+        "name": ["work", "default", "default/vision", "net", "large"],
         "experiment_id": [experiment.id for experiment in wl.list_experiments()],
+        "checkpoint": [each.uid for each in wl.list_checkpoints()] or [1],
+        **{f"{noun}_id": [1] for noun in ("workspace", "project", "model", "template")},
+        "version": [1],
+        "which": ["1", "latest", "production"],
+        "alias": ["production", "1"],
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.nudges import NudgeListener
 from windlass.server.cursors import Key, format_cursor, newest_attempts, parse_cursor
 from windlass.server.logs import LogStore
+from windlass.server.patterns import Pattern
+from windlass.server.searching import SegmentSearch
 from windlass.worker import reading
 from windlass.worker.files import read_json
 from windlass.worker.restore import RestoreError, clean, read_tree, restore
@@ -47,6 +48,16 @@ segments = st.binary(max_size=300) | mutated(SEGMENT) | st.lists(
 ).map(b"".join)  # fmt: skip
 
 
+def searched(path: Path, pattern: Pattern) -> list[reading.Line]:
+    """All lines of a segment that match."""
+    search = SegmentSearch(str(path), pattern)
+    found: list[reading.Line] = []
+    for line in search:
+        if line is not None:
+            found += [line, *search.mark_told(line.end)]
+    return found
+
+
 def test_a_segment_of_any_bytes_is_read_searched_and_tailed_alike(
     chaos: Chaos, tmp_path: Path
 ) -> None:
@@ -60,10 +71,10 @@ def test_a_segment_of_any_bytes_is_read_searched_and_tailed_alike(
             assert 7 < end <= 7 + len(data)
         lines = reading.join_lines(read_parts(data))
         expected = [line for line in lines if needle in line.text]
-        for pattern in (needle, re.compile(re.escape(needle), re.MULTILINE)):
-            found, end = reading.search(str(path), pattern)
+        text = needle.decode()
+        for pattern in (Pattern(text), Pattern(f"(?:{text})", is_regex=True)):
+            found = searched(path, pattern)
             assert sorted(found, key=lambda line: line.start) == expected
-            assert end == data.rfind(b"\n") + 1
         last, end = reading.tail(str(path), count)
         assert last == (lines[-count:] if count else [])
         assert end == data.rfind(b"\n") + 1
@@ -79,7 +90,8 @@ def test_a_log_with_anything_in_it_is_told_to_its_end(
     attempt = tmp_path / "trials" / "1" / "main-0" / "1"
     attempt.mkdir(parents=True)
     store = LogStore(tmp_path)
-    monkeypatch.setattr("windlass.worker.reading._BLOCK", 512)
+    for block in ("_FIRST_BLOCK", "_BLOCK"):
+        monkeypatch.setattr(f"windlass.server.searching.{block}", 512)
     last = encode_lines(1763244009.0, STDOUT, b"the last line\n")
 
     def check(data: bytes) -> None:
@@ -95,7 +107,9 @@ def test_a_log_with_anything_in_it_is_told_to_its_end(
         assert texts[-1] == "the last line"
         assert parse_cursor(cursor) == {("main", 0, 1): len(whole)}
         # Of a line that what was damaged had begun, it is the end.
-        assert store.search(1, "the last line", None).parts[-1].text.endswith("the last line")
+        assert (
+            store.search(1, Pattern("the last line"), None).parts[-1].text.endswith("the last line")
+        )
 
     examine(chaos, check, segments)
 
@@ -118,7 +132,7 @@ def test_a_hole_in_a_log_as_a_lost_disk_leaves_it_does_not_hide_what_follows(
             page = store.read(1, page.cursor)
             texts += [part.text for part in page.parts]
         assert texts == ["before", "after"]
-        assert [part.text for part in store.search(1, "after", None).parts] == ["after"]
+        assert [part.text for part in store.search(1, Pattern("after"), None).parts] == ["after"]
         assert [part.text for part in store.tail(1, 5).parts] == ["before", "after"]
 
 
@@ -132,7 +146,7 @@ def test_a_line_of_very_many_pieces_takes_no_more_time_than_its_length(
     with within(60):
         for lines in (
             reading.tail(str(path), 3)[0],
-            reading.search(str(path), b"....")[0],
+            searched(path, Pattern("....")),
             reading.join_lines(read_parts(path.read_bytes())),
         ):
             assert [line.text for line in lines] == [b"." * dots]

@@ -123,7 +123,9 @@ def stop_everything(shell: Shell) -> None:
         return
     if (shell.home / "trials").exists():
         shell("server", "start")
-        live = [trial for trial in shell.client.list_trials() if not trial.is_finished]
+        client = shell.client
+        everything = (*client.list_trials(), *client.list_commands(), *client.list_shells())
+        live = [trial for trial in everything if not trial.is_finished]
         for trial in live:
             trial.stop(grace=0)
         for trial in live:

@@ -71,6 +71,16 @@ class Terminal:
         os.write(self._ours, keys.encode())
         return self
 
+    def resize(self, lines: int, columns: int) -> Terminal:
+        """Have a window of another size."""
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        return self
+
+    def hang_up(self) -> int:
+        """Close the window; the exit code."""
+        os.close(self._ours)
+        return self._process.wait(PATIENCE)
+
     def end(self) -> int:
         """Wait for the end; the exit code."""
         deadline = time.monotonic() + PATIENCE

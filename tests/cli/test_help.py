@@ -92,7 +92,9 @@ def test_completion_for_no_known_shell_names_those_there_are(shell: Shell) -> No
 
 
 def test_commands_states_accelerators_and_files_are_completed(shell: Shell) -> None:
-    assert shell.complete("windlass s") == ["show", "stop", "suspend", "scale", "server"]
+    assert shell.complete("windlass s") == [
+        "show", "stop", "suspend", "scale", "shell", "server",
+    ]  # fmt: skip
     assert shell.complete("windlass server st") == ["start", "stop", "status"]
     assert shell.complete("windlass ls --state s")[:2] == ["starting", "suspended"]
     assert shell.complete("windlass run --accelerator h") == ["h100", "h200"]

@@ -105,3 +105,64 @@ def test_a_replica_that_is_not_there_is_an_error(shell: Shell, job: Trial[Any]) 
     assert "has no replica 2.\n  They are numbered from 0 to 1." in done.stderr
     done = shell("logs", str(job.id), "--attempt", "3")
     assert done.stderr == f"Trial {job.id} (mnist) wrote nothing like that.\n"
+
+
+def test_lines_that_match_from_either_end_and_how_many(shell: Shell, job: Trial[Any]) -> None:
+    told = shell.good("logs", str(job.id), "--search", "worker-[01] 1$", "--regex", "--stdout")
+    assert sorted(told.splitlines()) == [
+        "worker-0 | from worker-0 1",
+        "worker-1 | from worker-1 1",
+    ]
+    assert shell.good("logs", str(job.id), "--search", "worker", "--count") == "6\n"
+    first = shell.good("logs", str(job.id), "--role", "chief", "--head", "1")
+    assert first == "from chief-0 1\n"
+    assert shell.good("logs", str(job.id), "--role", "chief", "--since", "1h") == first
+    assert shell("logs", str(job.id), "--until", "1h").stderr == (
+        f"Trial {job.id} (mnist) wrote nothing like that.\n"
+    )
+
+
+def test_many_trials_are_searched_and_each_line_says_whose_it_is(
+    shell: Shell, job: Trial[Any]
+) -> None:
+    asked = ["logs", "--search", "aside worker-1 2"]
+    line = f"{job.id} mnist worker-1 attempt 2 | aside worker-1 2\n"
+    assert shell.good(*asked) == line
+    assert shell.good(*asked, "-e", job.record.experiment) == line
+    [told] = [json.loads(each) for each in shell.good(*asked, "--json").splitlines()]
+    assert (told["trial"], told["name"], told["text"]) == (job.id, "mnist", "aside worker-1 2")
+    assert len(shell.good("logs", "--search", "from", "--head", "2").splitlines()) == 2
+    done = shell("logs", "--search", "nobody wrote this")
+    assert (done.stdout, done.stderr) == ("", "No trial wrote anything like that.\n")
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ([], "Say which trial: windlass logs 7."),
+        (["--search", "a", "-f"], "--follow is of one trial"),
+        (["--search", "a", "-n", "3"], "--tail is of one trial"),
+        (["--search", "a(", "--regex"], "is no regular expression that can be searched for"),
+        (["1", "--count"], "--count counts the lines of a --search"),
+        (["1", "--head", "1", "--tail", "1"], "the first lines and the last"),
+        (["1", "--since", "soon"], "'soon' is no point in time"),
+        (["1", "--search", "a", "-e", "mnist"], "leave out --experiment"),
+    ],
+)
+def test_what_cannot_be_searched_is_told(shell: Shell, asked: list[str], why: str) -> None:
+    done = shell("logs", *asked)
+    assert done.returncode != 0
+    assert why in done.stderr
+
+
+def test_who_leaves_a_flood_is_told_that_it_goes_on(shell: Shell) -> None:
+    job = shell.submit_roles(role('while True: print("flood of lines")'))
+    try:
+        with shell.terminal("logs", "-f", str(job.id)).closing() as terminal:
+            terminal.until("flood of lines")
+            terminal.type("\x03")
+            assert terminal.end() == 130
+        assert f"Trial {job.id} (mnist) goes on." in terminal.raw
+        assert "Traceback" not in terminal.raw
+    finally:
+        job.stop(grace=0).wait(timeout=PATIENCE)

@@ -46,7 +46,7 @@ def trials(module_shell: Shell) -> None:
     shell = module_shell
     nothing = shell("ls")
     assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "Nothing has run here yet." in nothing.stderr
+    assert nothing.stderr.startswith("Nothing has run here yet."), "it says nothing besides"
     assert shell.json("ls", "--experiments") == []
     shell.write("shapes.py", """
         class Square:
@@ -93,6 +93,10 @@ def test_ls_keeps_what_is_asked_for(module_shell: Shell) -> None:
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "No trial matches." in nothing.stderr
     assert shell.json("ls", "--state", "running") == []
+    for wrong in ("hart", "77"):
+        unknown = shell("ls", "-e", wrong)
+        assert unknown.returncode == 1
+        assert "There is no experiment" in unknown.stderr
 
 
 def test_ls_lists_experiments(module_shell: Shell) -> None:
@@ -103,7 +107,8 @@ def test_ls_lists_experiments(module_shell: Shell) -> None:
     assert [e["name"] for e in shell.json("ls", "--experiments")] == [
         "sh", "hard", "shape", "train",
     ]  # fmt: skip
-    assert shell("ls", "--experiments", "--state", "failed").returncode == 2
+    assert len(shell("ls", "--experiments", "--state", "failed").stdout.splitlines()) == 3
+    assert shell("ls", "--experiments", "--where", "id = 1").returncode == 2
 
 
 def test_records_have_the_same_fields_whatever_they_hold(module_shell: Shell) -> None:
@@ -377,3 +382,10 @@ def test_trial_ids_are_completed(module_shell: Shell) -> None:
     shell = module_shell
     done = shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS="windlass show 3", COMP_CWORD="2")
     assert done.stdout.splitlines() == ["plain", "3", "crash failed"]
+
+
+@pytest.mark.parametrize("command", ["ls", "rm", "show", "stop", "compare", "logs", "tensorboard"])
+def test_experiments_are_completed(module_shell: Shell, command: str) -> None:
+    words = f"windlass {command} -e ha"
+    done = module_shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS=words, COMP_CWORD="3")
+    assert done.stdout.splitlines()[:2] == ["plain", "hard"]

@@ -121,7 +121,7 @@ def test_other_metadata_is_news(home: Path) -> None:
 def test_the_stream_of_an_experiment_that_is_not_there_is_refused(home: Path) -> None:
     wl.create_experiment("999")  # a name that looks like an id
     transport = default_client().transport
-    with pytest.raises(wl.NotFound, match="no experiment '999'"):
+    with pytest.raises(wl.NotFound, match=r"no experiment 999\.\n  The newest experiment is \d+"):
         next(iter(ExperimentFollowing(transport, 999)))
 
 

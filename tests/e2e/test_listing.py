@@ -78,6 +78,9 @@ def test_what_cannot_be_sorted_or_filtered_by_is_refused_with_what_can(crowd: No
         next(wl.list_trials(sort_by="colour"))
     assert "Cannot sort by 'colour'." in str(caught.value)
     assert "created" in (caught.value.hint or "")
+    assert "hparams.colour, a metric metrics.colour" in (caught.value.hint or "")
+    with pytest.raises(wl.InvalidArgument, match="Did you mean started"):
+        next(wl.list_trials(sort_by="-startd"))
     with pytest.raises(wl.InvalidArgument) as caught:
         next(wl.list_trials(state="asleep"))
     assert "There is no state 'ASLEEP'." in str(caught.value)

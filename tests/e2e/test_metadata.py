@@ -18,7 +18,7 @@ from steps import double
 import windlass as wl
 from asking import API, Server
 from harness import PATIENCE, Project
-from windlass.client.metadata import Described, Labelled
+from windlass.client.metadata import Described, Labelled, Noted
 from windlass.client.session import default_client
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import CreateExperiment
@@ -283,7 +283,7 @@ def examples() -> list[Any]:
     """The examples in the docstrings of what can be noted."""
     return [
         pytest.param(block, id=f"{kind.__name__}.{name}")
-        for kind in (Labelled, Described)
+        for kind in (Labelled, Noted, Described)
         for name, member in vars(kind).items()
         for block in re.findall(r"```python\n(.*?)```", inspect.getdoc(member) or "", re.DOTALL)
     ]
@@ -291,15 +291,30 @@ def examples() -> list[Any]:
 
 def test_the_examples_of_all_that_can_be_noted_run(home: Path, project: Project) -> None:
     blocks = [inspect.cleandoc(each.values[0]) for each in examples()]
-    assert len(blocks) == 12
-    head = "import windlass as wl\n\n@wl.run\ndef train(lr):\n    return 1 - lr\n\ntrain(0.1)\n"
+    assert len(blocks) == 16
+    head = "import windlass as wl\n\n@wl.run\ndef train(lr):\n    return 1 - lr\n\n"
+    head += "list(train.map([0.1, 0.2, 0.3]))\n"
     project.write("examples.py", head + "\n".join(blocks))
     done = project.python("examples.py")
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["labels", "description", "notes", "config", "links", "artifacts"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "name",
+        "labels",
+        "description",
+        "notes",
+        "config",
+        "links",
+        "artifacts",
+        "priority",
+        "project",
+        "archived",
+    ],
+)
 def test_what_is_assigned_to_is_refused_with_what_to_write(home: Path, name: str) -> None:
     experiment = wl.create_experiment("assigned")
-    with pytest.raises(AttributeError, match=r"Write: exp\.(set|add)_"):
+    with pytest.raises(AttributeError, match=r"Write: exp\.(set_|add_|move_to|archive)"):
         setattr(experiment, name, "x")

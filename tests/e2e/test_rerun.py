@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import shutil
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from steps import double
 
 import windlass as wl
 from harness import Project, kill_server
-from windlass.client.repeating import Repeatable
 from windlass.client.session import default_client
 from windlass.model.job import JobSpec, ProcessCall, Role
 from windlass.model.records import Recipe, SearchPlace, TrialRecord
@@ -341,16 +338,3 @@ def test_a_trial_of_which_the_code_is_gone_is_told(fresh_home: Path) -> None:
     (fresh_home / "blobs" / tree[:2] / tree).unlink()
     with pytest.raises(wl.WindlassError, match="does not have"):
         trial.rerun()
-
-
-def test_the_examples_of_repeating_run(home: Path, project: Project) -> None:
-    blocks = [
-        block
-        for member in vars(Repeatable).values()
-        for block in re.findall(r"```python\n(.*?)```", inspect.getdoc(member) or "", re.DOTALL)
-    ]
-    assert len(blocks) == 3
-    head = "import windlass as wl\n\n@wl.run\ndef train(lr):\n    return 1 - lr\n\n"
-    project.write("examples.py", head + "\n".join(blocks))
-    done = project.run(sys.executable, "-W", "error", "examples.py")
-    assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from windlass.engine.admission import (
     Room,
     Waiting,
     admit,
+    ahead_of,
     assign_devices,
     demand_of,
 )
@@ -253,3 +254,21 @@ def needing(replicas=1, accelerator=None, **resources):
 )
 def test_a_job_that_can_never_fit_is_told_why(spec, reason):
     assert impossible(spec, machine(cpus=2, memory=8 * 10**9, devices=gpus("t4"))) == reason
+
+
+@given(data=st.data())
+def test_there_is_always_a_place_right_ahead_of_another(data: st.DataObject) -> None:
+    """Whoever is moved ahead of whom, however often: right ahead, and nobody else moves."""
+    line = [
+        (-priority, float(number), (), str(number))
+        for number, priority in enumerate((5, 5, 0, 0, 0, 0))
+    ]
+    line.sort()
+    for _ in range(data.draw(st.integers(1, 30))):
+        moved, target = data.draw(st.permutations(line))[:2]
+        rest = [each for each in line if each != moved]
+        at = rest.index(target)
+        priority, age, moves = ahead_of(target, rest[at - 1] if at else None, int(moved[3]))
+        new = (-priority, age, moves, moved[3])
+        line = sorted([*rest, new])
+        assert line == [*rest[:at], new, *rest[at:]]

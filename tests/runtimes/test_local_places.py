@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from runtime_world import World
 
-from windlass.model.job import Job, ProcessCall, Role
+from harness import eventually
+from windlass.model.job import Job, ProcessCall, RestartScope, Role
 from windlass.model.resources import Resources
 from windlass.model.status import Phase, ReplicaId
 
@@ -222,10 +223,57 @@ def test_the_next_attempt_of_every_replica_goes_on_from_the_checkpoint(world: Wo
     assert world.end_of(job, first).exit_code == 137
     world.end_of(job, second)
     folder = world.home / "trials" / str(job.trial_id) / "checkpoints"
-    kept = str(folder / "1" / "data" / "model.txt")
     first, second = world.start_all(job, attempt=2)
     for replica in (first, second):
         assert world.end_of(job, replica).exit_code == 0
         assert world.lines(job, replica) == [("stdout", f"of rank 0 {replica.index} 2")]
-    assert world.value(job, first) == (kept, kept, [0, 2])
-    assert [path.name for path in folder.iterdir()] == ["1"]
+    kept, given, place = world.value(job, first)
+    assert kept == given
+    copy = Path(given).parent
+    assert copy.parent == folder / ".restored" and copy.name.endswith(".worker-0-2")
+    assert place == [0, 2]
+    assert [path.name for path in folder.iterdir() if path.suffix == ".json"] == ["1.json"]
+
+
+def test_replicas_that_start_together_share_one_copy_of_the_checkpoint(
+    world: World, tmp_path: Path
+) -> None:
+    """And none is left of the attempts before, whatever was written to it."""
+    gate = tmp_path / "gate"
+
+    def train(gate: str) -> None:
+        import os
+        import time
+
+        import windlass as wl
+
+        found = os.environ.get("WINDLASS_CHECKPOINT")
+        if found is None:
+            with open("model.txt", "w") as file:
+                file.write("saved")
+            wl.save_checkpoint("model.txt")
+            return
+        assert wl.latest_checkpoint() == found
+        with open(found) as file:
+            assert file.read() == "saved"
+        print(found, flush=True)
+        while not os.path.exists(gate):
+            time.sleep(0.01)  # nothing tells of a file
+        with open(found, "w") as file:
+            file.write("spoilt")
+
+    job = world.call(
+        train, str(gate), name="worker", replicas=2, framework="torch",
+        restart_scope=RestartScope.JOB,
+    )  # fmt: skip
+    for replica in world.start_all(job):
+        assert world.end_of(job, replica).exit_code == 0
+    copies = world.home / "trials" / str(job.trial_id) / "checkpoints" / ".restored"
+    for attempt in (2, 3):
+        gate.unlink(missing_ok=True)
+        replicas = world.start_all(job, attempt=attempt)
+        eventually(lambda each=replicas: all(world.lines(job, r) for r in each), "both began")
+        [path] = {world.lines(job, replica)[0][1] for replica in replicas}
+        assert [each.name for each in copies.iterdir()] == [Path(path).parent.name]
+        gate.touch()
+        assert [world.end_of(job, replica).exit_code for replica in replicas] == [0, 0]

@@ -63,7 +63,7 @@ def test_a_line_that_has_not_ended_shows_while_it_grows(world: World) -> None:
         )
     )
     world.says(job, "10%\r")
-    assert world.path(job, "log").read_bytes().endswith(b" O 10%\r\n")
+    assert world.path(job, "log").read_bytes().endswith(b"\x1dO 10%\r\n")
     (world.path(job).parent / "work" / "go").touch()
     world.end_of(job)
     assert world.lines(job) == [("stdout", "10%\r20%\rdone")]
@@ -78,7 +78,7 @@ def test_bytes_that_are_no_text_and_very_long_lines_are_kept(world: World) -> No
     )
     world.run(job)
     log = world.path(job, "log").read_bytes()
-    assert b" o \xff\xfe\x00\x1b[0m\n" in log
+    assert b":o \xff\xfe\x00\x1b[0m\n" in log
     assert log.count(b"x") == 5_000_000
     assert max(map(len, log.split(b"\n"))) <= 64 * 1024 + 20
     assert world.lines(job)[-1] == ("stdout", "end")

@@ -93,7 +93,9 @@ def test_a_name_is_never_a_path(server: Server, home: Path, name: str) -> None:
         assert server.ask("GET", asked)[0] in (400, 404)
     for path in (f"/trials/{quote(name, safe='')}", f"/trials/{quote(name, safe='')}/logs"):
         assert server.ask("GET", API + path)[0] in (400, 404)
-    free = {**request(), "experiment": name, "name": name, "project": name, "params": {name: name}}
+    # A slash parts a workspace from a project: such names are none of either.
+    assert server.submit({**request(), "project": name})[0] in (201, 400, 404)
+    free = {**request(), "experiment": name, "name": name, "params": {name: name}}
     status, answer = server.submit(free)
     if "\0" in name:
         assert status == 400

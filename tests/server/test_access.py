@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -29,7 +30,7 @@ def server(home: Path) -> Server:
     return server
 
 
-BLANKS = {"trial_id": 1, "experiment_id": 1, "name": "train", "digest": "0" * 64}
+BLANKS: dict[str, object] = defaultdict(lambda: 1, {"name": "train", "digest": "0" * 64})
 
 
 def operations(server: Server) -> list[tuple[str, str]]:
@@ -40,13 +41,13 @@ def operations(server: Server) -> list[tuple[str, str]]:
     status, document = server.ask("GET", f"{API}/schema/openapi.json")
     assert status == 200
     told = {
-        (method.upper(), path.format(**BLANKS))
+        (method.upper(), path.format_map(BLANKS))
         for path, methods in document["paths"].items()
         for method in methods
     }
     routes = create_app(cast("Services", None), "t")._app._routes
     routed = {
-        (route.method, route.path.format(**BLANKS))
+        (route.method, route.path.format_map(BLANKS))
         for route in (*itertools.chain(*routes._plain.values()), *routes._others)
     }
     assert len(told) >= 12, told
@@ -130,7 +131,7 @@ DIGEST = "0" * 64
     [
         ("GET", "/nowhere", None, 404),
         ("GET", "/trials/1/nowhere", None, 404),
-        ("DELETE", "/trials/1", None, 405),
+        ("DELETE", "/trials/1/logs", None, 405),
         ("GET", "/trials/0", None, 404),
         ("GET", "/trials/-1", None, 404),
         ("GET", "/trials/999999999", None, 404),
@@ -171,6 +172,11 @@ DIGEST = "0" * 64
         ("GET", "/trials/1/logs?tail=1&cursor=main-0.1:0", None, 400),
         ("GET", "/trials/1/stream?cursor=nonsense", None, 400),
         ("GET", "/trials/1/logs?stream=stdin", None, 400),
+        ("GET", f"/trials/1/logs?regex=true&search={'a%7B0,1000%7D' * 100}", None, 400),
+        ("GET", f"/logs?regex=true&search={'(a%7Cb)%7B9,900%7D' * 40}", None, 400),
+        ("GET", f"/trials/1/logs?regex=true&search={'(' * 499}a{')' * 499}", None, 400),
+        ("GET", f"/models/{2**63}/versions/1", None, 404),
+        ("PATCH", f"/models/1/versions/{2**63}", b"{}", 404),
         ("GET", "/experiments/nobody", None, 404),
         ("GET", f"/experiments/{'9' * 5000}", None, 404),
         ("GET", "/experiments?limit=-1", None, 400),
@@ -204,3 +210,23 @@ def test_nonsense_is_the_askers_fault_and_told_as_such(
     assert set(fault) <= {"code", "message", "hint"}
     assert fault["code"] in ("invalid_argument", "not_found")
     assert fault["message"].strip()
+
+
+def test_what_cannot_be_is_gone_like_any_other(server: Server) -> None:
+    for number in (0, -1, 2**63, 10**29):
+        assert server.ask("DELETE", f"{API}/models/1/versions/{number}")[0] == 200
+
+
+def test_lists_sorted_by_long_names_are_walked_to_their_end(server: Server) -> None:
+    """The cursor holds the name, which is four bytes a character at most."""
+    for noun in ("models", "workspaces", "templates"):
+        names = [sign * 200 for sign in "\N{GRINNING FACE}\N{UNICORN FACE}"]
+        for number, name in enumerate(names):
+            body = {"key": f"{number:032x}", "name": name, "fields": {}}
+            status, made = server.ask("POST", f"{API}/{noun}", json.dumps(body).encode())
+            assert status == 201, made
+        path = f"{API}/{noun}?sort=-name&limit=1"
+        _, first = server.ask("GET", path)
+        status, second = server.ask("GET", f"{path}&cursor={first['next']}")
+        assert status == 200, second
+        assert [first["items"][0]["name"], second["items"][0]["name"]] == sorted(names)[::-1]

@@ -17,11 +17,12 @@ import pytest
 
 from windlass.model.errors import VersionMismatch, WindlassError
 from windlass.server.database import Connection, Database
+from windlass.server.listing import Asked
 from windlass.server.migrations import HEAD
 from windlass.server.migrations.migrate import migrate
 from windlass.server.trials import TrialStore
 
-ADD = "INSERT INTO experiments (project, name, created) VALUES ('p', :name, 1.0)"
+ADD = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
 
 
 def add(connection: Connection, name: str) -> str:
@@ -132,7 +133,7 @@ import os, signal, sys
 from pathlib import Path
 from windlass.server.database import Database
 database = Database(Path(sys.argv[1]))
-add = "INSERT INTO experiments (project, name, created) VALUES ('p', :name, 1.0)"
+add = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
 for number in range(20):
     database.write(lambda connection: connection.run(add, {"name": str(number)}))
     print(number, flush=True)
@@ -221,6 +222,34 @@ def test_a_database_of_an_older_version_is_migrated_with_its_trials(tmp_path: Pa
     database.close()
     assert schema_of(path)["version"] == HEAD
     assert (record.message, record.cause) == ("exit code 1", None)
+
+
+def test_trials_of_an_older_version_are_found_by_their_parameters(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    migrate(path, to="0004")
+    spec = '{"roles": [{"executable": {"type": "process", "argv": ["true"]}}]}'
+    params = ['{"lr": 0.1, "model": {"act": "relu"}}', "{}", '{"lr": 0.5, "deep": true}']
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO experiments (id, project, name, created) VALUES (1, 'default', 'm', 1.0)"
+        )
+        connection.executemany(
+            "INSERT INTO trials (uid, experiment_id, name, state, settled, created, restarts, "
+            "signal, reason, message, priority, user, params, spec, status, provenance) VALUES "
+            "(?, 1, 'm', 'FAILED', 1, 1.0, 0, '', '', '', 0, 'ada', ?, ?, '{}', '{}')",
+            # more than are read in one piece
+            [(f"{number:032x}", params[number % 3].encode(), spec) for number in range(2500)],
+        )
+    database = Database(path)
+
+    def ids(where: str) -> list[int]:
+        page = asyncio.run(TrialStore(database).page(Asked(where=where, limit=2500)))
+        return [record.id for record in page.items]
+
+    assert ids("hparams.lr < 0.2") == ids("hparams.model.act = relu") == list(range(1, 2501, 3))
+    assert ids("hparams.deep = true and user = ada") == list(range(3, 2501, 3))
+    assert ids("hparams.lr is null") == list(range(2, 2501, 3))
+    database.close()
 
 
 def test_a_database_of_a_newer_version_is_named_and_left_alone(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from roles import role, submit
 from windlass.model.wire import LogPart
 from windlass.server.cursors import Key
 from windlass.server.logs import Chosen, LogStore
+from windlass.server.patterns import Pattern
 from windlass.worker.segment import STDERR, STDOUT, encode_lines, encode_open
 
 START = 1_700_000_000.0
@@ -162,7 +163,7 @@ def test_the_tail_and_a_search_are_parts_of_the_whole(
         found: list[Written] = []
         cursor: str | None = None
         for _ in range(1000):
-            page = store.search(1, "1", cursor, limit=limit)
+            page = store.search(1, Pattern("1"), cursor, limit=limit)
             assert len(page.parts) <= limit
             found += map(seen, page.parts)
             cursor = page.cursor
@@ -183,7 +184,7 @@ def test_only_the_replicas_asked_for_are_read(tmp_path: Path) -> None:
         pages = [
             store.read(1, None, None, whose),
             store.tail(1, 9, None, whose),
-            store.search(1, "(", None, None, whose),
+            store.search(1, Pattern("("), None, None, whose),
         ]
         first, *others = [[part.text for part in page.parts] for page in pages]
         assert others == [first, first]

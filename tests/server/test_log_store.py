@@ -12,6 +12,7 @@ from windlass.client.logs import LineJoiner
 from windlass.model.errors import InvalidArgument
 from windlass.server.cursors import format_cursor, parse_cursor
 from windlass.server.logs import LogStore
+from windlass.server.patterns import Pattern
 from windlass.worker.segment import STDERR, STDOUT, encode_lines, encode_open
 
 unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -86,7 +87,7 @@ def test_a_torn_last_record_is_invisible_until_it_is_whole(log: Log) -> None:
         page = log.store.read(1, None)
         assert texts(page) == ["whole"], cut
         assert texts(log.store.tail(1, 5)) == ["whole"]
-        assert log.store.search(1, "needle", None).parts == []
+        assert log.store.search(1, Pattern("needle"), None).parts == []
         log.path().write_bytes(log.path().read_bytes() + record[cut:])
         assert texts(log.store.read(1, page.cursor)) == ["needle"]
         log.path().write_bytes(b"")
@@ -135,17 +136,19 @@ def test_a_search_finds_a_text_that_was_written_in_pieces(log: Log) -> None:
     log.write("needle at once\n")
     log.write("the last nee")
     log.write("dle, unended")
-    found = log.store.search(1, "needle", None)
+    found = log.store.search(1, Pattern("needle"), None)
     assert sorted(texts(found)) == [
         "a needle in pieces",
         "a needle of stderr",
         "needle at once",
         "the last needle, unended",
     ]
-    assert texts(log.store.search(1, "needle", None, STDERR)) == ["a needle of stderr"]
-    assert log.store.search(1, "1700000000", None).parts == []  # the times are not searched
-    assert log.store.search(1, " o ", None).parts == []
-    assert log.store.search(1, "NEEDLE", None).parts == []
+    assert texts(log.store.search(1, Pattern("needle"), None, STDERR)) == ["a needle of stderr"]
+    assert (
+        log.store.search(1, Pattern("1700000000"), None).parts == []
+    )  # the times are not searched
+    assert log.store.search(1, Pattern(" o "), None).parts == []
+    assert log.store.search(1, Pattern("NEEDLE"), None).parts == []
 
 
 def test_a_search_goes_on_from_its_cursor(log: Log) -> None:
@@ -155,7 +158,7 @@ def test_a_search_goes_on_from_its_cursor(log: Log) -> None:
     cursor: str | None = None
     pages = 0
     while True:
-        page = log.store.search(1, "hit", cursor)
+        page = log.store.search(1, Pattern("hit"), cursor)
         found += texts(page)
         cursor, pages = page.cursor, pages + 1
         if not page.has_more:
@@ -192,7 +195,7 @@ def test_reading_searching_and_the_tail_agree(
     expected += [text for text in begun.values() if text]
     assert sorted(log.read_all()) == sorted(expected)
     hits = sorted(line for line in expected if "needle" in line)
-    assert sorted(texts(log.store.search(1, "needle", None))) == hits
+    assert sorted(texts(log.store.search(1, Pattern("needle"), None))) == hits
     assert sorted(texts(log.store.tail(1, 1000))) == sorted(expected)
 
 
@@ -203,7 +206,7 @@ def test_reading_searching_and_the_tail_agree(
 )  # fmt: skip
 def test_a_cursor_that_was_never_given_out_is_refused(log: Log, cursor: str) -> None:
     log.write("one\n")
-    for look in (log.store.read, lambda trial, at: log.store.search(trial, "one", at)):
+    for look in (log.store.read, lambda trial, at: log.store.search(trial, Pattern("one"), at)):
         with pytest.raises(InvalidArgument, match="cursor"):
             look(1, cursor)
 

@@ -16,7 +16,9 @@ from packaging.requirements import Requirement
 
 
 def main() -> int:
-    missing = [each.name for each in wanted() if not install(each)]
+    # PyTorch first: whatever else needs it would bring the build with CUDA.
+    ordered = sorted(wanted(), key=lambda each: each.name != "torch")
+    missing = [each.name for each in ordered if not install(each)]
     if missing:
         print(f"Could not be had: {', '.join(missing)}. Tests that need them are skipped.")
     return 1 if missing else 0

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from windlass.worker import checkpoints
+from windlass.worker import checkpoints, restored
+
+
+def save(home: Path, path: Path) -> Path:
+    saver = checkpoints.Saver(str(home / "trials" / "1" / "checkpoints"), "main", 0, 1)
+    checkpoints.save(saver, str(path), None, {})
+    return Path(restored.latest(saver) or "")
 
 
 def test_links_back_to_where_they_are_are_left_out(tmp_path: Path) -> None:
@@ -16,15 +22,18 @@ def test_links_back_to_where_they_are_are_left_out(tmp_path: Path) -> None:
         (folder / "across").symlink_to(link)
     (model / "up").symlink_to("..")
     (model / "itself").symlink_to(".")
-    saved = Path(checkpoints.save(str(tmp_path / "kept"), str(model), {}))
+    saved = save(tmp_path / "home", model)
     assert sorted(os.listdir(saved)) == ["across", "weights"]
     assert os.listdir(saved / "across") == ["weights"]
     assert (saved / "across" / "weights").read_text() == "other"
 
 
-def test_the_checkpoints_themselves_can_be_saved_but_for_the_copy_itself(tmp_path: Path) -> None:
+def test_a_folder_that_holds_the_checkpoints_is_saved_without_them(tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("1")
-    kept = str(tmp_path / "kept")
-    checkpoints.save(kept, str(tmp_path / "weights"), {})
-    saved = checkpoints.save(kept, kept, {})
-    assert os.listdir(saved) == ["1"]
+    home = tmp_path / "home" / "trials"
+    home.mkdir(parents=True)
+    (home / "notes").write_text("2")
+    for _ in range(2):
+        saved = save(tmp_path / "home", home)
+    assert sorted(os.listdir(saved)) == ["1", "notes"]
+    assert os.listdir(saved / "1") == []

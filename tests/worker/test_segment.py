@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.worker import reading
-from windlass.worker.reading import join_lines, search, tail
+from windlass.worker.reading import first_since, join_lines, tail
 from windlass.worker.segment import (
     STDERR,
     STDOUT,
@@ -53,55 +52,43 @@ def test_anything_can_be_read_without_a_fault(data: bytes) -> None:
 
 
 @settings(deadline=None)
-@given(
-    written=records,
-    needle=st.sampled_from([b"a", b"\x00", b"00", b" o ", b"O"]),
-    block=st.sampled_from([60, 97, 1 << 20]),
-    count=st.integers(0, 8),
-)
-def test_search_and_tail_agree_with_reading_everything(
+@given(written=records, block=st.sampled_from([60, 97, 1 << 20]), count=st.integers(0, 8))
+def test_the_tail_agrees_with_reading_everything(
     tmp_path_factory: pytest.TempPathFactory,
     written: list[tuple[str, bytes, bool]],
-    needle: bytes,
     block: int,
     count: int,
 ) -> None:
-    path = tmp_path_factory.getbasetemp() / "searched"
+    path = tmp_path_factory.getbasetemp() / "tailed"
     path.write_bytes(encoded(written))
-    before = reading._BLOCK, reading._TAIL_BLOCK
-    reading._BLOCK = reading._TAIL_BLOCK = block
+    before = reading._TAIL_BLOCK
+    reading._TAIL_BLOCK = block
     try:
         lines = join_lines(read_parts(path.read_bytes()))
-        expected = [line for line in lines if needle in line.text]
-        for pattern in (needle, re.compile(re.escape(needle), re.MULTILINE)):
-            found, end = search(str(path), pattern)
-            assert sorted(found, key=lambda line: line.start) == expected
-            assert end == path.stat().st_size
         last, end = tail(str(path), count)
         if block > 1000 or all(ended for *_, ended in written):
             assert last == (lines[-count:] if count else [])
         assert end == path.stat().st_size
     finally:
-        reading._BLOCK, reading._TAIL_BLOCK = before
+        reading._TAIL_BLOCK = before
 
 
-def test_a_search_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    lines = b"".join(b"hit %d\nmiss\n" % i for i in range(10))
-    path.write_bytes(encode_lines(1.0, STDOUT, lines) + encode_lines(1.0, STDERR, b"hit\n"))
-    found, start = search(str(path), b"hit", limit=4, stream=STDOUT)
-    more, _ = search(str(path), re.compile(rb"^hit", re.MULTILINE), start=start, stream=STDOUT)
-    assert [line.text for line in found + more] == [b"hit %d" % i for i in range(10)]
-
-
-def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(
-        encode_lines(1.0, STDOUT, b"one hit\n") + b"torn hit\n\0\0\0\n"
-        + encode_lines(2.0, STDOUT, b"two hit\n")
-    )  # fmt: skip
-    for pattern in (b"hit", re.compile(rb"hit$", re.MULTILINE)):
-        assert [line.text for line in search(str(path), pattern)[0]] == [b"one hit", b"two hit"]
+@given(
+    lengths=st.lists(st.sampled_from([0, 5, 300, 5000, 65536]), max_size=20),
+    junk=st.sampled_from([b"", b"torn\n", b"\0" * 70_000 + b"\n", b"1763244000.9\n"]),
+    when=st.floats(0, 25),
+)
+def test_the_first_record_since_a_time_is_found(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], junk: bytes, when: float
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "timed"
+    each = [encode_lines(i, STDOUT, b"x" * length + b"\n") for i, length in enumerate(lengths)]
+    each.insert(len(each) // 2, junk)
+    path.write_bytes(b"".join(each))
+    parts = read_parts(path.read_bytes())
+    later = [part for part in parts if part[0] >= when]
+    found = first_since(str(path), when)
+    assert [part[0] for part in read_parts(path.read_bytes()[found:])] == [p[0] for p in later]
 
 
 def test_a_record_torn_by_a_crash_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:

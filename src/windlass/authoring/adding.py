@@ -76,7 +76,7 @@ def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish)
     problems += found
     if problems:
         raise InvalidArgument.of([text for _, text in problems], where="exp.add")
-    draft = prepare_job(job).draft(client, _filing(experiment, wish))
+    draft = prepare_job(job, lambda: client).draft(client, _filing(experiment, wish))
     if wish.inherited:
         params = {**wish.inherited, **draft.request.params}
         draft.request = msgspec.structs.replace(draft.request, params=params)

@@ -15,6 +15,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from windlass.model.errors import InvalidArgument, shown
+from windlass.model.names import name_flaw, place_flaw
 
 T = TypeVar("T")
 
@@ -164,11 +165,13 @@ def check_framework(framework: Any) -> list[Problem]:
 def check_name(option: str, name: Any) -> list[Problem]:
     if name is None:
         return []
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        return _one(option, f"{shown(name)} is no name; write a text on one line")
-    if len(name) > 200:
-        return _one(option, f"a name has at most 200 characters, this one {len(name)}")
-    return []
+    flaw = name_flaw(name)
+    return _one(option, flaw) if flaw else []
+
+
+def check_project(project: Any) -> list[Problem]:
+    flaw = "" if project is None else place_flaw(project)
+    return _one("project", flaw) if flaw else []
 
 
 def check_labels(labels: Any) -> list[Problem]:
@@ -178,11 +181,8 @@ def check_labels(labels: Any) -> list[Problem]:
         return _one("labels", f"{shown(labels)} is no list of texts")
     if len(labels) > _MOST_LABELS:
         return _one("labels", f"there are {len(labels)}; at most {_MOST_LABELS} are kept")
-    return [
-        (keys, text.replace("no name", "no label"))
-        for label in labels
-        for keys, text in check_name("labels", "" if label is None else label)
-    ]
+    flaws = (name_flaw(label, "label") for label in labels)
+    return [(("labels",), f"labels: {flaw}") for flaw in flaws if flaw]
 
 
 def check_text(option: str, text: Any) -> list[Problem]:

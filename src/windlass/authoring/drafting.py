@@ -19,8 +19,17 @@ from windlass.authoring.surroundings import (
     own_environment,
 )
 from windlass.client.submission import Draft
-from windlass.model.job import Code, Executable, FunctionCall, JobSpec, ProcessCall, Python, Role
-from windlass.model.records import Recipe
+from windlass.model.job import (
+    Code,
+    Executable,
+    FunctionCall,
+    JobSpec,
+    ProcessCall,
+    Python,
+    Role,
+    ShellCall,
+)
+from windlass.model.records import Recipe, TrialKind
 from windlass.model.wire import CreateTrial, Private
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
@@ -41,6 +50,9 @@ class Call(msgspec.Struct, frozen=True):
     kwargs: Mapping[str, Any]
 
 
+Program = Call | ProcessCall | ShellCall
+
+
 class Filing(msgspec.Struct, frozen=True, kw_only=True):
     """Where among the trials a new one belongs, and how it came to be asked for."""
 
@@ -51,6 +63,7 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
     auxiliary: bool = False
     parent_id: int | None = None
     recipe: Recipe = Recipe()
+    kind: TrialKind = TrialKind.JOB
 
 
 class Plan:
@@ -90,7 +103,7 @@ class Plan:
         self._lock = _resolve(packages, client)
         self._source = None if place is None else Source(client, place)
 
-    def draft(self, programs: Sequence[Call | ProcessCall], params: Mapping[str, Any]) -> Draft:
+    def draft(self, programs: Sequence[Program], params: Mapping[str, Any]) -> Draft:
         """A draft of the job, given what each of its roles runs, in their order."""
         source = self._source
         draft = Draft(self._request(params), programs=programs)
@@ -110,7 +123,7 @@ class Plan:
         draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
         return draft
 
-    def _role(self, draft: Draft, role: Role, program: Call | ProcessCall, shared: Code) -> Role:
+    def _role(self, draft: Draft, role: Role, program: Program, shared: Code) -> Role:
         packaged = self._packaged.get(role.name)
         code = packaged.code if packaged else shared
         return msgspec.structs.replace(
@@ -119,10 +132,8 @@ class Plan:
             code=code if code != shared else None,
         )
 
-    def _executable(
-        self, draft: Draft, program: Call | ProcessCall, packaged: Packaged | None
-    ) -> Executable:
-        if isinstance(program, ProcessCall):
+    def _executable(self, draft: Draft, program: Program, packaged: Packaged | None) -> Executable:
+        if not isinstance(program, Call):
             return program
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- what is not packaged has a place
@@ -157,6 +168,7 @@ class Plan:
             labels=filing.labels,
             auxiliary=filing.auxiliary,
             parent_id=filing.parent_id,
+            kind=filing.kind,
             recipe=mask_recipe(filing.recipe, self._secrets.values()),
             name=self._name,
             spec=self._outline,
@@ -182,6 +194,10 @@ def private_of(secrets: Mapping[str, str], *, embedded: bool) -> Private:
 
 def plan_for(client: Client, options: Options, default_name: str, place: Surroundings) -> Plan:
     """The plan of what is run with options: a function, a script, a command."""
+    if options.template is not None:
+        from windlass.authoring.templates import plan_with_template
+
+        return plan_with_template(client, options, default_name, place)
     return Plan(
         client,
         options.outline(),

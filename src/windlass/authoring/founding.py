@@ -6,7 +6,13 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.authoring.checks import Problem, check_labels, check_name, check_type
+from windlass.authoring.checks import (
+    Problem,
+    check_labels,
+    check_name,
+    check_project,
+    check_type,
+)
 from windlass.authoring.recording import NotExact, exact_json
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.wire import CreateExperiment
@@ -20,7 +26,7 @@ def new_experiment(
     """The request for an experiment; all that is wrong with it is told at once."""
     problems = [
         *check_name("name", "" if name is None else name),
-        *check_name("project", project),
+        *check_project(project),
         *check_labels(labels),
         *check_type("description", description, str, "a text"),
         *check_type("exist_ok", exist_ok, bool, "True or False"),

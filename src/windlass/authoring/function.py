@@ -239,15 +239,18 @@ def run(
     env: Mapping[str, str] | None = None,
     secrets: Sequence[str] | Mapping[str, str] | None = None,
     packages: Sequence[str] | str | None = None,
-    retries: int = 0,
+    retries: int | None = None,
     timeout: str | float | None = None,
     name: str | None = None,
     experiment: str | None = None,
     cluster: str | None = None,
     volumes: Mapping[str, str | os.PathLike[str]] | None = None,
     spot: bool = False,
-    replicas: int = 1,
+    replicas: int | None = None,
     framework: str | None = None,
+    template: str | None = None,
+    keep_last: int | None = None,
+    keep_best: str | None = None,
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
@@ -288,6 +291,11 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         replicas: how many processes run it at the same time, each asking for the resources
             above (1). All get the same arguments; the value is that of rank 0.
         framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        template: the name of a template (`wl.create_template`), whose fields it has where it says
+            none itself.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
     """
     chosen = Options().changed(options, "wl.run")
     if function is not None:
@@ -385,7 +393,8 @@ def _is_method(function: Any) -> bool:
 
 
 def _is_inside_a_trial() -> bool:
-    return "WINDLASS_TRIAL_ID" in os.environ
+    # One that was not started by us has no room of its own: what it calls for is a trial.
+    return "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
 
 
 def _values_here(

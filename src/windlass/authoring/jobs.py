@@ -29,13 +29,16 @@ class Whole:
     ttl_after_finished: str | float | None = None
     clean_policy: str | None = None
     success_policy: str | None = None
-    priority: int = 0
+    priority: int | None = None
     suspend: bool = False
     name: str | None = None
     experiment: str | None = None
     packages: Sequence[str] | str | None = None
     secrets: Sequence[str] | Mapping[str, str] | None = field(default=None, repr=False)
     volumes: Mapping[str, str | os.PathLike[str]] | None = None
+    template: str | None = None
+    keep_last: int | None = None
+    keep_best: str | None = None
 
     def submit(self, *, dry_run: bool = False) -> Trial[Any]:
         """Start it as a trial and return that at once; what makes no sense is all told first.
@@ -50,7 +53,7 @@ class Whole:
         from windlass.authoring.outlines import prepare_job
 
         try:
-            ready = prepare_job(self)
+            ready = prepare_job(self, lambda: _client(dry_run=dry_run))
             client = _client(dry_run=dry_run)
             return client.submit(ready.draft(client))
         except WindlassError as error:
@@ -155,13 +158,18 @@ class Job(Whole):
         secrets: names of variables to take from here, or a mapping; never recorded, masked in
             its log.
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
+        template: the name of a template (`wl.create_template`), whose fields it has where it says
+            none itself.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
     """
 
     executable: Executable | Packaged
     args: Arguments | None = field(default=None, kw_only=True)
     env: Mapping[str, str] | None = field(default=None, kw_only=True)
     executor: Executor | None = field(default=None, kw_only=True)
-    replicas: int = field(default=1, kw_only=True)
+    replicas: int | None = field(default=None, kw_only=True)
     restart_policy: str | None = field(default=None, kw_only=True)
     service: bool | None = field(default=None, kw_only=True)
 
@@ -208,13 +216,16 @@ class JobGroup(Whole):
         ttl_after_finished: str | float | None = None,
         clean_policy: str | None = None,
         success_policy: str | None = None,
-        priority: int = 0,
+        priority: int | None = None,
         suspend: bool = False,
         name: str | None = None,
         experiment: str | None = None,
         packages: Sequence[str] | str | None = None,
         secrets: Sequence[str] | Mapping[str, str] | None = None,
         volumes: Mapping[str, str | os.PathLike[str]] | None = None,
+        template: str | None = None,
+        keep_last: int | None = None,
+        keep_best: str | None = None,
         **role_jobs: Job,
     ) -> None:
         given = locals()

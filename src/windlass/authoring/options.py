@@ -28,6 +28,7 @@ from windlass.authoring.checks import (
     parsing,
     unknown_option,
 )
+from windlass.authoring.keeping import check_keeping, keeping
 from windlass.model.accelerators import parse_accelerator
 from windlass.model.errors import InvalidArgument, Unsupported
 from windlass.model.quantities import parse_duration, parse_size
@@ -52,15 +53,18 @@ class Options:
     env: Mapping[str, str] | None = None
     secrets: Sequence[str] | Mapping[str, str] | None = None
     packages: Sequence[str] | str | None = None
-    retries: int = 0
+    retries: int | None = None
     timeout: str | float | None = None
     name: str | None = None
     experiment: str | None = None
     cluster: str | None = None
     volumes: Mapping[str, str | os.PathLike[str]] | None = None
     spot: bool = False
-    replicas: int = 1
+    replicas: int | None = None
     framework: str | None = None
+    template: str | None = None
+    keep_last: int | None = None
+    keep_best: str | None = None
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
         """The same options but for some, all of them checked."""
@@ -99,7 +103,7 @@ class Options:
         role = Role(
             executable=TO_COME,
             name=name,
-            replicas=self.replicas,
+            replicas=1 if self.replicas is None else self.replicas,
             resources=resources_of(self.cpus, self.memory, self.accelerator),
             env=dict(self.env or {}),
             # A function runs once unless retries are asked for.
@@ -112,8 +116,9 @@ class Options:
             secret_names=tuple(dict.fromkeys(self.secrets or ())),
             framework=self.framework or "",
             restart_scope=scope,
-            backoff_limit=self.retries,
+            backoff_limit=self.retries or 0,
             active_deadline=None if self.timeout is None else parse_duration(self.timeout),
+            keep=keeping(self.keep_last, self.keep_best),
         )
 
     def job(self, function: Any) -> Job:
@@ -122,19 +127,25 @@ class Options:
         from windlass.authoring.executors import Local
         from windlass.authoring.jobs import Job
 
+        restarts: dict[str, Any] = {}
+        if self.retries is not None or self.template is None:  # else the template says
+            restarts["restart_policy"] = "OnFailure" if self.retries else "Never"
+            restarts["backoff_limit"] = self.retries or 0
         return Job(
             PythonFunction(function),
             env=self.env,
             executor=Local(cpus=self.cpus, memory=self.memory, accelerator=self.accelerator),
             replicas=self.replicas,
-            restart_policy="OnFailure" if self.retries else "Never",
-            backoff_limit=self.retries,
+            **restarts,
             active_deadline=self.timeout,
             framework=self.framework,
             name=self.name,
+            template=self.template,
             packages=self.packages,
             secrets=self.secrets,
             volumes=self.volumes,
+            keep_last=self.keep_last,
+            keep_best=self.keep_best,
         )
 
     def secret_values(self) -> dict[str, str]:
@@ -152,11 +163,12 @@ class Options:
             *check_resources(self.cpus, self.memory, self.accelerator),
             *parsing("timeout", self.timeout, parse_duration),
             *check_backend(self.backend),
-            *check_restarts("retries", self.retries),
-            *check_replicas(self.replicas),
+            *(check_restarts("retries", self.retries) if self.retries is not None else ()),
+            *(check_replicas(self.replicas) if self.replicas is not None else ()),
             *check_framework(self.framework),
             *check_name("name", self.name),
             *check_name("experiment", self.experiment),
+            *check_name("template", self.template),
             *check_text("container_image", self.container_image),
             *check_text("cluster", self.cluster),
             *check_type("spot", self.spot, bool, "True or False"),
@@ -164,6 +176,7 @@ class Options:
             *check_secrets(self.secrets),
             *check_volumes(self.volumes),
             *check_packages(self.packages),
+            *check_keeping(self.keep_last, self.keep_best),
         ]
 
     def _unsupported(self) -> list[str]:

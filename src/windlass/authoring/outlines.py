@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,7 @@ from windlass.authoring.drafting import TO_COME, Call, Filing, Plan
 from windlass.authoring.executables import PythonFunction
 from windlass.authoring.executors import Executor, Local
 from windlass.authoring.jobs import Job, Whole
+from windlass.authoring.keeping import keeping
 from windlass.authoring.options import keep_secrets, mounted, resources_of, secret_values
 from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
@@ -73,17 +74,20 @@ class Ready:
     arguments: Mapping[str, Any]  # by role, as far as they can be given again
     secrets: Mapping[str, str] = field(repr=False)
     packages: Sequence[str] | str | None
+    template: str = ""  # the name of the one it was given fields of
+    labels: tuple[str, ...] = ()  # that the template gives it
 
     def draft(self, client: Client, filing: Filing | None = None) -> Draft:
         """Package it: the draft is sent with `client.submit`, or run and watched."""
         where = filing or Filing(experiment=self.experiment)
-        recipe = replace(where.recipe, arguments=dict(self.arguments))
+        recipe = replace(where.recipe, arguments=dict(self.arguments), template=self.template)
+        labels = tuple(dict.fromkeys((*self.labels, *where.labels)))
         plan = Plan(
             client,
             self.outline,
             self.place,
             name=self.name,
-            filing=replace(where, recipe=recipe),
+            filing=replace(where, recipe=recipe, labels=labels),
             secrets=self.secrets,
             packages=self.packages,
             packaged=self.packaged,
@@ -91,8 +95,19 @@ class Ready:
         return plan.draft(self.programs, self.params)
 
 
-def prepare_job(job: Whole) -> Ready:
-    """What a job or a group comes to; what makes no sense is refused before anything is done."""
+def prepare_job(job: Whole, client: Callable[[], Client] | None = None) -> Ready:
+    """What a job or a group comes to; what makes no sense is refused before anything is done.
+
+    `client` is whom to ask for its template, if it names one: the default one if none is given.
+    """
+    template = ""
+    labels: tuple[str, ...] = ()
+    if job.template is not None:
+        from windlass.authoring.templates import used
+        from windlass.client.session import default_client
+
+        found = used(job, client or default_client)
+        job, template, labels = found.job, found.name, found.labels
     check_job(job)
     refuse_unsupported(job)
     roles = roles_of(job)
@@ -118,6 +133,8 @@ def prepare_job(job: Whole) -> Ready:
         arguments=_arguments_of(roles),
         secrets=secrets,
         packages=job.packages,
+        template=template,
+        labels=labels,
     )
 
 
@@ -125,13 +142,13 @@ def outline_of(job: Whole) -> JobSpec:
     """The job, but for what it runs and where. It has been checked."""
     framework = framework_of(job)
     named = roles_of(job)
-    is_alone = not job.framework and [role.replicas for role in named.values()] == [1]
+    is_alone = not job.framework and [_replicas(role) for role in named.values()] == [1]
     policy = RestartPolicy.NEVER if is_alone else RestartPolicy.ON_FAILURE
     roles = tuple(
         Role(
             executable=TO_COME,
             name=name,
-            replicas=role.replicas,
+            replicas=_replicas(role),
             resources=_resources_of(role.executor),
             env=dict(role.env or {}),
             restart_policy=_policy(RestartPolicy, role.restart_policy, policy),
@@ -152,8 +169,13 @@ def outline_of(job: Whole) -> JobSpec:
         clean_policy=_policy(CleanPolicy, job.clean_policy, CleanPolicy.RUNNING),
         success_policy=_policy(SuccessPolicy, job.success_policy, SuccessPolicy.DEFAULT),
         suspend=job.suspend,
-        priority=job.priority,
+        priority=job.priority or 0,
+        keep=keeping(job.keep_last, job.keep_best),
     )
+
+
+def _replicas(role: Job) -> int:
+    return 1 if role.replicas is None else role.replicas
 
 
 def _resources_of(executor: Executor | None) -> Resources:

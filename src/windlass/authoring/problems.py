@@ -28,6 +28,7 @@ from windlass.authoring.drafting import TO_COME
 from windlass.authoring.executables import Container, PythonFunction, Raw
 from windlass.authoring.executors import Executor, Local
 from windlass.authoring.jobs import Job, JobGroup, Whole
+from windlass.authoring.keeping import check_keeping
 from windlass.authoring.options import check_resources
 from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
@@ -150,10 +151,12 @@ def _whole_problems(job: Whole) -> list[Problem]:
         *(parsing("ttl_after_finished", ttl, parse_duration) if not is_zero(ttl) else ()),
         *parsing("clean_policy", job.clean_policy, partial(read_policy, CleanPolicy)),
         *parsing("success_policy", job.success_policy, partial(read_policy, SuccessPolicy)),
-        *_check_priority(job.priority),
+        *(_check_priority(job.priority) if job.priority is not None else ()),
+        *check_keeping(job.keep_last, job.keep_best),
         *check_type("suspend", job.suspend, bool, "True or False"),
         *check_name("name", job.name),
         *check_name("experiment", job.experiment),
+        *check_name("template", job.template),
         *check_packages(job.packages),
         *check_secrets(job.secrets),
         *check_volumes(job.volumes),
@@ -168,7 +171,7 @@ def _role_problems(role: Job, job: Whole) -> list[Problem]:
         *_argument_problems(role, is_sound=not flaw),
         *check_env(role.env),
         *_executor_problems(role.executor),
-        *check_replicas(role.replicas),
+        *(check_replicas(role.replicas) if role.replicas is not None else ()),
         *parsing("restart_policy", role.restart_policy, partial(read_policy, RestartPolicy)),
         *(
             check_type("service", role.service, bool, "True or False")
@@ -288,12 +291,12 @@ def _framework_problems(job: Whole) -> list[Problem]:
         Role(
             executable=TO_COME,
             name=name,
-            replicas=role.replicas,
+            replicas=1 if role.replicas is None else role.replicas,
             service=is_service(name, role, framework),
         )
         for name, role in named.items()
         if isinstance(role, Job) and not _group_flaws(name, role)
-        if not check_replicas(role.replicas)
+        if role.replicas is None or not check_replicas(role.replicas)
     )
     if not roles:
         return []

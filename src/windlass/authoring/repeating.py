@@ -31,7 +31,7 @@ from windlass.client.submission import Draft
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, NotFound, SnapshotError, Unsupported, shown
 from windlass.model.job import GeneratorCall, ProcessCall, Role
-from windlass.model.records import Recipe, TrialRecord
+from windlass.model.records import Recipe, TrialKind, TrialRecord
 from windlass.model.wire import CreateTrial
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Changes:
     labels: Sequence[str] | None = None
     environment: str | None = None
     secrets: Any = None
+    checkpoint: str | None = None  # the uid of the one to begin with; empty: with none
+    is_fork: bool | None = None
 
 
 class Repetition(NamedTuple):
@@ -61,7 +63,7 @@ class Repetition(NamedTuple):
 
 def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repetition:
     """The draft of a trial once more; what makes no sense is all told before anything is done."""
-    _refuse_generator(record)
+    _refuse_unrepeatable(record)
     check_environment(changes.environment)
     roles = record.spec.roles
     problems = [
@@ -108,12 +110,34 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repe
         params=mask(params, hidden),
         provenance=replace(around.provenance, argv=mask(around.provenance.argv, hidden)),
         private=private_of(secrets, embedded=client.transport.endpoint.is_embedded),
-        recipe=mask_recipe(Recipe(arguments=arguments, origin_id=record.id), hidden),
+        recipe=mask_recipe(_recipe(record, changes, arguments), hidden),
     )
     return Repetition(draft, (*around.notes, *_lost_paths(client, record)))
 
 
-def _refuse_generator(record: TrialRecord) -> None:
+def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) -> Recipe:
+    """Where it comes from. The same again begins with the same checkpoint."""
+    had = record.recipe
+    return Recipe(
+        arguments=arguments,
+        origin_id=record.id,
+        template=had.template,
+        checkpoint=had.checkpoint if changes.checkpoint is None else changes.checkpoint,
+        is_fork=had.is_fork if changes.is_fork is None else changes.is_fork,
+    )
+
+
+def _refuse_unrepeatable(record: TrialRecord) -> None:
+    if record.kind is TrialKind.SHELL:
+        raise Unsupported(
+            f"{_called(record)} is a shell: nobody would type to it.",
+            hint="Open another: wl.open_shell(...), or windlass shell",
+        )
+    if record.kind is TrialKind.EXTERNAL:
+        raise Unsupported(
+            f"{_called(record)} was not started by Windlass: it cannot be started again.",
+            hint="Run its program again, or as a trial: windlass run SCRIPT",
+        )
     if any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles):
         raise Unsupported(
             f"{_called(record)} is what its generator added: nothing of it runs by itself.",
@@ -127,7 +151,8 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     It is no part of the search or the generator that asked for the other: those are done with
     theirs. One that only accompanies its experiment does so again.
     """
-    where: dict[str, Any] = {"experiment": record.experiment, "experiment_id": record.experiment_id}
+    named = record.experiment or record.kind.value  # a command may belong to none
+    where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
     if isinstance(changes.experiment, str):
         where = {"experiment": changes.experiment, "project": record.project}
     elif changes.experiment is not None:
@@ -139,6 +164,7 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
         name=changes.name or record.name,
         labels=labels,
         auxiliary=record.auxiliary,
+        kind=record.kind,
         **where,
     )
 

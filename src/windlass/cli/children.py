@@ -17,9 +17,9 @@ def print_children(client: Client, trial: Trial[Any]) -> None:
     from windlass.cli.ls import how_long, outcome_of, short_params
     from windlass.cli.tables import Cell, Column, print_table
     from windlass.cli.text import clean, paint, state_colour
+    from windlass.client.listing import list_trials
     from windlass.client.naming import is_generated
     from windlass.client.progress import differing
-    from windlass.client.trials import list_trials
 
     if not is_generated(trial.record):
         return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -19,16 +19,19 @@ from windlass.authoring.problems import job_problems
 from windlass.cli.targets import find_executable
 from windlass.model.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from windlass.client.session import Client
+
 WHERE = "windlass run"
 # What goes with a file that describes the job: how it is submitted, and what it is called.
 _GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment"}
 _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
-    "clean_policy", "success_policy", "name", "experiment",
+    "clean_policy", "success_policy", "name", "experiment", "template", "keep_last", "keep_best",
 )  # fmt: skip
 
 
-def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
+def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool = False) -> Ready:
     """The job that a script or command with options describes; all that is wrong is told at once.
 
     `given` are the options by the names of their parameters.
@@ -42,7 +45,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
     job = Job(
         executable,
         args=list(arguments),
-        env=_pairs("env", given["env"], "NAME=VALUE"),
+        env=pairs("env", given["env"], "NAME=VALUE"),
         executor=Local(
             cpus=given["cpus"], memory=given["memory"], accelerator=given["accelerator"]
         ),
@@ -52,7 +55,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
         suspend=given["suspend"],
         packages=_packages(given["package"], given["requirements"]),
         secrets=list(given["secret"]) or None,
-        volumes=_pairs("volume", given["volume"], "TARGET=SOURCE"),
+        volumes=pairs("volume", given["volume"], "TARGET=SOURCE"),
         **chosen,
     )
     others = Options(
@@ -60,7 +63,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
         container_image=given["container_image"],
         cluster=given["cluster"],
         spot=given["spot"],
-        retries=retries or 0,
+        retries=retries,
     )
     problems = [*_contradictions(given), *job_problems(job)]
     if flaw is not None:
@@ -70,7 +73,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any]) -> Ready:
     others.check(WHERE, problems)
     recorded = [*words, *(job.env or {}).values()]
     keep_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
-    return prepare_job(job)
+    return prepare_job(job, _asked(dry_run=dry_run))
 
 
 def _executable(
@@ -83,7 +86,9 @@ def _executable(
         return Command(["true"]), (), error  # in its place, so that the rest can be checked
 
 
-def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Ready:
+def read_file(
+    ctx: click.Context, path: str, words: Sequence[str], *, dry_run: bool = False
+) -> Ready:
     """The job that a file describes; options that would contradict it are refused."""
     from dataclasses import replace
 
@@ -106,8 +111,17 @@ def read_file(ctx: click.Context, path: str, words: Sequence[str]) -> Ready:
         )
     called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
     Options(**called).check(WHERE)
-    ready = prepare_job(read_job(path))
+    ready = prepare_job(read_job(path), _asked(dry_run=dry_run))
     return replace(ready, **{key: value for key, value in called.items() if value is not None})
+
+
+def _asked(*, dry_run: bool) -> Callable[[], Client] | None:
+    """Whom to ask for a template: a dry run starts no server for that."""
+    if not dry_run:
+        return None
+    from windlass.client.dry import DryClient
+
+    return DryClient
 
 
 def _contradictions(given: Mapping[str, Any]) -> list[Problem]:
@@ -129,7 +143,8 @@ def _packages(packages: Sequence[str], requirements: str | None) -> list[str] | 
     return [*read_requirements(Path(requirements)), *packages] or None
 
 
-def _pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
+def pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
+    """Options of the form name=value, as a mapping."""
     for text in texts:
         if "=" not in text:
             raise click.BadParameter(f"{text!r} is not {form}.", param_hint=f"'--{option}'")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def show_experiment(id_or_name: str, *, as_json: bool) -> None:
     """Print everything there is to know of an experiment."""
     from windlass.cli.machine import print_json
-    from windlass.cli.show import print_section
-    from windlass.cli.text import clean, clean_lines, paint
+    from windlass.cli.show import print_notes, print_section
+    from windlass.cli.text import clean, paint
     from windlass.client.session import default_client
 
     record = default_client().get_experiment(id_or_name).record
@@ -30,11 +30,7 @@ def show_experiment(id_or_name: str, *, as_json: bool) -> None:
     print_section("Configuration", _config(record))
     print_section("Links", ((link.name, link.url) for link in record.links))
     print_section("Artifacts", _artifacts(record))
-    if record.notes.strip():
-        print()
-        print(paint("Notes", bold=True))
-        for line in clean_lines(record.notes.strip("\n")).split("\n"):
-            print(f"  {line}".rstrip())
+    print_notes(record.notes)
     print()
     print(paint(f"Its trials: windlass ls -e {record.id}", dim=True))
 
@@ -49,6 +45,8 @@ def _overview(record: ExperimentRecord) -> Lines:
     yield "trials", f"{record.trials}" + (f" ({states})" if states else "")
     yield "auxiliary", str(record.auxiliary or "")
     yield "searches", ", ".join(record.searches)
+    yield "priority", str(record.priority or "")
+    yield "archived", "yes" if record.archived else ""
 
 
 def _config(record: ExperimentRecord) -> Lines:

@@ -33,6 +33,21 @@ class Group(click.Group):
         raise click.UsageError(f"There is no command {name!r}.{guess}", ctx)
 
 
+class DefaultGroup(Group):
+    """A group with a command for words that name none: `windlass shell 7` is `shell open 7`."""
+
+    def __init__(self, *args: Any, default: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The words with the name of the command before them."""
+        is_help = any(word in ctx.help_option_names for word in args[:1])
+        if not is_help and not (args and args[0] in self.commands):
+            args = [self._default, *args]
+        return super().parse_args(ctx, args)
+
+
 class LazyGroup(Group):
     """A group whose commands are modules: `table` says of each what it does, in a line.
 

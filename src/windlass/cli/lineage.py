@@ -79,7 +79,7 @@ def what_changed(before: TrialRecord, after: TrialRecord, arrow: str = Signs().a
     from windlass.comparing.changes import changes_of, flat
     from windlass.comparing.settings import settings_of
 
-    told = []
+    told = [] if not after.recipe.checkpoint else [_beginning(after)]
     for change in (
         *changes_of(flat(before.params), flat(after.params)),
         *changes_of(settings_of(before.spec), settings_of(after.spec)),
@@ -93,6 +93,12 @@ def what_changed(before: TrialRecord, after: TrialRecord, arrow: str = Signs().a
     if before.spec.python.lock != after.spec.python.lock:
         told.append("packages as recorded")
     return ", ".join(told) or "the same again"
+
+
+def _beginning(record: TrialRecord) -> str:
+    how = "forked" if record.recipe.is_fork else "continued"
+    begin = record.spec.begin
+    return how if begin is None or begin.step is None else f"{how} at step {begin.step}"
 
 
 def _first(trial: Trial[Any]) -> Trial[Any]:

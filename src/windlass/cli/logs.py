@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_role_names
+from windlass.cli.parameters import TRIAL_ID, complete_experiments, complete_role_names
 
 if TYPE_CHECKING:
     from windlass.client.logs import LogLine
@@ -21,13 +21,23 @@ Pages = Iterator[Sequence["LogPart"]]
 Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that is to be told
 
 
-@click.command(short_help="Print what a trial wrote.")
-@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.command(short_help="Print what a trial wrote, or search many.")
+@click.argument("trial_id", type=TRIAL_ID, metavar="[ID]", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
 @click.option(
     "-n", "--tail", type=click.IntRange(0, 1_000_000), metavar="N", help="Only the last N lines."
 )
+@click.option("--head", type=click.IntRange(0), metavar="N", help="Only the first N lines.")
 @click.option("--search", metavar="TEXT", help="Only lines that contain a text.")
+@click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
+@click.option("-c", "--count", is_flag=True, help="Say only how many lines match.")
+@click.option(
+    "-e",
+    "--experiment",
+    metavar="NAME",
+    shell_complete=complete_experiments,
+    help="Without an ID: search the trials of an experiment, by name or id.",
+)
 @click.option(
     "--role", metavar="NAME", shell_complete=complete_role_names, help="Only replicas of a role."
 )
@@ -35,18 +45,28 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="Only attempt N of each replica."
 )
+@click.option("--since", metavar="TIME", help="Only from then on: 10m (ago), '2026-11-16 09:30'.")
+@click.option("--until", metavar="TIME", help="Only until then.")
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only what it wrote to stdout.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only what it wrote to stderr.")
 @click.option("-t", "--timestamps", is_flag=True, help="Say when each line was written.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.pass_context
 def command(
-    trial_id: int,
+    ctx: click.Context,
+    trial_id: int | None,
     follow: bool,
     tail: int | None,
+    head: int | None,
     search: str | None,
+    regex: bool,
+    count: bool,
+    experiment: str | None,
     role: str | None,
     index: int | None,
     attempt: int | None,
+    since: str | None,
+    until: str | None,
     only_stdout: bool,
     only_stderr: bool,
     timestamps: bool,
@@ -56,64 +76,131 @@ def command(
 
     Of several replicas, each line begins with the name of the one that wrote it; of a trial that
     a generator built, with the name and the number of the trial in it that did.
+
+    Without an ID, --search looks through the logs of all trials, or of an experiment's, and each
+    line begins with the trial that wrote it.
     """
-    from windlass.client.naming import is_generated
+    from windlass.client.log_pages import check_ends, filters
     from windlass.client.session import default_client
 
-    client = default_client()
-    trial = client.get_trial(trial_id)
-    _check_replica(trial, role, index)
+    if count and search is None:
+        raise click.UsageError("--count counts the lines of a --search.", ctx)
     stream = None
     if only_stdout != only_stderr:
         stream = "stdout" if only_stdout else "stderr"
+    check_ends(head, tail)
+    query = filters(
+        search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
+        since=since, until=until,
+    )  # fmt: skip
+    asked = Asked(query, follow, head, tail, timestamps, as_json)
+    client = default_client()
+    if trial_id is None:
+        from windlass.cli.log_search import search_many
+
+        _check_many(ctx, asked)
+        return search_many(client, asked, experiment, counts=count)
+    if experiment is not None:
+        raise click.UsageError("An ID names the trial already: leave out --experiment.", ctx)
+    trial = client.get_trial(trial_id)
+    if count:
+        from windlass.cli.log_search import say_count
+
+        return say_count(client, {**query, "trials": trial_id})
+    return _print_one(client, trial, asked)
+
+
+class Asked(NamedTuple):
+    """What is asked for, and how it is to be shown."""
+
+    query: dict[str, Any]
+    follows: bool
+    head: int | None
+    tail: int | None
+    timestamps: bool
+    as_json: bool
+
+
+def _check_many(ctx: click.Context, asked: Asked) -> None:
+    """Of many trials there is a search, and nothing else."""
+    if asked.query["search"] is None:
+        raise click.UsageError(
+            "Say which trial: windlass logs 7. To look through the logs of many: "
+            "windlass logs --search TEXT",
+            ctx,
+        )
+    if asked.follows or asked.tail is not None:
+        option = "--follow" if asked.follows else "--tail"
+        raise click.UsageError(f"{option} is of one trial: name it, as windlass logs 7.", ctx)
+
+
+def _print_one(client: Client, trial: Trial[Any], asked: Asked) -> int | None:
+    from windlass.client import log_pages
+    from windlass.client.naming import is_generated
+
+    query = asked.query
+    _check_replica(trial, query["role"], query["index"])
     if is_generated(trial.record):
-        asked = {"follows": follow, "tail": tail, "search": search, "stream": stream}
-        return _print_family(client, trial, asked, timestamps=timestamps, as_json=as_json)
-    wanted = {"stream": stream, "role": role, "index": index, "attempt": attempt}
+        return _print_family(client, trial, asked)
+    is_whole = all(query[name] is None for name in ("search", "since", "until"))
 
     def pages(tell: Tell = lambda _record: None) -> Pages:
-        if follow and tail is None and search is None:
-            return _follow_pages(client, trial_id, wanted, tell)
-        query = {"follow": "true" if follow else None, "search": search, **wanted}
-        read = _read_pages(client, trial_id, query, tail)
-        return _until_it_speaks(trial, read, tell) if follow else read
+        if asked.follows and asked.tail is None and asked.head is None and is_whole:
+            return _follow_pages(client, trial.id, _whose(query), tell)
+        read = log_pages.pages(
+            client.transport, trial.id, query,
+            head=asked.head, tail=asked.tail, follow=asked.follows,
+        )  # fmt: skip
+        return _until_it_speaks(trial, read, tell) if asked.follows else read
 
     try:
-        if as_json:
+        if asked.as_json:
             _print_json(pages())
-        elif not _print(pages, _names(trial, wanted), timestamps=timestamps):
-            _explain_silence(
-                trial, is_filtered=any(v is not None for v in (search, *wanted.values()))
-            )
+        elif not _print(pages, _names(trial, query), timestamps=asked.timestamps):
+            _explain_silence(trial, asked)
     except KeyboardInterrupt:
         return _leave(trial)
     return None
 
 
-def _print_family(
-    client: Client, trial: Trial[Any], asked: dict[str, Any], *, timestamps: bool, as_json: bool
-) -> int | None:
+def _whose(query: dict[str, Any]) -> dict[str, Any]:
+    return {name: query[name] for name in ("stream", "role", "index", "attempt")}
+
+
+def _print_family(client: Client, trial: Trial[Any], asked: Asked) -> int | None:
     """Print what the trials of a generator wrote, each line with the name of its trial."""
     from windlass.client.family_logs import pieces
+    from windlass.client.log_pages import first_lines
     from windlass.client.view import View
 
-    clock, wrote = _Clock(), False
+    clock, wrote = Clock(), False
     try:
-        found = pieces(client.transport, trial.record, **asked)
-        if as_json:
-            _print_json(piece.parts for piece in found)
+        found = pieces(
+            client.transport, trial.record, asked.query, tail=asked.tail, follows=asked.follows
+        )
+        names: Sequence[str] = []
+
+        def parts_of() -> Pages:
+            nonlocal names
+            for piece in found:
+                names = piece.names
+                yield piece.parts
+
+        pages = parts_of() if asked.head is None else first_lines(parts_of(), asked.head)
+        if asked.as_json:
+            _print_json(pages)
             return None
         with View() as view:
-            for piece in found:
-                view.tell_apart(piece.names)
-                for part in piece.parts:
-                    view.show(clock.stamp(part) if timestamps else part)
+            for parts in pages:
+                view.tell_apart(names)
+                for part in parts:
+                    view.show(clock.stamp(part) if asked.timestamps else part)
                     wrote = True
                 view.flush()
     except KeyboardInterrupt:
         return _leave(trial)
     if not wrote:
-        _explain_silence(trial, is_filtered=asked["search"] is not None)
+        _explain_silence(trial, asked)
     return None
 
 
@@ -154,19 +241,6 @@ def _is_wanted(part: LogPart, wanted: dict[str, Any]) -> bool:
     return all(value in (None, getattr(part, name)) for name, value in wanted.items())
 
 
-def _read_pages(client: Client, trial_id: int, query: dict[str, Any], tail: int | None) -> Pages:
-    """The log as it comes, pieces of lines included: progress bars are shown while they move."""
-    from windlass.client.transport import path_of
-    from windlass.model.wire import LogPage
-
-    path = path_of("trials", trial_id, "logs")
-    page = client.transport.ask("GET", path, LogPage, query={**query, "tail": tail})
-    yield page.items
-    while page.next is not None:
-        page = client.transport.ask("GET", path, LogPage, query={**query, "cursor": page.next})
-        yield page.items
-
-
 def _until_it_speaks(trial: Trial[Any], pages: Pages, tell: Tell) -> Pages:
     """The same pages, with what the trial does while they are empty: lines alone are heard of."""
     tell(None if trial.is_finished else trial.record)
@@ -198,7 +272,7 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], *, timestamps: 
     from windlass.client.standing import status_text
     from windlass.client.view import View
 
-    clock = _Clock()
+    clock = Clock()
     wrote = False
     with View() as view:
         view.tell_apart(names)
@@ -210,13 +284,14 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], *, timestamps: 
     return wrote
 
 
-class _Clock:
+class Clock:
     """Puts the time before each line, and before nothing that only goes on with one."""
 
     def __init__(self) -> None:
         self._open: set[tuple[str, int, int, str]] = set()
 
     def stamp(self, part: LogPart) -> LogPart:
+        """The same, with its time if a line begins with it."""
         import msgspec
 
         from windlass.cli.text import format_moment
@@ -235,16 +310,19 @@ def _print_json(pages: Pages) -> None:
 
     joiner = LineJoiner()
     for parts in pages:
-        _print_json_lines(joiner.feed(parts))
-    _print_json_lines(joiner.rest())
+        print_json_lines(joiner.feed(parts))
+    print_json_lines(joiner.rest())
 
 
-def _print_json_lines(lines: Iterable[LogLine]) -> None:
+def print_json_lines(lines: Iterable[LogLine], *, with_trial: bool = False) -> None:
+    """Each line as an object, with its trial if it may be of any."""
     from windlass.cli.machine import print_json_line
 
     for line in lines:
+        whose = {"trial": line.trial_id, "name": line.trial_name} if with_trial else {}
         print_json_line(
             {
+                **whose,
                 "time": line.time,
                 "stream": line.stream,
                 "text": str(line),
@@ -256,11 +334,20 @@ def _print_json_lines(lines: Iterable[LogLine]) -> None:
     sys.stdout.flush()
 
 
-def _explain_silence(trial: Trial[Any], *, is_filtered: bool) -> None:
+def _explain_silence(trial: Trial[Any], asked: Asked) -> None:
     from windlass.cli.text import say
+    from windlass.model.records import TrialKind
 
+    is_filtered = any(value is not None for value in asked.query.values())
+    if asked.head == 0 or asked.tail == 0:
+        return
     if is_filtered:
         say(f"Trial {trial.id} ({trial.name}) wrote nothing like that.")
+    elif trial.record.kind is TrialKind.EXTERNAL:
+        say(
+            f"Trial {trial.id} ({trial.name}) was not started by Windlass: "
+            "what it prints is not recorded."
+        )
     elif trial.is_finished:
         say(f"Trial {trial.id} ({trial.name}) wrote nothing.")
     else:

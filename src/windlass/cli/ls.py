@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from windlass.cli.parameters import STATE, json_option
+from windlass.cli.keeping import archived_option, complete_names
+from windlass.cli.parameters import STATE, complete_experiments, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Cell, Column, Row
@@ -27,8 +29,9 @@ _NAMESAKES = 20
 
 @click.command(short_help="List trials, newest first.")
 @click.option(
-    "-e", "--experiment", metavar="NAME", help="Only those of an experiment, by name or id."
-)
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="Only those of an experiment, by name or id.",
+)  # fmt: skip
 @click.option(
     "-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state; repeatable."
 )
@@ -41,6 +44,22 @@ _NAMESAKES = 20
     help="Only those with a label; repeatable.",
 )
 @click.option(
+    "-w",
+    "--where",
+    metavar="TEXT",
+    help='Only those that fulfil it: "hparams.lr < 0.1 and metrics.loss.min < 0.3".',
+)
+@click.option(
+    "--sort",
+    metavar="NAME",
+    help="Sort by created, duration, hparams.lr, metrics.loss.min, …; -NAME for downwards.",
+)
+@click.option("-u", "--user", metavar="NAME", help="Only those that a user submitted.")
+@click.option(
+    "-k", "--kind", "kinds", multiple=True, metavar="KIND", help="job, external, command, shell."
+)
+@click.option("--since", metavar="TIME", help="Only those submitted since: 2h, 2026-11-16.")
+@click.option(
     "-n",
     "--limit",
     type=click.IntRange(min=1),
@@ -49,6 +68,11 @@ _NAMESAKES = 20
     help="At most so many (20).",
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="All there are.")
+@click.option(
+    "-p", "--project", metavar="NAME", shell_complete=complete_names("projects"),
+    help="Only those of a project: vision, lab/vision.",
+)  # fmt: skip
+@archived_option
 @click.option("--experiments", is_flag=True, help="List experiments instead of trials.")
 @json_option
 @click.pass_context
@@ -57,21 +81,41 @@ def command(
     experiment: str | None,
     states: tuple[str, ...],
     labels: tuple[str, ...],
+    where: str | None,
+    sort: str | None,
+    user: str | None,
+    kinds: tuple[str, ...],
+    since: str | None,
     limit: int,
     everything: bool,
+    project: str | None,
+    archived: bool,
     experiments: bool,
     as_json: bool,
 ) -> None:
     """List trials, newest first: how they stand, with what parameters, and what came out."""
     from windlass.client.session import default_client
 
-    if experiments and (experiment or states):
-        raise click.UsageError("With --experiments the only filter is --label.", ctx)
+    if experiments and (experiment or where or kinds or since):
+        raise click.UsageError(
+            "With --experiments the filters are --state, --label, --user, --project, --archived.",
+            ctx,
+        )
     wanted = None if everything else limit
     if experiments:
-        _list_experiments(default_client(), labels, wanted, as_json=as_json)
+        chosen = {
+            "state": list(states) or None,
+            "labels": labels or None,
+            "user": user,
+            "project": project,
+            "archived": archived,
+        }
+        _list_experiments(default_client(), chosen, sort or "-id", wanted, as_json=as_json)
     else:
-        asked = Asked(experiment, list(states), labels)
+        asked = Asked(
+            experiment, list(states), labels, where, user, list(kinds), since, project, archived,
+            sort,
+        )  # fmt: skip
         _list_trials(default_client(), asked, wanted, as_json=as_json)
 
 
@@ -81,13 +125,20 @@ class Asked(NamedTuple):
     experiment: str | None
     states: list[str]
     labels: tuple[str, ...]
+    where: str | None
+    user: str | None
+    kinds: list[str]
+    since: str | None
+    project: str | None
+    archived: bool
+    sort: str | None  # it keeps none out
 
 
 def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bool) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import is_terminal, paint, say
-    from windlass.client.trials import list_trials
+    from windlass.client.listing import list_trials
 
     experiment = asked.experiment
     named = _experiments_of(client, experiment)
@@ -99,17 +150,33 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         experiment_id=int(experiment or 0) if is_id else None,
         state=asked.states or None,
         labels=asked.labels,
-        sort_by="-id",
+        where=asked.where,
+        user=asked.user,
+        kind=asked.kinds,
+        created_after=asked.since,
+        project=asked.project,
+        # Those of an experiment that is named are asked for, whatever became of it.
+        archived=True if asked.archived else None if experiment is not None else False,
+        sort_by=asked.sort or "-id",
         limit=limit and limit + 1,
     )
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("ignore")  # Python's own, as of a server that was just started
+        warnings.simplefilter("always", UserWarning)
+        first = next(found, None)
+    for doubt in doubts:
+        say(str(doubt.message))
     if as_json:
-        print_json_array(trial.record for trial in itertools.islice(found, limit))
+        rest = itertools.chain(() if first is None else (first,), found)
+        print_json_array(trial.record for trial in itertools.islice(rest, limit))
         return
-    records = [trial.record for trial in found]
-    if not records:
-        is_filtered = any(asked)
+    if first is None:
+        if experiment is not None and not named:
+            client.get_experiment(int(experiment) if is_id else experiment)  # says what there is
+        is_filtered = any(asked[:-1]) or _has_archived(client)
         say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
         return
+    records = [first.record, *(trial.record for trial in found)]
     now = time.time()
     columns = [
         Column("ID", is_number=True),
@@ -121,8 +188,15 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         Column("OUTCOME", shrinks=True),
     ]
     shown = records[:limit]
-    print_table(*_with_labels(columns, [_trial_row(record, now) for record in shown], shown))
-    _mention_rest(len(records), limit, "trial", "windlass ls --all")
+    rows: list[Row] = [_trial_row(record, now) for record in shown]
+    if (metric := sorted_metric(asked.sort or "")) is not None:
+        from windlass.cli.text import clean
+
+        columns.insert(-1, Column(clean(" ".join(metric)).strip().upper(), is_number=True))
+        told = [_told_metric(record, *metric) for record in shown]
+        rows = [[*row[:-1], each, row[-1]] for row, each in zip(rows, told, strict=True)]
+    print_table(*_with_labels(columns, rows, shown))
+    _mention_rest(len(records), limit, "trial", "windlass ls --all", is_sorted=bool(asked.sort))
     if len(named) > 1 and is_terminal(sys.stdout):
         several = ", ".join(str(each.id) for each in reversed(named))
         text = f"Several experiments are called so: {several}. One: windlass ls -e {named[0].id}"
@@ -133,23 +207,29 @@ def _experiments_of(client: Client, experiment: str | None) -> list[Experiment]:
     """Those of a name, the newest first. A number that is no name is an id."""
     if experiment is None:
         return []
-    return list(client.list_experiments(name=experiment, sort_by="-id", limit=_NAMESAKES))
+    return list(
+        client.list_experiments(name=experiment, archived=None, sort_by="-id", limit=_NAMESAKES)
+    )
+
+
+def _has_archived(client: Client) -> bool:
+    return next(client.list_experiments(archived=True, limit=1), None) is not None
 
 
 def _list_experiments(
-    client: Client, labels: tuple[str, ...], limit: int | None, *, as_json: bool
+    client: Client, chosen: dict[str, Any], sort: str, limit: int | None, *, as_json: bool
 ) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import say
 
-    found = client.list_experiments(labels=labels, sort_by="-id", limit=limit and limit + 1)
+    found = client.list_experiments(**chosen, sort_by=sort, limit=limit and limit + 1)
     if as_json:
         print_json_array(experiment.record for experiment in itertools.islice(found, limit))
         return
     records = [experiment.record for experiment in found]
     if not records:
-        say("No experiment matches." if labels else _NOTHING)
+        say("No experiment matches." if any(chosen.values()) or _has_archived(client) else _NOTHING)
         return
     now = time.time()
     columns = [
@@ -206,19 +286,48 @@ def _experiment_row(record: ExperimentRecord, now: float) -> Row:
 
 
 def _state(record: TrialRecord) -> str:
-    """Its state; of several replicas that go on, also how many are at work or done."""
+    """Its state; while it goes on, how far it is, and of several replicas how many are up."""
     from windlass.client.replicas import replicas_of
 
     replicas = replicas_of(record)
-    if len(replicas) <= 1 or record.state.is_final:
+    if record.state.is_final:
         return record.state.value
-    up = sum(each.phase in ("Running", "Succeeded") for each in replicas)
-    return f"{record.state.value} {up}/{len(replicas)}"
+    told = [record.state.value]
+    if len(replicas) > 1:
+        up = sum(each.phase in ("Running", "Succeeded") for each in replicas)
+        told.append(f"{up}/{len(replicas)}")
+    if record.progress is not None:
+        told.append(f"{record.progress:.0%}")
+    return " ".join(told)
+
+
+def sorted_metric(sort: str) -> tuple[str, str] | None:
+    """The metric that trials are sorted by, and what of it; its last value if nothing is said.
+
+    >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
+    (('val/loss', 'min'), ('a.b', ''))
+    >>> sorted_metric("hparams.lr")
+    """
+    head, _, rest = sort.removeprefix("-").partition(".")
+    if head != "metrics" or not rest:
+        return None
+    name, _, aspect = rest.rpartition(".")
+    if not name or aspect not in ("last", "min", "max", "mean", "count"):
+        name, aspect = rest, ""
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'":
+        name = name[1:-1].replace(name[0] * 2, name[0])
+    return name, "" if aspect == "last" else aspect
+
+
+def _told_metric(record: TrialRecord, name: str, aspect: str) -> str:
+    summary = record.metrics.get(name)
+    value = None if summary is None else getattr(summary, aspect or "last")
+    return "-" if value is None else f"{float(value):.6g}"
 
 
 def full_name(record: TrialRecord) -> str:
     """A trial's name, with its experiment's where that is another."""
-    if record.name == record.experiment:
+    if record.name == record.experiment or not record.experiment:
         return record.name
     return f"{record.experiment}/{record.name}"
 
@@ -265,8 +374,11 @@ def _short_value(value: object) -> str:
     return str(value) if is_plain else repr(value)
 
 
-def _mention_rest(found: int, limit: int | None, noun: str, how: str) -> None:
+def _mention_rest(
+    found: int, limit: int | None, noun: str, how: str, *, is_sorted: bool = False
+) -> None:
     from windlass.cli.text import counted, is_terminal, paint
 
     if limit is not None and found > limit and is_terminal(sys.stdout):
-        print(paint(f"The newest {counted(limit, noun)}. All of them: {how}", dim=True))
+        which = "first" if is_sorted else "newest"
+        print(paint(f"The {which} {counted(limit, noun)}. All of them: {how}", dim=True))

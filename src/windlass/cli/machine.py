@@ -14,12 +14,12 @@ import msgspec
 
 def print_json(value: Any) -> None:
     """Print one value, indented."""
-    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(_written(value, indent=2) + "\n")
 
 
 def print_json_line(value: Any) -> None:
     """Print one value on a line of its own: one of many, as they come."""
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+    sys.stdout.write(_written(value) + "\n")
 
 
 def print_json_array(values: Iterable[Any]) -> None:
@@ -27,7 +27,7 @@ def print_json_array(values: Iterable[Any]) -> None:
     first = True
     for value in values:
         sys.stdout.write("[\n" if first else ",\n")
-        sys.stdout.write(json.dumps(plain(value), ensure_ascii=False))
+        sys.stdout.write(_written(value))
         first = False
     sys.stdout.write("[]\n" if first else "\n]\n")
 
@@ -52,3 +52,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None  # JSON has no such numbers; who has them says so in a text besides
     return value
+
+
+def _written(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, with what would steer a terminal escaped: the same to who reads JSON."""
+    text = json.dumps(plain(value), indent=indent, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

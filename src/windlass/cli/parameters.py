@@ -49,6 +49,32 @@ class TrialIdType(IntType):
         ]
 
 
+class TimeType(FloatType):
+    """A time that may be none, in seconds."""
+
+    name = "TIME"
+
+    def __init__(self, at_most: float | None = None) -> None:
+        self._at_most = at_most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The time in seconds."""
+        from windlass.model.quantities import format_duration, parse_duration
+
+        if str(value).strip() in ("0", "0s", "0.0"):
+            return 0.0
+        try:
+            seconds = parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if self._at_most is not None and seconds > self._at_most:
+            most = format_duration(self._at_most)
+            self.fail(f"{value!r} is too long; {most} is the most.", param, ctx)
+        return seconds
+
+
 class StateType(TextType):
     """The state of a trial, in any case."""
 
@@ -158,6 +184,25 @@ def complete_role_names(
 ) -> list[CompletionItem]:
     """The roles of the trial that was named before."""
     return [each for each in _roles(ctx) if str(each.value).startswith(incomplete)]
+
+
+def complete_metrics(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The metrics of the trial that is named."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.sighting import recent_trials
+
+    return [
+        CompletionItem(name)
+        for trial in recent_trials()
+        if trial.id == ctx.params.get("trial_id")
+        for name in trial.metrics
+        if name.startswith(incomplete)
+    ]
 
 
 def complete_frameworks(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,7 +14,10 @@ from windlass.cli.sections import SectionedCommand, options_of
 
 if TYPE_CHECKING:
     from windlass.authoring.repeating import Changes
+    from windlass.client.trials import Trial
     from windlass.model.records import TrialRecord
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _EXAMPLES = """Examples:
 
@@ -40,58 +44,73 @@ class RerunCommand(SectionedCommand):
         return super().parse_args(ctx, args)
 
 
+def repeating(function: F) -> F:
+    """Give a command all that can be other than it was."""
+    for decorate in reversed(_OPTIONS):
+        function = decorate(function)
+    return function
+
+
+_OPTIONS = (
+    _changes(
+        "--arg", "args", multiple=True, metavar="NAME=VALUE",
+        help="An argument; of several roles: ROLE.NAME=VALUE. null leaves a flag out.",
+    ),
+    _changes(
+        "--env", multiple=True, metavar="K=V",
+        help="A variable for its environment; of several roles: ROLE.K=V.",
+    ),
+    _changes(
+        "--environment", metavar="WHICH", shell_complete=complete_choices("recorded"),
+        help="recorded: with the packages it was made with, rebuilt.",
+    ),
+    _resources(
+        "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
+        help="What it computes on: a100, a100x2, gpu, cpu.",
+    ),
+    _resources("--cpus", type=float, metavar="N", help="CPUs set aside for it."),
+    _resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB."),
+    _recording("--name", metavar="TEXT", help="What the trial is called (the same)."),
+    _recording("--experiment", metavar="TEXT", help="The experiment it belongs to (the same)."),
+    _recording("--label", "labels", multiple=True, metavar="TEXT", help="Its labels (the same)."),
+    _recording("-d", "--detach", is_flag=True, help="Do not wait for it."),
+    _recording("--json", "as_json", is_flag=True, help="With --detach: print the trial as JSON."),
+    click.argument("trial_id", type=TRIAL_ID, metavar="ID"),
+    click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
+)  # fmt: skip
+
+
 @click.command(
     cls=RerunCommand,
     short_help="Run a trial once more, as it was or with some things changed.",
     epilog=_EXAMPLES,
 )
-@_changes(
-    "--arg", "args", multiple=True, metavar="NAME=VALUE",
-    help="An argument; of several roles: ROLE.NAME=VALUE. null leaves a flag out.",
-)  # fmt: skip
-@_changes(
-    "--env", multiple=True, metavar="K=V",
-    help="A variable for its environment; of several roles: ROLE.K=V.",
-)  # fmt: skip
-@_changes(
-    "--environment", metavar="WHICH", shell_complete=complete_choices("recorded"),
-    help="recorded: with the packages it was made with, rebuilt.",
-)  # fmt: skip
-@_resources(
-    "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
-    help="What it computes on: a100, a100x2, gpu, cpu.",
-)  # fmt: skip
-@_resources("--cpus", type=float, metavar="N", help="CPUs set aside for it.")
-@_resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB.")
-@_recording("--name", metavar="TEXT", help="What the trial is called (the same).")
-@_recording("--experiment", metavar="TEXT", help="The experiment it belongs to (the same).")
-@_recording("--label", "labels", multiple=True, metavar="TEXT", help="Its labels (the same).")
-@_recording("-d", "--detach", is_flag=True, help="Do not wait for it.")
-@_recording("--json", "as_json", is_flag=True, help="With --detach: print the trial as JSON.")
-@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@repeating
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    trial_id: int,
-    words: tuple[str, ...],
-    detach: bool,
-    as_json: bool,
-    **given: Any,
-) -> int:
+def command(ctx: click.Context, /, **given: Any) -> int:
     """Run the very code and arguments of a trial again, or with some things changed.
 
     All of it comes from the record: what is in this folder does not matter. Words behind --
     take the place of all its arguments. As with windlass run, its output is shown as it comes,
     and this command ends with its exit code.
     """
+    return repeat(ctx, given)
+
+
+def repeat(
+    ctx: click.Context,
+    given: dict[str, Any],
+    besides: Callable[[Trial[Any]], dict[str, Any]] = lambda _trial: {},
+) -> int:
+    """Repeat a trial and show it; `besides` says what else is to be other than it was."""
+    trial_id, words = given.pop("trial_id"), given.pop("words")
+    detach, as_json = given.pop("detach"), given.pop("as_json")
     if as_json and not detach:
         raise click.UsageError("--json goes with --detach: otherwise the output is its own.", ctx)
     if words and not ctx.meta[_DASHES]:
         raise click.UsageError(
             f"What is {words[0]!r}? An argument is changed with --arg NAME=VALUE; a whole list of "
-            f"them comes behind --: windlass rerun {trial_id} -- ...",
+            f"them comes behind --: windlass {ctx.info_name} {trial_id} -- ...",
             ctx,
         )
     if given["args"] and ctx.meta[_DASHES]:
@@ -104,9 +123,10 @@ def command(
     client = default_client()
     with in_options(), View() as view:
         view.status(f"trial {trial_id}: looking it up")
-        record = client.get_trial(trial_id).record
+        found = client.get_trial(trial_id)
+        record = found.record
         whole = list(words) if ctx.meta[_DASHES] else None
-        changes = _changes_of(record, whole, given)
+        changes = replace(_changes_of(record, whole, given), **besides(found))
 
         from windlass.authoring.repeating import prepare_rerun
         from windlass.cli.run import conclude, tell

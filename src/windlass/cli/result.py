@@ -95,7 +95,7 @@ def to_json(value: Any) -> tuple[Any, bool]:
 def _check_value(client: Client, record: TrialRecord) -> None:
     """Refuse to print the value of a trial that has none."""
     from windlass.model.errors import Conflict, NotFound
-    from windlass.model.job import FunctionCall, ProcessCall
+    from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
     from windlass.model.records import TrialState
 
     who = f"Trial {record.id} ({record.name})"
@@ -108,7 +108,8 @@ def _check_value(client: Client, record: TrialRecord) -> None:
         raise _failure(client, record)
     executable = record.spec.roles[0].executable
     if not isinstance(executable, FunctionCall):
-        what = "command" if isinstance(executable, ProcessCall) else "generator"
+        kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
+        what = kinds.get(type(executable), "generator")
         raise NotFound(
             f"{who} has no value: it is a {what}, not a function.",
             hint=f"What it wrote: windlass logs {record.id}",

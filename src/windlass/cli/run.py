@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.keeping import complete_names
 from windlass.cli.parameters import (
     complete_accelerators,
     complete_choices,
@@ -49,6 +50,10 @@ _recording = options_of("Submitting and recording")
     "-f", "--file", type=click.Path(dir_okay=False), metavar="FILE",
     help="A job described in a file: job.toml.",
 )  # fmt: skip
+@_program(
+    "--template", metavar="NAME", shell_complete=complete_names("templates"),
+    help="A template whose fields it has where nothing else is said.",
+)  # fmt: skip
 @_program("--env", multiple=True, metavar="K=V", help="A variable for its environment.")
 @_program(
     "--secret", multiple=True, metavar="NAME",
@@ -75,7 +80,7 @@ _recording = options_of("Submitting and recording")
 @_resources("--cluster", metavar="NAME", help="The standing cluster it runs on.")
 @_resources("--container-image", metavar="IMAGE", help="The image it runs in.")
 @_resources("--spot", is_flag=True, help="May run on machines that can be taken away.")
-@_replicas("--replicas", type=int, default=1, metavar="N", help="How many run together (1).")
+@_replicas("--replicas", type=int, metavar="N", help="How many run together (1).")
 @_replicas(
     "--framework", metavar="NAME", shell_complete=complete_frameworks,
     help="How they find each other: torch, tensorflow, jax.",
@@ -95,7 +100,11 @@ _recording = options_of("Submitting and recording")
 )  # fmt: skip
 @_replicas("--backoff-limit", type=int, metavar="N", help="Restarts before the job fails (6).")
 @_limits("--timeout", metavar="TIME", help="How long it may run: 4h.")
-@_limits("--priority", type=int, default=0, metavar="N", help="Higher ones start first (0).")
+@_limits("--keep-last", type=int, metavar="N", help="Newest checkpoints that stay (all).")
+@_limits(
+    "--keep-best", metavar="TEXT", help="Checkpoints that stay besides: 'min loss', '3 max acc'."
+)
+@_limits("--priority", type=int, metavar="N", help="Higher ones start first (0).")
 @_limits(
     "--success-policy", metavar="POLICY", shell_complete=complete_choices("AllWorkers"),
     help="With tensorflow: AllWorkers must succeed, not only the first.",
@@ -151,12 +160,12 @@ def command(
 
     if file is not None:
         # What a file says, it says in the words of Python.
-        job = read_file(ctx, file, words)
+        job = read_file(ctx, file, words, dry_run=dry_run)
         if dry_run:
             return _look(job, as_json=as_json)
         return _run(job, str, detach=detach, as_json=as_json)
     with in_options():
-        job = compose_job(words, given)
+        job = compose_job(words, given, dry_run=dry_run)
         note = note_misplaced(ctx.command, words)
         if dry_run:
             return _look(job, note, as_json=as_json)

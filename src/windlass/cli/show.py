@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, json_option
+from windlass.cli.parameters import TRIAL_ID, complete_experiments, json_option
 
 if TYPE_CHECKING:
     from windlass.client.session import Client
+    from windlass.client.trials import Trial
     from windlass.model.job import JobSpec, Role
     from windlass.model.records import Git, TrialRecord
     from windlass.model.status import Event
@@ -22,11 +23,15 @@ Lines = Iterator[tuple[str, str]]
 
 @click.command(short_help="Show everything recorded of a trial.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
-@click.option("-e", "--experiment", metavar="NAME", help="Show an experiment, by name or id.")
+@click.option(
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="Show an experiment, by name or id.",
+)  # fmt: skip
+@click.option("--config", is_flag=True, help="Print how it was set up, as JSON.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, trial_id: int | None, experiment: str | None, as_json: bool
+    ctx: click.Context, /, trial_id: int | None, experiment: str | None, config: bool, as_json: bool
 ) -> None:
     """Show everything recorded of a trial: state, times, code, environment, what happened.
 
@@ -34,6 +39,9 @@ def command(
     """
     if (trial_id is None) is (experiment is None):
         raise click.UsageError("Name a trial by its ID, or an experiment: --experiment.", ctx)
+    if config:
+        _show_config(trial_id, experiment)
+        return
     if experiment is not None:
         from windlass.cli.experiment_page import show_experiment
 
@@ -43,12 +51,27 @@ def command(
     _show_trial(trial_id, as_json=as_json)
 
 
+def _show_config(trial_id: int | None, experiment: str | None) -> None:
+    from windlass.cli.machine import print_json
+    from windlass.client.session import default_client
+
+    client = default_client()
+    if experiment is not None:
+        print_json(client.get_experiment(experiment).config)
+    elif trial_id is not None:
+        print_json(client.get_trial(trial_id).config)
+
+
 def _show_trial(trial_id: int, *, as_json: bool) -> None:
+    import msgspec
+
     from windlass.cli.children import print_children
     from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
     from windlass.cli.replicas import print_replicas
+    from windlass.cli.usage import used
     from windlass.client.session import default_client
+    from windlass.model.records import own_metrics
 
     client = default_client()
     trial = client.get_trial(trial_id)
@@ -61,9 +84,13 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
         return
     _print_head(trial.record)
     print_section("", _overview(trial.record))
+    print_notes(trial.record.notes)
     print_section("Roles", _roles(trial.record))
     print_section("Parameters", _params(trial.record))
-    print_metrics(trial.record)
+    own = own_metrics(trial.record.metrics)
+    print_metrics(msgspec.structs.replace(trial.record, metrics=own))
+    print_section("Checkpoints", _checkpoints(trial))
+    print_section("Used", used(trial.record))
     print_lineage(trial)
     print_section("Code", _code(trial.record))
     print_section("Where", _where(trial.record, packages))
@@ -109,20 +136,36 @@ def print_section(title: str, lines: Lines) -> None:
         print(f"  {paint(label.ljust(width), dim=True)}  {value}")
 
 
+def print_notes(notes: str) -> None:
+    """Print what people noted, if they did."""
+    from windlass.cli.text import clean_lines, paint
+
+    if notes.strip():
+        print()
+        print(paint("Notes", bold=True))
+        for line in clean_lines(notes.strip("\n")).split("\n"):
+            print(f"  {line}".rstrip())
+
+
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.ls import how_long
     from windlass.cli.text import format_ago, format_moment
     from windlass.client.naming import is_generated
     from windlass.client.tips import limit_name
     from windlass.model.quantities import format_duration
+    from windlass.model.records import TrialKind
 
     now = time.time()
     spec = record.spec
     role = spec.roles[0]
     in_project = "" if record.project == "default" else f" (project {record.project})"
     yield "experiment", record.experiment + in_project
+    yield "about", record.description
     yield "labels", ", ".join(record.labels)
+    yield "template", record.recipe.template
     is_built = is_generated(record)
+    is_external = record.kind is TrialKind.EXTERNAL
+    yield "kind", "external: Windlass did not start it" if is_external else ""
     yield "part of", f"trial {record.parent_id}" if record.parent_id is not None else ""
     if len(spec.roles) == 1:
         yield "generator" if is_built else "command", _command(role)
@@ -132,15 +175,18 @@ def _overview(record: TrialRecord) -> Lines:
         yield "started", f"{format_moment(record.started)} (waited {waited})"
     if record.ended is not None:
         yield "ended", f"{format_moment(record.ended)} (ran {how_long(record, now)})"
+    if record.progress is not None:
+        yield "progress", f"{record.progress:.0%}"
     if record.exit_code is not None:
         yield "exit code", f"{record.exit_code}" + (f" ({record.signal})" if record.signal else "")
     yield "framework", spec.framework
     if len(spec.roles) == 1 and not is_built:
         yield "replicas", f"{role.replicas} ({role.name})" if role.replicas != 1 else ""
-        yield "resources", str(role.resources) + (" each" if role.replicas > 1 else "")
+        each = " each" if role.replicas > 1 else ""
+        yield "resources", "" if is_external else str(role.resources) + each
     yield "restarts", _restarts(record)
     yield "asked to stop", record.asked_to_stop
-    yield "backend", "" if is_built else spec.backend
+    yield "backend", "" if is_built or is_external else spec.backend
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)
     yield "priority", str(spec.priority or "")
@@ -157,6 +203,15 @@ def _overview(record: TrialRecord) -> Lines:
 def _params(record: TrialRecord) -> Lines:
     for name, value in record.params.items():
         yield name, repr(value)
+
+
+def _checkpoints(trial: Trial[Any]) -> Lines:
+    from windlass.model.quantities import format_size
+
+    for newest in trial.list_checkpoints(sort_by="-number", limit=1):
+        at = "" if newest.step is None else f"step {newest.step}, "
+        yield "newest", f"{newest.id} ({at}{format_size(newest.size)})"
+        yield "all", f"windlass checkpoint ls {trial.id}"
 
 
 def _code(record: TrialRecord) -> Lines:
@@ -234,11 +289,9 @@ def _env(role: Role) -> str:
 
 
 def _command(role: Role) -> str:
-    from windlass.model.job import ProcessCall
+    from windlass.comparing.settings import command_of
 
-    if isinstance(role.executable, ProcessCall):
-        return shlex.join(role.executable.argv)
-    return f"{role.executable.qualname}(…)"
+    return command_of(role.executable)
 
 
 def _print_outcome(record: TrialRecord) -> None:

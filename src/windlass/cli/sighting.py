@@ -72,3 +72,21 @@ def recent_trials(limit: int = 50) -> Sequence[TrialRecord]:
         return transport.ask("GET", "/trials", TrialPage, query=query).items
     except WindlassError:
         return ()
+
+
+def known_names(nouns: str) -> Sequence[str]:
+    """The names of workspaces, projects, models or templates, for completion, likewise."""
+    from windlass.client.transport import Transport
+    from windlass.model.names import join_place
+
+    try:
+        endpoint = named_endpoint() or running_endpoint(Home.find())
+        if endpoint is None:
+            return ()
+        transport = Transport(endpoint.url, endpoint.token, timeout=_PATIENCE)
+        query = {"sort": "-id", "limit": 200}
+        page = transport.ask("GET", f"/{nouns}", dict[str, Any], query=query)
+        items = page["items"]
+        return [join_place(each.get("workspace", "default"), each["name"]) for each in items]
+    except WindlassError:
+        return ()

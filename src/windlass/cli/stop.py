@@ -6,39 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, FloatType
+from windlass.cli.parameters import TRIAL_ID, TimeType, complete_experiments
 
 if TYPE_CHECKING:
     from windlass.client.trials import Trial
 
 
-class _GraceType(FloatType):
-    """A time that may be none."""
-
-    name = "TIME"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The time in seconds."""
-        from windlass.model.quantities import parse_duration
-
-        if str(value).strip() in ("0", "0s"):
-            return 0.0
-        try:
-            seconds = parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if seconds > 3600:
-            self.fail(f"{value!r} is too long; an hour is the most.", param, ctx)
-        return seconds
-
-
 @click.command(short_help="Stop trials.")
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option("-e", "--experiment", metavar="NAME", help="All trials of an experiment that go on.")
 @click.option(
-    "--grace", type=_GraceType(),
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="All trials of an experiment that go on.",
+)  # fmt: skip
+@click.option(
+    "--grace", type=TimeType(at_most=3600),
     help="How long its processes have to end before they are killed (10s).",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")

@@ -68,11 +68,11 @@ def say(text: str) -> None:
 
 
 def say_error(text: str) -> None:
-    """Print an error on stderr."""
+    """Print an error on stderr, whatever somebody wrote that it repeats."""
     prefix = "Error:"
     if is_coloured(sys.stderr):
         prefix = click.style(prefix, fg="red", bold=True)
-    say(f"{prefix} {text}")
+    say(f"{prefix} {clean_lines(text)}")
 
 
 def format_ago(moment: float, now: float) -> str:

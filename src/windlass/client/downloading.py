@@ -1,4 +1,4 @@
-"""The code of trials, written to a folder: the very files, nowhere but there, nothing replaced.
+"""Trees of files, written to a folder: the very files, nowhere but there, nothing replaced.
 
 What is there already has to be of the same tree, unchanged; each file gets its name once it is
 whole. So a download that was cut is gone on with by asking again.
@@ -11,19 +11,27 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from windlass.client.blobs import fetch_in_batches, fetch_lists
-from windlass.client.transport import Transport
-from windlass.model.errors import Conflict, InvalidArgument, NotFound, WindlassError, shown
+from windlass.client.transport import Transport, path_of
+from windlass.model.errors import (
+    Conflict,
+    InvalidArgument,
+    NotFound,
+    ServerError,
+    WindlassError,
+    shown,
+)
 from windlass.model.records import TrialRecord
 from windlass.model.text import clean
 from windlass.worker.restore import Entry, RestoreError, Tree, open_folder, read_tree
 
 NOTE = "TRIALS.txt"
-_UNFINISHED = b".windlass-unfinished-"
+UNFINISHED = b".windlass-unfinished-"
 _PIECE = 1 << 20
+_LARGE = 8 << 20  # bytes of a file that is not held in memory
 _MOST_TOLD = 5
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -34,7 +42,7 @@ def download_trial(
     transport: Transport, record: TrialRecord, folder: str | os.PathLike[str]
 ) -> Path:
     """Write the code of a trial to a folder; of roles with different code, each to its own."""
-    root = _named(folder)
+    root = named_folder(folder, 'trial.download_code("code")')
     layout = _layout(record)
     if not layout:
         raise NotFound(
@@ -49,7 +57,7 @@ def download_experiment(
     transport: Transport, name: str, records: Sequence[TrialRecord], folder: str | os.PathLike[str]
 ) -> Path:
     """Write the code of all trials: one folder if they share it, else one for each version."""
-    root = _named(folder)
+    root = named_folder(folder, 'experiment.download_code("code")')
     versions: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for record in records:
         if layout := _layout(record):
@@ -88,12 +96,15 @@ def _version_name(version: Sequence[tuple[str, str]]) -> str:
     return f"code-{hashlib.sha256(joined.encode()).hexdigest()[:12]}"
 
 
-def _named(folder: object) -> Path:
+def named_folder(folder: object, example: str) -> Path:
+    """The folder that a user names; an example is shown to who names none."""
     path = os.fsdecode(folder) if isinstance(folder, (str, os.PathLike)) else ""
-    if not path or "\0" in path:
-        raise InvalidArgument(
-            f"{shown(folder)} is no folder.", hint='Name one: trial.download_code("code")'
-        )
+    try:
+        is_path = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_path = False
+    if not path or not is_path:
+        raise InvalidArgument(f"{shown(folder)} is no folder.", hint=f"Name one: {example}")
     return Path(path).expanduser()
 
 
@@ -101,36 +112,42 @@ def _write_layout(
     transport: Transport, root: Path, layout: Mapping[str, str], place: str = ""
 ) -> None:
     """Write trees to a folder, or a place in it: all is looked at before anything is written."""
-    trees = {role: _fetch_tree(transport, digest) for role, digest in layout.items()}
+    trees = {role: fetch_tree(transport, digest, "code") for role, digest in layout.items()}
     if "" not in trees:
         _refuse_others(root / place, set(trees))
+    inner = {os.fsencode("/".join(filter(None, (place, role)))): trees[role] for role in trees}
+    write_trees(transport, root, inner, "code")
+
+
+def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], what: str) -> None:
+    """Write trees to places in a folder: all is looked at before anything is written."""
     try:
-        plans = []
-        for role, tree in trees.items():
-            inner = os.fsencode("/".join(filter(None, (place, role))))
-            plans.append((inner, _lacking(root, inner, tree)))
+        plans = [(inner, tree, _lacking(root, inner, tree)) for inner, tree in trees.items()]
         root.mkdir(parents=True, exist_ok=True)
         fd = os.open(os.path.realpath(root), _FOLDER)
         try:
-            for inner, entries in plans:
-                _write(transport, fd, inner, entries)
+            for inner, tree, entries in plans:
+                _write(transport, fd, inner, entries, what)
+                for folder in (each for each, held in tree.folders.items() if not held):
+                    os.close(open_folder(fd, _joined(inner, folder), replacing=False))
         finally:
             os.close(fd)
     except OSError as error:
         raise WindlassError(
-            f"The code cannot be written to {root}: {error.strerror or error}.",
+            f"The {what} cannot be written to {root}: {error.strerror or error}.",
             hint="Mend that, then ask again: what is there already is kept.",
         ) from error
 
 
-def _fetch_tree(transport: Transport, digest: str) -> Tree:
+def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
+    """The tree that a manifest on the server describes."""
     manifests = fetch_lists(transport, [digest])
     if digest not in manifests:
-        raise NotFound(f"The list of files of the code {digest[:12]} is no longer there.")
+        raise NotFound(f"The list of files of the {what} {digest[:12]} is no longer there.")
     try:
         return read_tree(manifests[digest])
     except RestoreError as error:
-        raise WindlassError(f"The code {digest[:12]} cannot be written: {error}.") from error
+        raise WindlassError(f"The {what} {digest[:12]} cannot be written: {error}.") from error
 
 
 def _refuse_others(root: Path, expected: set[str]) -> None:
@@ -149,7 +166,7 @@ def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
         return [(folder, entry) for (folder, _), entry in wanted.items()]
     except NotADirectoryError:
         raise InvalidArgument(
-            f"{root / os.fsdecode(inner)} is no folder: the code is written to one.",
+            f"{root / os.fsdecode(inner)} is no folder: files are written to one.",
             hint="Name another.",
         ) from None
     problems: list[str] = []
@@ -187,7 +204,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
     for text in sorted(os.listdir(fd)):
         name = os.fsencode(text)
         found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        if name.startswith(_UNFINISHED) and stat.S_ISREG(found.st_mode):
+        if name.startswith(UNFINISHED) and stat.S_ISREG(found.st_mode):
             os.unlink(name, dir_fd=fd)  # of a download that was killed
             continue
         inner = _joined(folder, name)
@@ -221,15 +238,21 @@ def _is_entry(folder: int, entry: Entry, found: os.stat_result) -> bool:
 
 
 def _write(
-    transport: Transport, root: int, inner: bytes, entries: Sequence[tuple[bytes, Entry]]
+    transport: Transport, root: int, inner: bytes, entries: Sequence[tuple[bytes, Entry]], what: str
 ) -> None:
+    large = [(_joined(inner, f), e) for f, e in entries if e.mode != "l" and e.size > _LARGE]
+    entries = [(f, e) for f, e in entries if e.mode == "l" or e.size <= _LARGE]
     sizes = {e.content: e.size for _, e in entries if e.mode != "l"}
     links = [(_joined(inner, folder), e) for folder, e in entries if e.mode == "l"]
     files: dict[str, list[tuple[bytes, Entry]]] = {digest: [] for digest in sizes}
     for folder, entry in entries:
         if entry.mode != "l":
             files[entry.content].append((_joined(inner, folder), entry))
-    lost = []
+    lost = [
+        os.fsdecode(_joined(folder, entry.name))
+        for folder, entry in large
+        if not _fetch_entry(transport, root, folder, entry)
+    ]
     for asked, came in fetch_in_batches(transport, sizes):
         for folder, entry in (each for digest in asked for each in files[digest]):
             data = came.get(entry.content)
@@ -243,9 +266,29 @@ def _write(
         some = ", ".join(shown(path) for path in lost[:_MOST_TOLD])
         more = f" and {len(lost) - _MOST_TOLD} more" if len(lost) > _MOST_TOLD else ""
         raise NotFound(
-            f"The code is not whole: the server no longer has {some}{more}.",
+            f"The {what} is not whole: the server no longer has {some}{more}.",
             hint="All the rest of it was written.",
         )
+
+
+def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -> bool:
+    """Fetch a file in pieces, however large it is; false if the server does not have it."""
+    hasher = hashlib.sha256()
+
+    def pieces(write: Callable[[bytes | memoryview], None]) -> None:
+        def take(piece: bytes) -> None:
+            hasher.update(piece)
+            write(piece)
+
+        transport.download(path_of("blobs", entry.content), take)
+        if hasher.hexdigest() != entry.content:
+            raise ServerError(f"The server's blob {entry.content[:12]} is damaged.")
+
+    try:
+        _write_file(root, folder, entry, pieces)
+    except NotFound:
+        return False
+    return True
 
 
 def _joined(folder: bytes, name: bytes) -> bytes:
@@ -254,19 +297,36 @@ def _joined(folder: bytes, name: bytes) -> bytes:
 
 def _write_entry(root: int, folder: bytes, entry: Entry, data: bytes) -> None:
     """Write a file or link, never through a link and never over anything."""
+    if entry.mode != "l":
+        return _write_file(root, folder, entry, lambda write: write(data))
     parent = open_folder(root, folder, replacing=False)
     try:
-        if entry.mode == "l":
-            target = entry.content.encode("utf-8", "surrogateescape")
-            os.symlink(target, entry.name, dir_fd=parent)
-            return
-        temporary = _UNFINISHED + os.urandom(8).hex().encode()
+        target = entry.content.encode("utf-8", "surrogateescape")
+        os.symlink(target, entry.name, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def _write_file(
+    root: int,
+    folder: bytes,
+    entry: Entry,
+    pieces: Callable[[Callable[[bytes | memoryview], None]], None],
+) -> None:
+    """Write a file, whose pieces are given one by one, and give it its name when it is whole."""
+    parent = open_folder(root, folder, replacing=False)
+    try:
+        temporary = UNFINISHED + os.urandom(8).hex().encode()
         fd = os.open(temporary, _WRITE, 0o777 if entry.mode == "x" else 0o666, dir_fd=parent)
+
+        def write(piece: bytes | memoryview) -> None:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(fd, view) :]
+
         try:
             try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(fd, view) :]
+                pieces(write)
             finally:
                 os.close(fd)
             _give_name(parent, temporary, entry.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -22,8 +22,6 @@ from windlass.model.wire import CreateTrial, ServerInfo, StreamEnd
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from windlass.client.dry_experiments import DryExperiment
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -64,7 +62,20 @@ class DryTransport(Transport):
         """Nothing but what the server would lack of a tree: nothing is sent."""
         if (method, path) == ("GET", "/blobs"):
             return msgspec.convert({}, answer)
+        if method == "GET" and path.startswith("/templates/"):
+            return self._template(path, answer)
         return super().ask(method, path, answer, body=body, query=query)
+
+    def _template(self, path: str, answer: type[T]) -> T:
+        """A template of the server that would be used: without it there is nothing to show."""
+        endpoint = self.endpoint
+        if not endpoint.url:
+            raise ServerError(
+                "No server runs, which would know the template.",
+                hint="Start it: windlass server start",
+            )
+        asked = Transport(endpoint.url, endpoint.token, timeout=5.0)  # which is never started
+        return asked.ask("GET", path, answer)
 
     def _send(self, *_args: object) -> NoReturn:
         raise nothing_ran()
@@ -78,25 +89,6 @@ class DryClient(Client):
         self.trials: dict[str, DryTrial[Any]] = {}  # that were shown, by their keys
         self._shown: DryTrial[Any] | None = None  # the last of them
         self._machine: Capacity | None = None
-
-    def create_experiment(
-        self,
-        name: str,
-        project: str | None = None,
-        labels: Sequence[str] = (),
-        description: str = "",
-        config: Mapping[str, Any] | None = None,
-        *,
-        exist_ok: bool = False,
-        wait: bool = False,  # noqa: ARG002 -- there is nothing to wait for
-    ) -> DryExperiment:
-        """An experiment that is not made: what is added to it is shown."""
-        from windlass.authoring.founding import new_experiment
-        from windlass.client.dry_experiments import DryExperiment
-
-        return DryExperiment(
-            self, new_experiment(name, project, labels, description, config, exist_ok=exist_ok)
-        )
 
     def submit(self, draft: Draft) -> DryTrial[Any]:
         """Show what would run; what the server would refuse is refused.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
 from windlass.client.dry import DryClient, DryTrial, NothingRan, nothing_ran
 from windlass.client.experiments import Experiment
+from windlass.client.pages import Listing, listing_of
 from windlass.client.submission import Draft
 from windlass.client.trials import Trial
 from windlass.model.errors import Unsupported, WindlassError
@@ -105,17 +106,12 @@ class DryExperiment(Experiment):
         return {"DRY": self.trial_count} if self.trial_count else {}
 
     def list_trials(
-        self,
-        *,
-        state: str | list[str] | None = None,
-        labels: str | Sequence[str] | None = None,
-        sort_by: str = "id",
-        limit: int | None = None,
-    ) -> Iterator[Trial[Any]]:
-        """What was added; those of any other state are none."""
-        if state is not None or labels is not None or sort_by != "id":
+        self, *, sort_by: str = "id", limit: int | None = None, **filters: Any
+    ) -> Listing[Trial[Any]]:
+        """What was added; nothing is known of it by which it could be filtered or sorted."""
+        if sort_by != "id" or any(each is not None for each in filters.values()):
             raise nothing_ran()
-        return iter(list(self._dry_client.trials.values())[:limit])
+        return listing_of(list(self._dry_client.trials.values())[:limit])
 
     def wait(self, timeout: float | str | None = None) -> DryExperiment:  # noqa: ARG002 -- as wait has it
         """Itself: there is nothing to wait for."""

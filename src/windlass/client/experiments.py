@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from windlass.client.calls import users_call
+from windlass.client.listing import list_trials
 from windlass.client.metadata import Described
+from windlass.client.pages import Listing
 from windlass.client.transport import Transport, path_of
-from windlass.client.trials import Trial, list_trials, seconds_of
+from windlass.client.trials import Trial
+from windlass.client.waits import seconds_of
 from windlass.model.errors import WindlassError
 from windlass.model.records import ExperimentRecord
-from windlass.model.wire import StopTrial
+from windlass.model.wire import Deleted, StopTrial
 
 if TYPE_CHECKING:
     import os
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
     from windlass.client.blocks import Block
+    from windlass.client.moments import Moment
     from windlass.client.progress import Progress
     from windlass.client.session import Client
     from windlass.comparing.experiments import ExperimentDiff
@@ -236,15 +240,30 @@ class Experiment(Described):
     def list_trials(
         self,
         *,
-        state: str | list[str] | None = None,
+        state: str | Sequence[str] | None = None,
+        name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        user: str | None = None,
+        kind: str | Sequence[str] | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        where: str | None = None,
         sort_by: str = "id",
         limit: int | None = None,
-    ) -> Iterator[Trial[Any]]:
-        """Its trials, lazily, a page at a time; with `labels`, those that have all of them."""
+    ) -> Listing[Trial[Any]]:
+        """Its trials, lazily, a page at a time; filtered and sorted as `wl.list_trials` does.
+
+        ```python
+        sweep = wl.get_experiment("train")
+        for trial in sweep.list_trials(where="hparams.lr >= 0.2", sort_by="-hparams.lr", limit=5):
+            print(trial.id, trial.hparams)
+        ```
+        """
         return list_trials(
             self._transport,
-            experiment_id=self.id, state=state, labels=labels, sort_by=sort_by, limit=limit,
+            experiment_id=self.id, state=state, name=name, labels=labels, user=user, kind=kind,
+            created_after=created_after, created_before=created_before, where=where,
+            sort_by=sort_by, limit=limit,
         )  # fmt: skip
 
     def diff(self, other: Experiment | str | int) -> ExperimentDiff:
@@ -395,6 +414,15 @@ class Experiment(Described):
 
         self._blocks.append(Block(self, self._transport, waits=self._waits))
         return self._blocks[-1]
+
+    def delete(self) -> None:
+        """Delete it with all its trials, which have to have ended.
+
+        ```python
+        wl.create_experiment("a-mistake").delete()
+        ```
+        """
+        self._transport.ask("DELETE", path_of("experiments", self.id), Deleted)
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Experiment:
         """Ask all its trials that go on to stop, auxiliary ones too.

@@ -67,8 +67,20 @@ class Facts:
         return self._record.message
 
     @property
+    def hparams(self) -> dict[str, Any]:
+        """Its hyper-parameters: the arguments it was given, as they were recorded.
+
+        Trials are found and sorted by them: `wl.list_trials(where="hparams.lr < 0.1")`.
+
+        ```python
+        print(wl.get_trial(3).hparams)
+        ```
+        """
+        return self._record.params
+
+    @property
     def params(self) -> dict[str, Any]:
-        """Its arguments, as they were recorded."""
+        """The same as `hparams`."""
         return self._record.params
 
     @property
@@ -95,8 +107,9 @@ class Facts:
     def summary_metrics(self) -> Mapping[str, Summary]:
         """What it reported, each metric by its name: `count`, `min`, `max`, `mean`, `last`, `step`.
 
-        All values of all replicas and attempts count. NaN counts and is neither least nor greatest;
-        the mean is that of the finite ones; `last` is what was reported last, at `step`.
+        All replicas count, and each step of a replica once: from its first step on, a later attempt
+        has the say. NaN counts and is neither least nor greatest; the mean is that of the finite
+        ones; `last` is what was reported last, at `step`.
 
         ```python
         loss = trial.refresh().summary_metrics["loss"]
@@ -106,6 +119,16 @@ class Facts:
         from windlass.client.metrics import Summaries
 
         return Summaries(self._record)
+
+    @property
+    def progress(self) -> float | None:
+        """How much of it is done, from 0 to 1, as `wl.report_progress` said last; None if never.
+
+        ```python
+        print(f"{trial.refresh().progress or 0:.0%}")
+        ```
+        """
+        return self._record.progress
 
     @property
     def asked_to_stop(self) -> str:
@@ -171,9 +194,32 @@ class Facts:
         return self._events
 
     @property
+    def priority(self) -> int:
+        """Who is let in first: the higher before the lower. `set_priority` changes it."""
+        return self._record.spec.priority
+
+    @property
     def resources(self) -> Resources:
         """What it asked for."""
         return self._record.spec.roles[0].resources
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How it was set up: roles, arguments, resources, rules, code. Plain data, fit for JSON.
+
+        The names are those of `wl.Job`, so that any of it can be used again. Of secrets there are
+        the names: their values are never recorded.
+
+        ```python
+        trial = train.submit(0.1)
+        main = trial.config["roles"]["main"]
+        print(main["args"], main["executor"], trial.config["backoff_limit"])
+        job = wl.Job(wl.Command(["true"]), executor=wl.Local(**main["executor"]))
+        ```
+        """
+        from windlass.client.configuration import config_of
+
+        return config_of(self._record)
 
     @property
     def code(self) -> Code:
@@ -184,6 +230,11 @@ class Facts:
     def provenance(self) -> Provenance:
         """Who submitted it, from where, with which Python, packages and git commit."""
         return self._record.provenance
+
+    @property
+    def template(self) -> str:
+        """The name of the template whose fields it was given; empty if there was none."""
+        return self._record.recipe.template
 
     @property
     def directory(self) -> str:

@@ -11,10 +11,10 @@ import msgspec
 
 from windlass.client.experiment_stream import ExperimentFollowing
 from windlass.client.following import Following
-from windlass.client.logs import LineJoiner, LogLine
+from windlass.client.listing import list_trials
+from windlass.client.log_pages import first_lines, pages
 from windlass.client.naming import has_several
-from windlass.client.transport import Transport, path_of
-from windlass.client.trials import list_trials
+from windlass.client.transport import Transport
 from windlass.model.records import ExperimentRecord, TrialRecord
 from windlass.model.wire import LogPage, LogPart
 
@@ -27,20 +27,14 @@ class Piece(NamedTuple):
 
 
 def read(
-    transport: Transport,
-    parent_id: int,
-    *,
-    tail: int | None = None,
-    search: str | None = None,
-    stream: str | None = None,
+    transport: Transport, parent_id: int, query: dict[str, Any], *, tail: int | None = None
 ) -> Iterator[Piece]:
     """What they wrote so far, one trial after the other; of a tail, the last of all of them."""
     children = descendants(transport, parent_id)
     names = [name_of(child) for child in children]
-    query = {"search": search, "stream": stream, "tail": tail}
     last: list[LogPart] = []
     for child in children:
-        for parts in _pages(transport, child, query):
+        for parts in _pages(transport, child, query, tail=tail):
             if tail is None:
                 yield Piece(parts, names)
             else:
@@ -51,23 +45,13 @@ def read(
 
 
 def follow(
-    transport: Transport,
-    parent_id: int,
-    experiment_id: int,
-    *,
-    search: str | None = None,
-    stream: str | None = None,
+    transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[Piece]:
     """All that they write until the last of them has ended, as it comes."""
-    following = _Family(transport, parent_id, experiment_id)
+    following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
-            wanted = [
-                part
-                for part in parts
-                if stream in (None, part.stream) and (search or "") in part.text
-            ]
-            yield Piece(wanted, following.names)
+            yield Piece(parts, following.names)
     finally:
         following.cut()
 
@@ -92,8 +76,11 @@ _News = ExperimentRecord | TrialRecord | list[LogPart] | int | BaseException
 class _Family:
     """The logs of all trials below one, each read by a thread of its own."""
 
-    def __init__(self, transport: Transport, parent_id: int, experiment_id: int) -> None:
+    def __init__(
+        self, transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
+    ) -> None:
         self._transport = transport
+        self._query = query
         self._family = {parent_id}
         self._top = parent_id
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
@@ -136,9 +123,12 @@ class _Family:
         self._family.add(trial.id)
         self.names.append(name_of(trial))
         if trial.state.is_final:
-            yield from _pages(self._transport, trial, {})
+            yield from _pages(self._transport, trial, self._query)
             return
         self._left.add(trial.id)
+        if any(value is not None for value in self._query.values()):
+            self._start(lambda: self._read_some(trial), str(trial.id))
+            return
         following = self._reading[trial.id] = Following(self._transport, trial_id=trial.id)
         self._start(lambda: self._read(trial, following), str(trial.id))
 
@@ -160,6 +150,12 @@ class _Family:
                 self._news.put([_renamed(part, trial) for part in news.items])
         self._news.put(trial.id)
 
+    def _read_some(self, trial: TrialRecord) -> None:
+        """What is asked for of a log, which the server picks out of it."""
+        for parts in _pages(self._transport, trial, self._query, follow=True):
+            self._news.put(parts)
+        self._news.put(trial.id)
+
     def _start(self, run: Any, name: str) -> None:
         def work() -> None:
             try:
@@ -171,16 +167,15 @@ class _Family:
 
 
 def _pages(
-    transport: Transport, child: TrialRecord, query: dict[str, Any]
+    transport: Transport,
+    child: TrialRecord,
+    query: dict[str, Any],
+    *,
+    tail: int | None = None,
+    follow: bool = False,
 ) -> Iterator[list[LogPart]]:
-    path = path_of("trials", child.id, "logs")
-    page = transport.ask("GET", path, LogPage, query=query)
-    while True:
-        yield [_renamed(part, child) for part in page.items]
-        if page.next is None:
-            return
-        asked = {**query, "tail": None, "cursor": page.next}
-        page = transport.ask("GET", path, LogPage, query=asked)
+    for parts in pages(transport, child.id, query, tail=tail, follow=follow):
+        yield [_renamed(part, child) for part in parts]
 
 
 def _renamed(part: LogPart, trial: TrialRecord) -> LogPart:
@@ -193,21 +188,30 @@ def _renamed(part: LogPart, trial: TrialRecord) -> LogPart:
 def pieces(
     transport: Transport,
     parent: TrialRecord,
+    query: dict[str, Any],
     *,
-    follows: bool,
-    tail: int | None,
-    search: str | None,
-    stream: str | None,
+    tail: int | None = None,
+    follows: bool = False,
 ) -> Iterator[Piece]:
-    """What was asked for of the logs of a trial of a generator."""
+    """What was asked for of the logs of a trial of a generator.
+
+    Its roles are its trials: nothing of them is asked for by role, index or attempt.
+    """
+    query = {**query, "role": None, "index": None, "attempt": None}
     if follows and tail is None:
-        return follow(transport, parent.id, parent.experiment_id, search=search, stream=stream)
-    return read(transport, parent.id, tail=tail, search=search, stream=stream)
+        return follow(transport, parent.id, parent.experiment_id, query)
+    return read(transport, parent.id, query, tail=tail)
 
 
-def lines_of(transport: Transport, parent: TrialRecord, **asked: Any) -> Iterator[LogLine]:
-    """The same as whole lines."""
-    joiner = LineJoiner()
-    for piece in pieces(transport, parent, **asked):
-        yield from joiner.feed(piece.parts)
-    yield from joiner.rest()
+def parts_of(
+    transport: Transport,
+    parent: TrialRecord,
+    query: dict[str, Any],
+    *,
+    head: int | None = None,
+    tail: int | None = None,
+    follow: bool = False,
+) -> Iterator[Sequence[LogPart]]:
+    """The same without the names; of the head, as much as is needed."""
+    found = (piece.parts for piece in pieces(transport, parent, query, tail=tail, follows=follow))
+    return found if head is None else first_lines(found, head)

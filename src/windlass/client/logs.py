@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from windlass.model.wire import LogPart
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class LogLine(str):
     """A line a trial wrote: a string that knows when, where and by whom.
+
+    `trial_id` and `trial_name` say whose it is; `role`, `replica_index` and `attempt` which of its
+    processes wrote it.
 
     >>> line = LogLine.of(LogPart(time=1.5, stream="stderr", text="careful"))
     >>> line, line.stream
@@ -20,14 +27,98 @@ class LogLine(str):
     role: str
     replica_index: int
     attempt: int
+    trial_id: int
+    trial_name: str
 
     @classmethod
-    def of(cls, part: LogPart) -> LogLine:
+    def of(cls, part: LogPart, trial_id: int = 0, trial_name: str = "") -> LogLine:
         """The line that a part is, taken as whole."""
         line = cls(part.text)
         line.time, line.stream = part.time, part.stream
         line.role, line.replica_index, line.attempt = part.role, part.index, part.attempt
+        line.trial_id, line.trial_name = trial_id, trial_name
         return line
+
+
+class LogLines(Iterator[LogLine]):
+    """Lines of logs, asked for a page at a time as they are taken: with `for` or `async for`.
+
+    ```python
+    trial = wl.get_trial(1)
+    for line in trial.logs(search="loss"):
+        print(line.time, line)
+    print(trial.logs(search="nan").count())
+
+
+    async def watch(trial):
+        async for line in trial.logs(follow=True):
+            print(line)
+    ```
+    """
+
+    def __init__(
+        self, pages: Iterator[list[LogLine]], count: Callable[[], int] | None = None
+    ) -> None:
+        self._pages = pages
+        self._count = count
+        self._at_hand: Iterator[LogLine] = iter(())
+        self._coming: Future[list[LogLine] | None] | None = None
+
+    def __next__(self) -> LogLine:
+        while (line := next(self._at_hand, None)) is None:
+            page = self._coming.result() if self._coming else next(self._pages, None)
+            self._take(page)
+            if page is None:
+                raise StopIteration
+        return line
+
+    def __repr__(self) -> str:
+        return "<lines of logs to walk through once; list(...) has all of them>"
+
+    def count(self) -> int:
+        """How many they are; of a search they are counted where they lie, and none is sent."""
+        return sum(1 for _ in self) if self._count is None else self._count()
+
+    def __aiter__(self) -> LogLines:
+        return self
+
+    async def __anext__(self) -> LogLine:
+        while (line := next(self._at_hand, None)) is None:
+            page = await self._page()
+            if page is None:
+                raise StopAsyncIteration
+        return line
+
+    async def _page(self) -> list[LogLine] | None:
+        """The next page, fetched in a thread; who stops waiting and comes back finds it."""
+        import asyncio
+
+        if self._coming is None:
+            self._coming = _in_thread(lambda: next(self._pages, None))
+        page = await asyncio.shield(asyncio.wrap_future(self._coming))
+        self._take(page)
+        return page
+
+    def _take(self, page: list[LogLine] | None) -> None:
+        self._coming = None
+        self._at_hand = iter(page or ())
+
+
+def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] | None]:
+    """What a thread of its own comes to; no program waits for it to end."""
+    import threading
+    from concurrent.futures import Future
+
+    done: Future[list[LogLine] | None] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(run())
+        except BaseException as error:  # noqa: BLE001 -- raised where it is waited for
+            done.set_exception(error)
+
+    threading.Thread(target=work, name="windlass-logs", daemon=True).start()
+    return done
 
 
 class LineJoiner:
@@ -39,7 +130,8 @@ class LineJoiner:
     ['10% 20%']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trial_id: int = 0, trial_name: str = "") -> None:
+        self._whose = trial_id, trial_name
         self._open: dict[tuple[str, int, int, str], list[LogPart]] = {}
 
     def feed(self, parts: Iterable[LogPart]) -> Iterator[LogLine]:
@@ -49,18 +141,18 @@ class LineJoiner:
             if not part.end:
                 self._open.setdefault(key, []).append(part)
             elif key in self._open:
-                yield _join([*self._open.pop(key), part])
+                yield LogLine.of(_join([*self._open.pop(key), part]), *self._whose)
             else:
-                yield LogLine.of(part)
+                yield LogLine.of(part, *self._whose)
 
     def rest(self) -> Iterator[LogLine]:
         """What is left when nothing more will come."""
         waiting, self._open = self._open, {}
         for parts in waiting.values():
-            yield _join(parts)
+            yield LogLine.of(_join(parts), *self._whose)
 
 
-def _join(parts: list[LogPart]) -> LogLine:
+def _join(parts: list[LogPart]) -> LogPart:
     import msgspec
 
-    return LogLine.of(msgspec.structs.replace(parts[0], text="".join(part.text for part in parts)))
+    return msgspec.structs.replace(parts[0], text="".join(part.text for part in parts))

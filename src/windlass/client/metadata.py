@@ -13,6 +13,7 @@ from windlass.model.records import Artifact, ExperimentRecord, Link, TrialRecord
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from windlass.client.places import Project
     from windlass.client.transport import Transport
 
 
@@ -70,8 +71,52 @@ class Labelled:
         def _change(self, **changes: Any) -> Self: ...
 
 
-class LabelledTrial(Labelled):
-    """The labels of a trial."""
+class Noted(Labelled):
+    """What people write about something: what it is called, what it is about, what they found."""
+
+    @property
+    def description(self) -> str:
+        """What it is about."""
+        description: str = self._record.description
+        return description
+
+    @property
+    def notes(self) -> str:
+        """What was found out, what is to be done: any text."""
+        notes: str = self._record.notes
+        return notes
+
+    def set_name(self, name: str) -> Self:
+        """Call it otherwise from now on. A name is one line of 1 to 200 printable characters.
+
+        ```python
+        wl.get_trial(3).set_name("baseline")
+        ```
+        """
+        return self._change(name=_check_name("name", name))
+
+    def set_description(self, text: str) -> Self:
+        """Say what it is about.
+
+        ```python
+        wl.get_experiment("train").set_description("How much the learning rate matters.")
+        ```
+        """
+        return self._change(description=check_text("description", text))
+
+    def set_notes(self, text: str) -> Self:
+        """Have this text as its notes, in place of the one that was there.
+
+        ```python
+        experiment = wl.get_experiment("train")
+        experiment.set_notes(experiment.notes + "0.3 diverges.\\n")
+        ```
+        """
+        return self._change(notes=check_text("notes", text))
+
+
+class NotedTrial(Noted):
+    """What is noted on a trial, to be changed at any time."""
 
     _transport: Transport
     _record: TrialRecord
@@ -82,14 +127,14 @@ class LabelledTrial(Labelled):
 
     def _change(self, **changes: Any) -> Self:
         from windlass.client.transport import path_of
-        from windlass.model.wire import ChangeLabels
+        from windlass.model.wire import ChangeTrial
 
         path = path_of("trials", self._record.id)
-        self._learn(self._transport.ask("PATCH", path, TrialRecord, body=ChangeLabels(**changes)))
+        self._learn(self._transport.ask("PATCH", path, TrialRecord, body=ChangeTrial(**changes)))
         return self
 
 
-class Described(Labelled):
+class Described(Noted):
     """What is noted on an experiment, to be changed at any time."""
 
     _transport: Transport
@@ -101,14 +146,14 @@ class Described(Labelled):
         super().__setattr__(name, value)
 
     @property
-    def description(self) -> str:
-        """What it is about."""
-        return self._record.description
+    def priority(self) -> int:
+        """The priority of what is added to it and says none itself: those with more start first."""
+        return self._record.priority
 
     @property
-    def notes(self) -> str:
-        """What was found out, what is to be done: any text."""
-        return self._record.notes
+    def archived(self) -> bool:
+        """Whether it is left out of lists."""
+        return self._record.archived
 
     @property
     def config(self) -> dict[str, Any]:
@@ -125,24 +170,42 @@ class Described(Labelled):
         """Files that are kept with it, each with `name`, `size`, `digest` and `created`."""
         return self._record.artifacts
 
-    def set_description(self, text: str) -> Self:
-        """Say what it is about.
+    def set_priority(self, priority: int) -> Self:
+        """Have those of its trials that wait, and what is added to it, start before others.
+
+        A job that is added and has a priority of its own, other than 0, keeps that.
 
         ```python
-        wl.get_experiment("train").set_description("How much the learning rate matters.")
+        wl.get_experiment("train").set_priority(10)
         ```
         """
-        return self._change(description=_check_text("description", text))
+        return self._change(priority=check_priority(priority))
 
-    def set_notes(self, text: str) -> Self:
-        """Have this text as its notes, in place of the one that was there.
+    def archive(self) -> Self:
+        """Leave it, and its trials, out of lists from now on. Nothing else changes.
+
+        What runs goes on. A new trial of its name makes a new experiment.
 
         ```python
-        experiment = wl.get_experiment("train")
-        experiment.set_notes(experiment.notes + "0.3 diverges.\\n")
+        experiment = wl.get_experiment("train").archive()
+        assert experiment.id in [each.id for each in wl.list_experiments(archived=True)]
+        experiment.unarchive()
         ```
         """
-        return self._change(notes=_check_text("notes", text))
+        return self._change(archived=True)
+
+    def unarchive(self) -> Self:
+        """Have it in lists again."""
+        return self._change(archived=False)
+
+    def move_to(self, project: Project | str) -> Self:
+        """Have it belong to another project, which is made if there is none of that name.
+
+        ```python
+        wl.get_experiment("train").move_to("vision")
+        ```
+        """
+        return self._change(project=check_place(project))
 
     def set_config(self, config: Mapping[str, Any]) -> Self:
         """Keep these settings with it, in place of those that were there. They are JSON.
@@ -235,6 +298,10 @@ class Described(Labelled):
 # -- what can be noted ----------------------------------------------------------------
 
 _CHANGED_BY = {
+    "name": "set_name(...)",
+    "priority": "set_priority(...)",
+    "archived": "archive(), or exp.unarchive()",
+    "project": "move_to(...)",
     "labels": "set_labels([...]), or exp.add_label(...)",
     "description": "set_description(...)",
     "notes": "set_notes(...)",
@@ -243,7 +310,7 @@ _CHANGED_BY = {
     "artifacts": "add_artifact(name, path)",
 }
 _LONGEST_TEXT = 100_000
-_LONGEST_NAME = 200
+_HIGHEST_PRIORITY = 1_000_000
 _LONGEST_URL = 2000
 
 
@@ -287,7 +354,31 @@ def check_config(config: object) -> dict[str, Any]:
     return plain
 
 
-def _check_text(what: str, text: Any) -> str:
+def check_priority(priority: Any) -> int:
+    """A priority, if it can be."""
+    is_whole = isinstance(priority, int) and not isinstance(priority, bool)
+    if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
+        raise InvalidArgument(
+            f"{shown(priority)} is no priority.",
+            hint=f"Write a whole number up to {_HIGHEST_PRIORITY:,}, or as far below 0.",
+        )
+    checked: int = priority
+    return checked
+
+
+def check_place(project: Any) -> int | str:
+    """The id of a `wl.Project`, which may be renamed meanwhile, or the text that names one."""
+    from windlass.client.places import Project
+    from windlass.model import names
+
+    if isinstance(project, Project):
+        return project.id
+    names.check(names.place_flaw(project), "project: ")
+    checked: str = project
+    return checked
+
+
+def check_text(what: str, text: Any) -> str:
     if not isinstance(text, str):
         raise InvalidArgument(f"{what}: {shown(text)} is no text.")
     if len(text) > _LONGEST_TEXT:
@@ -299,18 +390,12 @@ def _check_text(what: str, text: Any) -> str:
 
 
 def _check_name(what: str, name: Any) -> str:
-    if flaw := _name_flaw(what, name):
+    from windlass.model.names import name_flaw
+
+    if flaw := name_flaw(name, what):
         raise InvalidArgument(f"{what}: {flaw}.")
     checked: str = name
     return checked
-
-
-def _name_flaw(what: str, name: Any) -> str:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        return f"{shown(name)} is no {what}: it is a text on one line"
-    if len(name) > _LONGEST_NAME:
-        return f"a {what} has at most {_LONGEST_NAME} characters, this one {len(name)}"
-    return ""
 
 
 def _check_file_name(name: Any) -> None:

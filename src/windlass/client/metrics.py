@@ -1,15 +1,21 @@
-"""What trials reported, as users look at it: summaries by name, points one after another."""
+"""What trials reported, as users look at it: summaries by name, points, curves."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.client.curves import Curve, to_numpy, to_pandas, unpack
 from windlass.client.transport import Transport, path_of
+from windlass.model.errors import InvalidArgument, NotFound, shown
 from windlass.model.records import Summary, TrialRecord
-from windlass.model.wire import PointsPage
+from windlass.model.wire import FetchMetrics
+
+if TYPE_CHECKING:
+    from windlass.client.following import Following
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -29,6 +35,7 @@ class Point(msgspec.Struct, frozen=True):
     index: int
     attempt: int
     name: str
+    trial_id: int = 0
 
 
 class Summaries(Mapping[str, Summary]):
@@ -40,7 +47,7 @@ class Summaries(Mapping[str, Summary]):
     def __getitem__(self, name: str) -> Summary:
         found = self._record.metrics.get(name)
         if found is None:
-            raise _Missing(self._explain(name))
+            raise MissingMetric(self._explain(name))
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -69,33 +76,171 @@ class Summaries(Mapping[str, Summary]):
         return f"{which} has no metric {name!r}.{guess} It has: {', '.join(names[:20])}{more}."
 
 
-class _Missing(KeyError):
-    """A KeyError whose text is shown as it is."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+class MissingMetric(NotFound, KeyError):
+    """There is no such metric: a `wl.NotFound`, and the `KeyError` of a mapping."""
 
 
-def points_of(transport: Transport, trial_id: int, name: str | None) -> Iterator[Point]:
-    """The points of a trial, lazily: each page is asked for when it is needed.
+class Metrics:
+    """The points of metrics that were asked for: fetched when they are looked at.
 
-    A `KeyError` for a name that the trial has not: one that goes on may yet report it.
+    Iterate over it for one `wl.Point` after another, in constant memory; or have all of them at
+    once, as an array of NumPy or a data frame of pandas. With `follow=True` the points come as
+    they are reported, until the trial ends; `async for` does not hold up others meanwhile.
+
+    ```python
+    trial = train.submit(0.1).wait()
+    loss = trial.metrics("loss", max_points=1000)
+    print(loss.to_pandas().tail())
+    ```
     """
-    cursor: str | None = None
-    is_empty = True
-    while True:
-        query = {"name": name, "cursor": cursor}
-        path = path_of("trials", trial_id, "metrics")
-        page = transport.ask("GET", path, PointsPage, query=query)
-        for points in page.items:
-            whose = (points.role, points.index, points.attempt, points.name)
-            for step, when, value in zip(points.steps, points.times, points.values, strict=True):
-                is_empty = False
-                yield Point(step, when, float(value), *whose)
-        cursor = page.next
-        if cursor is None:
-            break
-    if name is not None and is_empty:
-        record = transport.ask("GET", path_of("trials", trial_id), TrialRecord)
-        if record.state.is_final and record.metrics:
-            _ = Summaries(record)[name]
+
+    def __init__(
+        self,
+        transport: Transport,
+        asked: FetchMetrics,
+        *,
+        follow: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self._transport = transport
+        self._asked = asked
+        self._follow = follow
+        self._timeout = timeout
+
+    def __iter__(self) -> Iterator[Point]:
+        for curve in self._fetched(self._following()):
+            yield from _points(curve)
+
+    async def __aiter__(self) -> AsyncIterator[Point]:
+        import asyncio
+
+        following = self._following()
+        curves = self._fetched(following)
+        try:
+            while (curve := await asyncio.to_thread(next, curves, None)) is not None:
+                for point in _points(curve):
+                    yield point
+        finally:
+            if following is not None:
+                following.cut()
+
+    def curves(self) -> Iterator[Curve]:
+        """The same in columns: one or more pieces of each metric, replica and attempt, in order."""
+        return self._fetched(self._following())
+
+    def to_numpy(self) -> Any:
+        """All points as one structured array: `step`, `time`, `value`, `index`, `attempt`, `trial`.
+
+        ```python
+        loss = trial.metrics("loss").to_numpy()
+        print(loss["value"].min(), loss["step"][loss["value"].argmin()])
+        ```
+        """
+        return to_numpy(list(self.curves()))
+
+    def to_pandas(self) -> Any:
+        """All points as a data frame, a row a point, with `role` and `name` besides.
+
+        ```python
+        loss = trial.metrics("loss").to_pandas()
+        print(loss.groupby("attempt")["value"].min())
+        ```
+        """
+        return to_pandas(list(self.curves()))
+
+    def __repr__(self) -> str:
+        asked = msgspec.structs.asdict(self._asked)
+        told = [f"{name}={value!r}" for name, value in asked.items() if value not in (None, {})]
+        return f"Metrics({', '.join(told)})"
+
+    def _following(self) -> Following | None:
+        if not self._follow:
+            return None
+        from windlass.client.following import Following
+
+        [trial_id] = self._asked.trials
+        return Following(self._transport, trial_id=trial_id, logs=False, timeout=self._timeout)
+
+    def _fetched(self, following: Following | None) -> Iterator[Curve]:
+        """All there is; when it is followed, whatever comes, each point once."""
+        asked, is_empty = self._asked, True
+        for _news in following or [None]:  # with each piece of news there may be more
+            while True:
+                data = self._transport.fetch("POST", "/metrics", body=asked)
+                head, curves = unpack(data)
+                for curve in curves:
+                    is_empty = False
+                    yield curve
+                asked = msgspec.structs.replace(asked, known=head.known)
+                if not head.more:
+                    break
+        if is_empty and self._asked.names is not None:
+            self._explain_absence()
+
+    def _explain_absence(self) -> None:
+        """Tell of a name that no trial has: one that goes on may yet report it."""
+        for trial_id in self._asked.trials:
+            record = self._transport.ask("GET", path_of("trials", trial_id), TrialRecord)
+            if not (record.state.is_final and record.metrics):
+                continue
+            for name in self._asked.names or ():
+                _ = Summaries(record)[full_name(self._asked.group, name)]
+
+
+def metrics_of(
+    transport: Transport,
+    trials: Sequence[int],
+    names: Collection[str] | str | None,
+    *,
+    group: str | None = None,
+    role: str | None = None,
+    index: int | None = None,
+    attempt: int | None = None,
+    max_points: int | None = None,
+    follow: bool = False,
+    timeout: float | None = None,
+) -> Metrics:
+    """What trials reported, once it was said right what is asked for."""
+    if isinstance(names, str):
+        names = [names]
+    is_said = names is None or isinstance(names, (list, tuple, set, frozenset))
+    if not is_said or not all(isinstance(each, str) for each in names or ()):
+        raise InvalidArgument(
+            f"{shown(names)} is no name of a metric.", hint='As in: trial.metrics("loss")'
+        )
+    for what, number in (("max_points", max_points), ("index", index), ("attempt", attempt)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+            raise InvalidArgument(f"{what}: {shown(number)} is no whole number.")
+    if max_points is not None and not 0 < max_points <= 10_000_000:
+        raise InvalidArgument(f"max_points: {max_points} is not between 1 and 10,000,000.")
+    if follow and max_points is not None:
+        raise InvalidArgument(
+            "max_points is for what was reported; what is followed comes point by point.",
+            hint="Leave out one of follow and max_points.",
+        )
+    asked = FetchMetrics(
+        trials=tuple(trials),
+        names=None if names is None else tuple(names),
+        group=group,
+        role=role,
+        index=index,
+        attempt=attempt,
+        max_points=max_points,
+    )
+    return Metrics(transport, asked, follow=follow, timeout=timeout)
+
+
+def full_name(group: str | None, name: str) -> str:
+    """What a metric of a group is called in summaries.
+
+    >>> full_name(None, "loss"), full_name("validation", "loss")
+    ('loss', 'validation/loss')
+    """
+    return name if group in (None, "training") else f"{group}/{name}"
+
+
+def _points(curve: Curve) -> Iterator[Point]:
+    head = curve.head
+    whose = (head.role, head.index, head.attempt, head.name, head.trial_id)
+    for step, time, value in zip(curve.steps, curve.times, curve.values, strict=True):
+        yield Point(step, time, value, *whose)

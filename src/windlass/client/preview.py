@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.submission import Draft
 from windlass.client.tips import limit_name
 from windlass.model.errors import shown
-from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, RestartScope, Role
+from windlass.model.job import (
+    ExternalCall,
+    JobSpec,
+    ProcessCall,
+    RestartPolicy,
+    RestartScope,
+    Role,
+    ShellCall,
+)
 from windlass.model.quantities import format_duration, format_size
 from windlass.packaging.manifest import Entry
 from windlass.packaging.params import describe_params
 
 if TYPE_CHECKING:
-    from windlass.authoring.drafting import Call
+    from windlass.authoring.drafting import Program
     from windlass.packaging.snapshot import Snapshot
 
 Lines = Iterator[tuple[str, str]]
@@ -157,6 +165,7 @@ def _of_whole(draft: Draft, room: str) -> Lines:
     request, spec = draft.request, draft.request.spec
     yield "experiment", request.experiment
     yield "labels", " ".join(request.labels)
+    yield "template", request.recipe.template
     yield "framework", _framework(spec)
     if spec.active_deadline is not None:
         yield limit_name(spec), format_duration(spec.active_deadline)
@@ -207,11 +216,11 @@ def _packages(draft: Draft) -> str:
 # -- commands -------------------------------------------------------------------------
 
 
-def _command(role: Role, program: Call | ProcessCall | None, secrets: Collection[str]) -> str:
+def _command(role: Role, program: Program | None, secrets: Collection[str]) -> str:
     executable = role.executable
-    if isinstance(executable, ProcessCall):
+    if isinstance(executable, (ProcessCall, ShellCall, ExternalCall)):
         return " ".join(map(quoted, executable.argv))
-    if program is None or isinstance(program, ProcessCall):
+    if program is None or isinstance(program, (ProcessCall, ShellCall)):
         return f"{executable.qualname}(…)"
     name = getattr(program.function, "__qualname__", executable.qualname)
     args, kwargs = program.args, program.kwargs

@@ -10,7 +10,7 @@ from windlass.client.experiment_stream import ExperimentNews
 from windlass.client.live import Line
 from windlass.client.outcomes import how_it_ended
 from windlass.model.quantities import format_duration
-from windlass.model.records import ExperimentRecord, Summary, TrialRecord, TrialState
+from windlass.model.records import ExperimentRecord, Summary, TrialRecord, TrialState, own_metrics
 
 _MOST_ROWS = 20
 _MOST_FAILED = 10
@@ -176,7 +176,7 @@ def _rows(trials: Sequence[TrialRecord], vary: Sequence[str], now: float) -> lis
             format_duration(int(now - each.started)) if each.started is not None else "-",
             _cut(each.name + (" (auxiliary)" if each.auxiliary else "")),
             _cut(_short(each.params, vary)),
-            _metrics(each.metrics),
+            _metrics(own_metrics(each.metrics)),
         )
         for each in trials
     ]

@@ -16,8 +16,7 @@ from windlass.model.wire import INLINE_LIMIT, BlobsAnswer, CreateTrial, Snapshot
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
 if TYPE_CHECKING:
-    from windlass.authoring.drafting import Call
-    from windlass.model.job import ProcessCall
+    from windlass.authoring.drafting import Program
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ class Draft:
     snapshot: Snapshot | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
     retake: Callable[[], Snapshot] | None = None
-    programs: Sequence[Call | ProcessCall] = ()  # what its roles run, before it is packaged
+    programs: Sequence[Program] = ()  # what its roles run, before it is packaged
 
     def attach(self, data: bytes) -> str:
         """Make a blob part of the draft; its digest."""

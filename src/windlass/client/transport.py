@@ -98,6 +98,11 @@ class Transport:
         self._pid = os.getpid()
 
     @property
+    def named(self) -> tuple[str | None, str | None]:
+        """The server that was named, and its token; none of the embedded one."""
+        return (self._named.url, self._named.token) if self._named else (None, None)
+
+    @property
     def endpoint(self) -> Endpoint:
         """The server in use, found or started now if need be."""
         if self._endpoint is None:
@@ -137,7 +142,7 @@ class Transport:
 
     def reconnect(self) -> None:
         """Find the server again, or start it if it is an embedded one that has left."""
-        self._drop_idle()
+        self.drop_idle()
         if self._home is not None:
             self._endpoint = start_server(self._home)
 
@@ -153,9 +158,14 @@ class Transport:
             raise self._fault(response.status, data)
         return data
 
-    def download(self, path: str, write: Callable[[bytes], object]) -> None:
-        """Hand what is at a path to `write`, a piece at a time: it may be larger than memory."""
-        connection, response = self._send("GET", path, None, None, {})
+    def download(
+        self, path: str, write: Callable[[bytes], object], *, body: msgspec.Struct | None = None
+    ) -> None:
+        """Hand what is at a path to `write`, a piece at a time: it may be larger than memory.
+
+        With a body, that is posted, and what it is answered with is what comes.
+        """
+        connection, response = self._send("POST" if body else "GET", path, body, None, {})
         left = response.length
         try:
             for piece in self._pieces(response):
@@ -225,7 +235,7 @@ class Transport:
             headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         if not isinstance(content, (bytes, type(None))):
             # What is produced piece by piece cannot be sent twice: start on a fresh connection.
-            self._drop_idle()
+            self.drop_idle()
             try:
                 return self._attempt(target, method, content, headers)
             except (OSError, http.client.HTTPException) as error:
@@ -289,7 +299,8 @@ class Transport:
         with self._lock:
             self._idle.append(connection)
 
-    def _drop_idle(self) -> None:
+    def drop_idle(self) -> None:
+        """Close the connections that are kept open and not in use."""
         with self._lock:
             dropped, self._idle = self._idle, []
         for connection in dropped:
@@ -383,7 +394,13 @@ def _written(
     asked = {name: value for name, value in (query or {}).items() if value is not None}
     target = f"{API}{path}?{urlencode(asked)}" if asked else API + path
     if isinstance(body, msgspec.Struct):
-        return target, msgspec.json.encode(body, enc_hook=_plain)
+        try:
+            return target, msgspec.json.encode(body, enc_hook=_plain)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidArgument(
+                f"What was given cannot be sent: {error}.",
+                hint="Values are texts, numbers, booleans, None, and lists and dicts of them.",
+            ) from error
     return target, body
 
 
@@ -411,7 +428,7 @@ def path_of(*parts: object) -> str:
     >>> path_of("experiments", "a b/c")
     '/experiments/a%20b%2Fc'
     """
-    return "".join("/" + quote(str(part), safe="") for part in parts)
+    return "".join("/" + quote(str(part), safe="", errors="surrogatepass") for part in parts)
 
 
 __all__ = [

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.facts import Facts
-from windlass.client.following import Following, insist
-from windlass.client.logs import LineJoiner, LogLine
-from windlass.client.metadata import LabelledTrial, label_query
-from windlass.client.naming import is_generated
+from windlass.client.following import Following
+from windlass.client.metadata import NotedTrial
 from windlass.client.outcomes import Outcome, outcome_of
+from windlass.client.queueing import Queueable
+from windlass.client.recorded import Recorded
 from windlass.client.repeating import Repeatable
-from windlass.client.transport import Transport, path_of
-from windlass.model.errors import InvalidArgument, WaitTimeout, WindlassError, shown
-from windlass.model.quantities import format_duration, parse_duration
-from windlass.model.records import (
-    TrialRecord,
-)
-from windlass.model.wire import AskToStop, LogPage, ScaleTrial, StopTrial, StreamEnd, TrialPage
+from windlass.client.steering import Steerable
+from windlass.client.transport import path_of
+from windlass.client.trial_files import WithFiles
+from windlass.client.waits import seconds_of
+from windlass.model.errors import WaitTimeout, WindlassError
+from windlass.model.quantities import format_duration
+from windlass.model.records import TrialRecord
+from windlass.model.wire import StreamEnd
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
-    from windlass.client.metrics import Point
     from windlass.comparing.trials import Diff
 
 R = TypeVar("R")
 
-_PAGE = 100
 
-
-class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
+class Trial(Facts, Recorded, Steerable, Repeatable, NotedTrial, Queueable, WithFiles, Generic[R]):
     """One recorded execution: its parameters, state, log and value.
 
     All of it is here once the object is; `refresh()` asks the server again.
@@ -70,69 +64,6 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
             lambda: self._bytes("error", end.error if end else None),
             lambda: list(self.logs(tail=20)),
         )
-
-    def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Trial[R]:
-        """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
-        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
-        return self._steer("stop", body)
-
-    def ask_to_stop(self, reason: str = "asked to stop") -> Trial[R]:
-        """Ask its program to end by itself: `wl.should_stop()` says yes in it from now on.
-
-        Nothing is forced: a program that never asks goes on. One that is queued or started again
-        finds it, too; one that has ended stays as it is.
-
-        ```python
-        trial.ask_to_stop("the loss does not fall").wait()
-        ```
-        """
-        return self._steer("ask-to-stop", AskToStop(reason=reason))
-
-    def metrics(self, name: str | None = None) -> Iterator[Point]:
-        """Every point it reported so far, of one metric or of all.
-
-        They come by replica and attempt, and each metric's in the order it was reported in. After
-        a restart a step may come again, of another `attempt`. Of a trial that has ended, a name
-        that is none of its metrics is a `KeyError` that says which there are.
-
-        ```python
-        for point in trial.metrics("loss"):
-            print(point.step, point.value, point.role, point.index, point.attempt)
-        ```
-        """
-        from windlass.client.metrics import points_of
-
-        return points_of(self._transport, self.id, name)
-
-    def suspend(self) -> Trial[R]:
-        """Stop its processes without failing it; nothing of it runs until `resume()`.
-
-        ```python
-        trial.suspend()  # make room for something urgent
-        ...
-        trial.resume()
-        ```
-        """
-        return self._steer("suspend")
-
-    def resume(self) -> Trial[R]:
-        """Start it again after `suspend()`, as soon as there is room; attempts count on."""
-        return self._steer("resume")
-
-    def scale(self, replicas: Mapping[str, int] | int | None = None, /, **by_role: int) -> Trial[R]:
-        """Have other numbers of replicas while it goes on; roles that are not named stay.
-
-        New replicas start when there is room; of those that go, the highest go first.
-
-        ```python
-        trial.scale(worker=4)
-        trial.scale(4)  # if it has one role
-        trial.scale({"data-loader": 2})  # a name that is no identifier
-        ```
-        """
-        if replicas is not None and not isinstance(replicas, Mapping):
-            replicas = {self._only_role(replicas, by_role): replicas}
-        return self._steer("scale", _sizes({**(replicas or {}), **by_role}))
 
     def add(
         self,
@@ -181,6 +112,8 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
             print(child.id, child.state, child.params)
         ```
         """
+        from windlass.client.listing import list_trials
+
         return list(list_trials(self._transport, parent_id=self.id))
 
     @property
@@ -190,61 +123,6 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
             return None
         path = path_of("trials", self._record.parent_id)
         return Trial(self._transport, self._transport.ask("GET", path, TrialRecord))
-
-    def logs(
-        self,
-        *,
-        follow: bool = False,
-        tail: int | None = None,
-        search: str | None = None,
-        stream: str | None = None,
-        role: str | None = None,
-        index: int | None = None,
-        attempt: int | None = None,
-    ) -> Iterator[LogLine]:
-        """The lines it wrote, oldest first.
-
-        `follow` goes on until it ends, `tail` begins with the last so many, `search` keeps
-        those that contain a text, `stream` is `"stdout"` or `"stderr"`. Of several replicas the
-        lines come in the order of time; `role`, `index` and `attempt` keep those of some.
-        Of a generator's trial they are those of its children, one after the other or, with
-        `follow`, as they come; `role` and `replica_index` of a line are the child's name and id.
-
-        ```python
-        for line in trial.logs(role="worker", index=0):
-            print(line.time, line)
-        ```
-        """
-        if is_generated(self._record):
-            from windlass.client.family_logs import lines_of
-
-            yield from lines_of(
-                self._transport,
-                self._record,
-                follows=follow, tail=tail, search=search, stream=stream,
-            )  # fmt: skip
-            return
-        joiner = LineJoiner()
-        cursor: str | None = None
-        query = {
-            "search": search,
-            "stream": stream,
-            "follow": "true" if follow else None,
-            "role": role,
-            "index": index,
-            "attempt": attempt,
-        }
-        while True:
-            asked = {**query, "cursor": cursor, "tail": tail}
-            ask = partial(
-                self._transport.ask, "GET", path_of("trials", self.id, "logs"), LogPage, query=asked
-            )
-            page = insist(ask) if follow else ask()
-            yield from joiner.feed(page.items)
-            cursor, tail = page.next, None
-            if cursor is None:
-                break
-        yield from joiner.rest()
 
     def diff(self, other: Trial[Any] | int) -> Diff:
         """What differs between this trial and another: code, arguments, environment, outcome.
@@ -258,20 +136,6 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
         from windlass.client.comparison import diff_with
 
         return diff_with(self, other)
-
-    def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the very code it ran to a folder, which is made if need be.
-
-        Roles with code of their own get a sub-folder each. A folder that holds anything else is
-        refused; one that holds the same already is left as it is.
-
-        ```python
-        wl.get_trial(3).download_code("code-of-3")
-        ```
-        """
-        from windlass.client.downloading import download_trial
-
-        return download_trial(self._transport, self._record, folder)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self._result_async().__await__()
@@ -302,22 +166,6 @@ class Trial(Facts, Repeatable, LabelledTrial, Generic[R]):
             if self.refresh().is_finished:  # it had ended, and there was no time to hear of it
                 return None
             raise
-
-    def _only_role(self, size: object, by_role: Mapping[str, int]) -> str:
-        """The role that a number without a name is of."""
-        roles = [role.name for role in self._record.spec.roles]
-        if len(roles) == 1 and not by_role:
-            return roles[0]
-        raise InvalidArgument(
-            f"Trial {self.id} ({self.name}) has the roles {', '.join(roles)}: say which is to have "
-            f"{shown(size)}.",
-            hint='Name them: scale({"' + '": 2, "'.join(roles) + '": 2})',
-        )
-
-    def _steer(self, how: str, body: Any = None) -> Trial[R]:
-        path = path_of("trials", self.id, how)
-        self._learn(self._transport.ask("POST", path, TrialRecord, body=body))
-        return self
 
     def _learn(self, record: TrialRecord) -> None:
         self._record = record
@@ -353,74 +201,3 @@ def _revive(record: TrialRecord) -> Trial[Any]:
     from windlass.client.session import default_client
 
     return Trial(default_client().transport, record)
-
-
-def list_trials(
-    transport: Transport,
-    *,
-    experiment: str | None = None,
-    experiment_id: int | None = None,
-    project: str | None = None,
-    state: str | list[str] | None = None,
-    name: str | None = None,
-    labels: str | Sequence[str] | None = None,
-    origin_id: int | None = None,
-    parent_id: int | None = None,
-    sort_by: str = "id",
-    limit: int | None = None,
-) -> Iterator[Trial[Any]]:
-    """Trials that match, lazily: each page is asked for when it is needed."""
-    states = [state] if isinstance(state, str) else state
-    query: dict[str, Any] = {
-        "experiment": experiment,
-        "experiment_id": experiment_id,
-        "project": project,
-        "state": ",".join(each.upper() for each in states) if states else None,
-        "name": name,
-        "labels": label_query(labels),
-        "origin_id": origin_id,
-        "parent_id": parent_id,
-        "sort": sort_by,
-    }
-    left = limit
-    cursor: str | None = None
-    while left is None or left > 0:
-        size = _PAGE if left is None else min(left, _PAGE)
-        page = transport.ask(
-            "GET", "/trials", TrialPage, query={**query, "cursor": cursor, "limit": size}
-        )
-        for record in page.items:
-            yield Trial(transport, record)
-        if left is not None:
-            left -= len(page.items)
-        cursor = page.next
-        if cursor is None:
-            return
-
-
-def _sizes(replicas: Mapping[str, Any]) -> ScaleTrial:
-    problems = [
-        f"{role}={shown(size)}: a number of replicas is a whole number from 0 to 10000"
-        for role, size in replicas.items()
-        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= 10_000
-    ]
-    problems += [f"{shown(role)} is no name of a role" for role in replicas if not _is_name(role)]
-    if not replicas:
-        problems.append("scale() needs a role and its number of replicas: scale(worker=4)")
-    if problems:
-        raise InvalidArgument.of(problems)
-    return ScaleTrial(replicas=dict(replicas))
-
-
-def _is_name(role: Any) -> bool:
-    is_plain = isinstance(role, str) and role.isascii() and role.islower()
-    return is_plain and role.replace("-", "").isalnum()
-
-
-def seconds_of(timeout: float | str | None) -> float | None:
-    """A time that a user wrote, in seconds; anything below nothing is nothing."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:
-        return 0.0
-    return parse_duration(timeout)

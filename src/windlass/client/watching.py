@@ -147,6 +147,8 @@ class _Watcher:
     def _tell_of_waiting(self, trial: TrialRecord) -> None:
         """A trial that waits for another may wait for its own room: its log is to say so, once."""
         me = os.environ.get("WINDLASS_TRIAL_ID")
+        if "WINDLASS_EXTERNAL" in os.environ:
+            return  # it has no room
         is_waiting = trial.state is TrialState.QUEUED and trial.message
         if me is None or not is_waiting or self._told_of_waiting or self._view.is_live:
             return
@@ -165,7 +167,8 @@ class _Watcher:
     def _conclude(self, trial: TrialRecord) -> None:
         if trial.state is TrialState.SUCCEEDED and trial.started and trial.ended:
             took = format_duration(trial.ended - trial.started)
-            self._view.note(f"trial {trial.id} ({trial.name}) succeeded in {took}")
+            noun = "trial" if trial.kind.is_listed else trial.kind.value
+            self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
 
 
 def _stop_unseen(client: Client, key: str) -> None:

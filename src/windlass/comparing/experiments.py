@@ -10,7 +10,7 @@ import msgspec
 from windlass.comparing.changes import Change, changes_of, flat, is_same, plain
 from windlass.comparing.settings import is_builder, trees_of
 from windlass.comparing.trials import Diff
-from windlass.model.records import ExperimentRecord, TrialRecord
+from windlass.model.records import ExperimentRecord, TrialRecord, own_metrics
 
 
 class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ def _same_values(before: Sequence[Any], after: Sequence[Any]) -> bool:
 
 
 def _metrics(old: Sequence[TrialRecord], new: Sequence[TrialRecord]) -> tuple[MetricSpread, ...]:
-    names = sorted({name for trial in [*old, *new] for name in trial.metrics})
+    names = sorted({name for trial in [*old, *new] for name in own_metrics(trial.metrics)})
     found = [
         MetricSpread(name=name, before=_spread(old, name), after=_spread(new, name))
         for name in names

@@ -8,12 +8,14 @@ from typing import Any
 
 from windlass.model.job import (
     Executable,
+    ExternalCall,
     FunctionCall,
     GeneratorCall,
     JobSpec,
     ProcessCall,
     RestartPolicy,
     Role,
+    ShellCall,
 )
 from windlass.model.records import TrialRecord
 
@@ -68,7 +70,9 @@ def command_of(executable: Executable) -> str:
     >>> command_of(ProcessCall(argv=("python", "train.py", "--name", "a b")))
     "python train.py --name 'a b'"
     """
-    if isinstance(executable, ProcessCall):
+    if isinstance(executable, ShellCall):
+        return shlex.join(executable.argv) or "$SHELL"
+    if isinstance(executable, (ProcessCall, ExternalCall)):
         return shlex.join(executable.argv)
     return f"{executable.qualname}(…)"
 

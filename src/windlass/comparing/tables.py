@@ -10,7 +10,7 @@ from typing import Any, overload
 from windlass.comparing.changes import flat, is_same
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.quantities import format_duration
-from windlass.model.records import Summary, TrialRecord
+from windlass.model.records import Summary, TrialRecord, own_metrics
 from windlass.model.text import clean, shorten, width_of
 
 STATISTICS = ("last", "min", "max", "mean", "count", "step")
@@ -176,7 +176,7 @@ def _chosen_metrics(
 ) -> list[str]:
     known = sorted({name for record in records for name in record.metrics})
     if metrics is None:
-        return known
+        return sorted({name for record in records for name in own_metrics(record.metrics)})
     asked = [metrics] if isinstance(metrics, str) else list(metrics)
     for name in asked:
         metric, _, statistic = str(name).rpartition(".")

@@ -12,7 +12,7 @@ from windlass.comparing.changes import Change, changes_of, flat, plain
 from windlass.comparing.metrics import MetricChange, changed_metrics
 from windlass.comparing.packages import changed_packages, read_packages
 from windlass.comparing.trees import FileChange, Row, changed_files, wanted_contents, with_lines
-from windlass.model.records import TrialRecord
+from windlass.model.records import TrialRecord, own_metrics
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
         packages=_changed_packages(before, after, materials),
         settings=rules,
         git=changes_of(settings.git_of(before), settings.git_of(after)),
-        metrics=changed_metrics(before.metrics, after.metrics),
+        metrics=changed_metrics(own_metrics(before.metrics), own_metrics(after.metrics)),
         outcome=_changed_outcome(before, after),
         notes=tuple(_notes(before, after, materials)),
     )

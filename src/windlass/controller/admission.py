@@ -6,23 +6,36 @@ import bisect
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from windlass.engine.admission import (
     Allocation,
+    Moves,
     Order,
     Place,
     Room,
     Shape,
     Waiting,
     admit,
+    ahead_of,
     demand_of,
 )
-from windlass.engine.explanations import explain
+from windlass.engine.explanations import explain, why_waiting
 from windlass.engine.sizes import sizes_of, with_sizes
 from windlass.model.job import JobSpec
 from windlass.model.resources import Capacity
+
+
+class InLine(NamedTuple):
+    """A job that waits: where, for what, and behind whom."""
+
+    uid: str
+    position: int
+    why: str
+    ahead: str | None
+    order: Order
 
 
 class AdmissionQueue:
@@ -56,7 +69,9 @@ class AdmissionQueue:
     def capacity(self) -> Capacity:
         return self._capacity
 
-    def submit(self, uid: str, spec: JobSpec, priority: int, created: float) -> None:
+    def submit(
+        self, uid: str, spec: JobSpec, priority: int, created: float, moves: Moves = ()
+    ) -> None:
         """Have a job wait for room; one that waits already takes the place it now asks for.
 
         One that has room waits for what it asks for beyond that, if it does.
@@ -64,7 +79,10 @@ class AdmissionQueue:
         with self._lock:
             old = self._waiting.get(uid)
             asked = self._passes if old is None else old.asked
-            new = _asked(uid, spec, priority, created, self._running.get(uid), asked)
+            order = (-priority, created, moves, uid)
+            if old is not None and old.order != order:
+                asked = self._passes  # nobody who runs has passed it where it stands now
+            new = _asked(uid, spec, order, self._running.get(uid), asked)
             if new == old:
                 return
             self._withdraw(uid)
@@ -82,15 +100,15 @@ class AdmissionQueue:
         priority: int,
         created: float,
         devices: Mapping[Place, tuple[int, ...]],
+        moves: Moves = (),
     ) -> None:
         """A job had room before this process began: it keeps it, with the same devices."""
-        old = Waiting(key=uid, demand=demand_of(spec), priority=priority, created=created)
         with self._lock:
             self._withdraw(uid)
             self._running[uid] = Allocation(
                 key=uid,
-                demand=old.demand,
-                order=old.order,
+                demand=demand_of(spec),
+                order=(-priority, created, moves, uid),
                 devices=dict(devices),
                 sizes=sizes_of(spec),
             )
@@ -130,7 +148,7 @@ class AdmissionQueue:
             if not self._is_stale:
                 return []
             self._is_stale = False
-            in_order = (self._waiting[key] for _, _, key in self._line)
+            in_order = (self._waiting[order[-1]] for order in self._line)
             admission = admit(
                 in_order,
                 list(self._running.values()),
@@ -178,6 +196,57 @@ class AdmissionQueue:
             own = self._running.get(uid)
         return explain(waiting.demand, position, running, self._capacity, own), position
 
+    def line(self, after: Order | None, limit: int) -> list[InLine]:
+        """Some of those who wait, in their order, beginning behind a place."""
+        with self._lock:
+            first = 0 if after is None else bisect.bisect_right(self._line, after)
+            last = min(first + limit, len(self._line))
+            orders = self._line[max(first - 1, 0) : last]
+            running = list(self._running.values())
+            own = {order[-1]: self._running.get(order[-1]) for order in orders}
+            waiting = [self._waiting[order[-1]] for order in orders]
+        ahead = [None, *orders] if first == 0 else orders
+        shown = waiting if first == 0 else waiting[1:]
+        return [
+            InLine(
+                each.key,
+                position,
+                why_waiting(each.demand, position, running, self._capacity, own[each.key]),
+                None if before is None else before[-1],
+                each.order,
+            )
+            for position, (each, before) in enumerate(zip(shown, ahead, strict=False), first + 1)
+        ]
+
+    def reorder(self, uid: str, priority: int, created: float, moves: Moves) -> None:
+        """Have a job that waits stand elsewhere; nothing if it no longer waits."""
+        with self._lock:
+            old = self._waiting.get(uid)
+            if old is None:
+                return
+            new = msgspec.structs.replace(
+                old, priority=priority, created=created, moves=moves, asked=self._passes
+            )
+            self._withdraw(uid)
+            self._waiting[uid] = new
+            bisect.insort(self._line, new.order)
+            self._shapes[new.shape] += 1
+            self._is_stale = True
+
+    def place_ahead_of(self, uid: str, number: int, other: str) -> tuple[int, float, Moves] | None:
+        """Priority, age and moves by which a job would stand right ahead of another.
+
+        None if either does not wait.
+        """
+        with self._lock:
+            waiting, target = self._waiting.get(uid), self._waiting.get(other)
+            if waiting is None or target is None:
+                return None
+            orders = [each.order for each in self._waiting.values() if each.key != uid]
+            orders += [each.order for each in self._running.values() if each.key != uid]
+            before = max((each for each in orders if each < target.order), default=None)
+            return ahead_of(target.order, before, number)
+
     def free(self) -> Capacity:
         """What nobody has been given."""
         with self._lock:
@@ -205,7 +274,7 @@ class AdmissionQueue:
 
 
 def _asked(
-    uid: str, spec: JobSpec, priority: int, created: float, held: Allocation | None, asked: int
+    uid: str, spec: JobSpec, order: Order, held: Allocation | None, asked: int
 ) -> Waiting | None:
     """What a job asks for beyond what it has, if anything."""
     sizes = sizes_of(spec)
@@ -218,8 +287,9 @@ def _asked(
     return Waiting(
         key=uid,
         demand=demand_of(spec, beyond=has),
-        priority=priority,
-        created=created,
+        priority=-order[0],
+        created=order[1],
+        moves=order[2],
         sizes=sizes,
         grows=held is not None,
         asked=asked,

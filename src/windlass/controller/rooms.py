@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from windlass.controller.admission import AdmissionQueue
+from windlass.engine.admission import Moves
 from windlass.engine.sizes import has_all, sizes_left, sizes_of, with_sizes
 from windlass.engine.slots import is_alive
 from windlass.model.job import Job
@@ -37,13 +38,13 @@ class Rooms:
         """Before the first look at any job: else the first to be looked at would be let in."""
         if self._admission is None:
             return
-        priority, created = job.spec.priority, job.trial_id
+        priority, (created, moves) = job.spec.priority, _standing(job, status)
         if status.admitted:
             spec = with_sizes(job.spec, status.sizes) if status.sizes else job.spec
             devices = {_place(key): given for key, given in status.devices.items()}
-            self._admission.restore(job.uid, spec, priority, created, devices)
+            self._admission.restore(job.uid, spec, priority, created, devices, moves)
         if wants_room(job, status):
-            self._admission.submit(job.uid, job.spec, priority, created)
+            self._admission.submit(job.uid, job.spec, priority, created, moves)
 
     def give(self, job: Job, status: JobStatus) -> JobStatus:
         """The status with as much of the room it asks for as there is for it now."""
@@ -57,7 +58,7 @@ class Rooms:
         if self._admission is None:
             sizes = _at_most(asked, status.sizes, asked)
             return msgspec.structs.replace(status, admitted=True, sizes=sizes)
-        self._admission.submit(job.uid, job.spec, job.spec.priority, job.trial_id)
+        self._admission.submit(job.uid, job.spec, job.spec.priority, *_standing(job, status))
         self._pass(besides=job.uid)
         room = self._admission.room_of(job.uid)
         if room is None:
@@ -132,6 +133,11 @@ def wants_room(job: Job, status: JobStatus) -> bool:
 def device_key(role: str, index: int) -> str:
     """By what a replica's devices and its address are found in a status."""
     return f"{role}-{index}"
+
+
+def _standing(job: Job, status: JobStatus) -> tuple[float, Moves]:
+    """Where it stands in the queue: by its age, unless it was moved."""
+    return status.place or (float(job.trial_id), ())
 
 
 def _place(key: str) -> tuple[str, int]:

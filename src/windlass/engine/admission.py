@@ -23,7 +23,10 @@ from windlass.model.job import JobSpec
 from windlass.model.resources import Capacity, Device
 
 Place = tuple[str, int]  # role and index of a replica
-Order = tuple[int, float, str]
+# Where one stands that was moved: behind whoever is of that age, in steps, each with the number of
+# the trial that it was made for.
+Moves = tuple[tuple[int, int], ...]
+Order = tuple[int, float, Moves, str]
 Shape = tuple["Demand", str]
 
 
@@ -51,19 +54,51 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     demand: Demand
     priority: int = 0
     created: float = 0.0
+    moves: Moves = ()
     sizes: dict[str, int] = {}  # role -> replicas, once it is let in
     grows: bool = False  # whether it has room already, and keeps it
     asked: int = 0  # before which pass it began to wait
 
     @property
     def order(self) -> Order:
-        """Where it stands: the higher priority first, then the older."""
-        return (-self.priority, self.created, self.key)
+        """Where it stands: the higher priority first, then the older, or where it was moved."""
+        return (-self.priority, self.created, self.moves, self.key)
 
     @property
     def shape(self) -> Shape:
         """What decides whether it fits: jobs of one shape fit or not alike."""
         return (self.demand, self.key if self.grows else "")
+
+
+def ahead_of(order: Order, before: Order | None, number: int) -> tuple[int, float, Moves]:
+    """Priority, age and moves of the trial of that number, to stand right ahead of that order.
+
+    `before` is the last of the others that stand ahead of it already, if anyone does. There is
+    always a place in between, however often it is asked for, and no two trials have the same.
+
+    >>> ahead_of((0, 5.0, (), "e"), (0, 4.0, (), "d"), 9)
+    (0, 4.0, ((0, 9),))
+    >>> ahead_of((0, 4.0, ((0, 9),), "i"), (0, 4.0, (), "d"), 8)
+    (0, 4.0, ((-1, 8),))
+    >>> ahead_of((0, 4.0, ((0, 9),), "i"), (0, 4.0, ((-1, 8),), "h"), 7)
+    (0, 4.0, ((0, 7),))
+    >>> ahead_of((-7, 5.0, (), "e"), (-9, 1.0, (), "a"), 9)
+    (7, 4.0, ((0, 9),))
+    """
+    rank, age, moves, _ = order
+    if before is None or before[0] != rank:
+        if not moves:
+            return -rank, age - 1, ((0, number),)
+        return -rank, age, (*moves[:-1], (moves[-1][0] - 1, number))
+    _, age, others, _ = before
+    shared = len(others)
+    if before[1] == order[1] and moves[:shared] == others:
+        return -rank, age, (*others, (moves[shared][0] - 1, number))
+    if others:
+        following = (*others[:-1], (others[-1][0] + 1, number))
+        if (age, following) < order[1:3]:
+            return -rank, age, following
+    return -rank, age, (*others, (0, number))
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ COMPLETED_REASON = "Completed"
 REPLICA_FAILED_REASON = "ReplicaFailed"
 BACKOFF_REASON = "BackoffLimitExceeded"
 DEADLINE_REASON = "DeadlineExceeded"
+INTERRUPTED_REASON = "Interrupted"  # of an attempt that its own user ended: no failure of it
 
 
 def say(status: JobStatus, kind: ConditionType, reason: str, message: str, now: float) -> JobStatus:

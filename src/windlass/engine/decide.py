@@ -65,6 +65,8 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if any(each.reason == conditions.DEADLINE_REASON for each in look.replicas):
         # Its own supervisor saw to it, while nobody took a look.
         return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
+    if any(each.reason == conditions.INTERRUPTED_REASON for each in look.replicas):
+        return look.finish(ConditionType.FAILED, STOPPED_REASON, "interrupted")
     failed = failed_for_good(spec, look.slots, now)
     if failed is not None:
         message = describe_slot_end(spec, failed)

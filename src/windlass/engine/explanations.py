@@ -25,7 +25,7 @@ def explain(
     """What a job that stands at that position, from 1, waits for; it grows if it has room.
 
     >>> machine = Capacity(cpus=2, memory=0)
-    >>> runs = Allocation(key="a", demand=Demand(1500), order=(0, 0.0, "a"))
+    >>> runs = Allocation(key="a", demand=Demand(1500), order=(0, 0.0, (), "a"))
     >>> explain(Demand(2000), 1, [runs], machine)
     'needs 2 CPUs, 0.5 free; 1st in queue'
     >>> explain(Demand(500), 2, [runs], machine)
@@ -33,19 +33,29 @@ def explain(
     >>> explain(Demand(1000), 1, [runs], Capacity(cpus=3, memory=0), own=runs)
     'about to grow; 1st in queue'
     """
-    place = f"{format_ordinal(position)} in queue"
+    why = why_waiting(demand, position, running, capacity, own)
+    return f"{why}; {format_ordinal(position)} in queue"
+
+
+def why_waiting(
+    demand: Demand,
+    position: int,
+    running: Sequence[Allocation],
+    capacity: Capacity,
+    own: Allocation | None = None,
+) -> str:
+    """The same without its place."""
     more = "" if own is None else " more"
     never = _shortages(demand, Room(capacity, () if own is None else (own,)))
     if never:
-        return f"{_never(never, more)}; {place}"
+        return _never(never, more)
     short = _shortages(demand, Room(capacity, running))
     if short:
-        needs = ", ".join(f"needs {each.asked}{more}, {each.left} free" for each in short)
-        return f"{needs}; {place}"
+        return ", ".join(f"needs {each.asked}{more}, {each.left} free" for each in short)
     if position == 1:
-        return f"about to {'start' if own is None else 'grow'}; {place}"
+        return f"about to {'start' if own is None else 'grow'}"
     ahead = "the one ahead" if position == 2 else f"the {position - 1} ahead"
-    return f"would fit, but must not delay {ahead}; {place}"
+    return f"would fit, but must not delay {ahead}"
 
 
 def impossible(spec: JobSpec, capacity: Capacity) -> str | None:

@@ -63,6 +63,15 @@ class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(min_length=1, max_length=10_000)]
 
 
+class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="shell"):
+    """A program that people type to: in a terminal of its own, or with its input piped to it."""
+
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()  # else: $SHELL
+    has_terminal: bool = True
+    rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 24
+    columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 80
+
+
 class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
     """A function in the author's own process that adds the jobs of its trial, one by one.
 
@@ -73,7 +82,13 @@ class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
     holder: ShortText = ""  # who holds the experiment open meanwhile
 
 
-Executable = FunctionCall | ProcessCall | GeneratorCall
+class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="external"):
+    """A process that runs already and was not started by us: it says itself when it is done."""
+
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
+
+
+Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCall
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -115,6 +130,25 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: Code | None = None  # where it is another than the job's
 
 
+class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which checkpoints of a trial stay when another comes; the newest always does."""
+
+    last: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
+    best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    metric: ShortText = ""
+    is_max: bool = False  # whether the greatest values of the metric are the best
+
+
+class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The checkpoint of another trial that a job finds until it has saved one of its own."""
+
+    uid: ShortText
+    name: PathText
+    manifest: Digest
+    is_folder: bool = False
+    step: int | None = None
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that is decided about a job before it runs."""
 
@@ -133,6 +167,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     success_policy: SuccessPolicy = SuccessPolicy.DEFAULT
     suspend: bool = False
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
+    keep: Keep | None = None  # none: all checkpoints stay
+    begin: Begin | None = None
 
     def role(self, name: str) -> Role:
         """The role of that name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from math import isfinite
 from typing import Any
@@ -28,6 +29,26 @@ class TrialState(str, Enum):
     @property
     def is_final(self) -> bool:
         return self in (TrialState.SUCCEEDED, TrialState.FAILED, TrialState.STOPPED)
+
+
+class TrialKind(str, Enum):
+    """What a trial is of."""
+
+    JOB = "job"
+    COMMAND = "command"  # of `wl.run_command`: no part of what is listed unless it is asked for
+    SHELL = "shell"  # of `wl.open_shell`: likewise
+    EXTERNAL = "external"  # of `wl.start_trial`: a process that was not started by us
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is a trial to whoever lists trials, and counts in its experiment."""
+        return self in (TrialKind.JOB, TrialKind.EXTERNAL)
+
+
+LISTED_KINDS = tuple(kind for kind in TrialKind if kind.is_listed)
+
+# The experiment of commands and shells that belong to none. Nobody is shown it.
+NO_EXPERIMENT = 0
 
 
 STOPPED_REASON = "Stopped"
@@ -139,7 +160,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     identity: str = ""  # unique in its experiment, if it has one
     arguments: dict[str, Any] = {}  # by role: the mapping or list that its arguments were given as
     origin_id: int | None = None  # the trial it repeats
+    checkpoint: str = ""  # the uid of the one it begins with, if it goes on from another trial's
+    is_fork: bool = False  # whether it goes another way from there than the trial it repeats
     search: SearchPlace | None = None
+    template: str = ""  # what the template was called whose fields it was given
 
 
 class Summary(
@@ -212,6 +236,45 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     recipe: Recipe = Recipe()
     asked_to_stop: str = ""  # why it was asked to stop by itself, if it was
     metrics: dict[str, Summary] = {}
+    kind: TrialKind = TrialKind.JOB
+    progress: float | None = None  # how much of it is done, from 0 to 1, if it says so
+    description: str = ""
+    notes: str = ""
+
+
+class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Files that a trial saved at some step, whole."""
+
+    id: int
+    uid: str
+    trial_id: int
+    number: int  # among those of its trial, from 1: the highest is the newest
+    name: str  # of the file or folder that was saved
+    is_folder: bool = False
+    step: int | None = None
+    created: float = 0.0
+    role: str = ""  # whose it is; of one in shards, whose was the last
+    index: int = 0
+    attempt: int = 1
+    shards: int = 0  # how many ranks saved a part of it; none if it is of one alone
+    manifest: str = ""  # the blob that lists its files
+    files: int = 0
+    size: int = 0  # of all of them, in bytes
+    metadata: dict[str, Any] = {}
+    # Those that were asked for, as reported at its step or last before; "nan" and the like as text.
+    metrics: dict[str, float | str] = {}
+
+
+_OF_THE_SYSTEM = "system/"  # what the machine tells of a trial, not the trial itself
+
+
+def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
+    """What a program reported itself: tables are of that, unless they are asked for the rest.
+
+    >>> list(own_metrics({"loss": Summary(count=1), "system/cpu_percent": Summary(count=9)}))
+    ['loss']
+    """
+    return {name: each for name, each in metrics.items() if not name.startswith(_OF_THE_SYSTEM)}
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,6 +291,38 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     size: int
     created: float = 0.0
+
+
+class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    r"""A file that a replica left in its output folder.
+
+    `name` is its path below that folder, with what is no UTF-8 escaped; `path` is exact.
+
+    >>> odd = OutputFile.of(b"caf\xe9.txt")
+    >>> odd.name, odd.raw, odd.path
+    ('caf\\xe9.txt', '636166e92e747874', b'caf\xe9.txt')
+    """
+
+    name: str
+    role: str = "main"
+    index: int = 0
+    size: int = 0
+    modified: float = 0.0
+    problem: str = ""  # why it cannot be fetched, if that is known
+    raw: str = ""  # the bytes of its name in hexadecimal, where they are no text
+
+    @classmethod
+    def of(cls, path: bytes, **rest: Any) -> OutputFile:
+        """The file of that path."""
+        try:
+            return cls(name=path.decode(), **rest)
+        except UnicodeDecodeError:
+            return cls(name=path.decode(errors="backslashreplace"), raw=path.hex(), **rest)
+
+    @property
+    def path(self) -> bytes:
+        """Its path, as the file system has it."""
+        return bytes.fromhex(self.raw) if self.raw else self.name.encode()
 
 
 class ExperimentState(str, Enum):
@@ -278,3 +373,5 @@ class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     links: tuple[Link, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     searches: dict[str, dict[str, Any]] = {}  # the settings of each, by its name
+    priority: int = 0  # of what is added to it and says none itself
+    archived: bool = False

@@ -102,6 +102,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sizes: dict[str, int] = {}  # role -> how many of its replicas have room; kept once admitted
     # Of a job whose replicas restart together: the sizes they were started to meet each other in.
     started_with: dict[str, int] = {}
+    # Where it stands in the queue among those of its priority, if it was moved; else by its id.
+    place: tuple[float, tuple[tuple[int, int], ...]] | None = None
     generation: int = 0  # one more with each change of the spec, so that none goes unseen
     decisive: ReplicaId | None = None  # the attempt whose end was the end of the job
     settled: bool = False  # finished, and nothing of it is left to stop or to clean

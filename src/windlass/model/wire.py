@@ -8,10 +8,13 @@ import msgspec
 
 from windlass.model.job import Digest, EnvName, JobSpec, LongText, RoleName
 from windlass.model.records import (
+    CheckpointRecord,
     ErrorInfo,
     ExperimentRecord,
+    OutputFile,
     Provenance,
     Recipe,
+    TrialKind,
     TrialRecord,
 )
 from windlass.model.resources import Capacity
@@ -25,6 +28,7 @@ INLINE_LIMIT = 256 * 1024
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 
+Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
@@ -63,6 +67,7 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     auxiliary: bool = False
     parent_id: int | None = None
     recipe: Recipe = Recipe()
+    kind: TrialKind = TrialKind.JOB
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,6 +80,7 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     description: Text = ""
     config: dict[str, Any] = {}
     exist_ok: bool = False  # then the one of that name in that project, if there is one
+    priority: Priority = 0
 
 
 class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,14 +91,23 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     remove_labels: Labels = ()
 
 
-class ChangeExperiment(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
+class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other labels, another name or other texts; what is not given stays."""
+
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+    description: Text | msgspec.UnsetType = msgspec.UNSET
+    notes: Text | msgspec.UnsetType = msgspec.UNSET
+
+
+class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
     """Have other metadata; what is not given stays.
 
     What is put or removed by name leaves the others as they are, whoever else changes them.
     """
 
-    description: Text | msgspec.UnsetType = msgspec.UNSET
-    notes: Text | msgspec.UnsetType = msgspec.UNSET
+    project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the one to move to
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    archived: bool | msgspec.UnsetType = msgspec.UNSET
     config: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     searches: dict[Name, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     put_links: dict[Name, Url] = {}
@@ -136,6 +151,48 @@ class PointsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next: str | None = None
 
 
+class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask for the points of metrics of trials, to be answered with one pack of curves.
+
+    Names are those of summaries; without any, all that there are, of a group if one is named.
+    """
+
+    trials: Annotated[tuple[int, ...], msgspec.Meta(min_length=1, max_length=1000)]
+    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] | None = None
+    group: str | None = None
+    role: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    # At most so many of each metric of each trial, spikes among them.
+    max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
+    # How far the files of attempts are known: what the answer before said.
+    known: Annotated[
+        dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
+    ] = {}
+
+
+class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Points of one metric that one replica reported in one attempt; they follow apart."""
+
+    trial_id: int
+    name: str
+    role: str = "main"
+    index: int = 0
+    attempt: int = 1
+    count: int = 0
+
+
+class CurvesHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a pack of curves begins, after the eight bytes of its length.
+
+    The steps, times and values of each curve follow: eight bytes a number, little-endian.
+    """
+
+    curves: tuple[CurveHead, ...]
+    known: dict[str, int] = {}
+    more: bool = False  # what is known then is not all
+
+
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ask a trial to stop; `grace` seconds pass between asking its processes and killing them."""
 
@@ -151,11 +208,82 @@ class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
+class SetPriority(msgspec.Struct, frozen=True, kw_only=True):
+    """Have another priority: the higher is let in first."""
+
+    priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
+
+
+class MoveTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """Have a trial that waits stand right ahead of another that does."""
+
+    ahead_of: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
+
+class QueuePlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A trial that waits for room."""
+
+    trial: TrialRecord
+    position: int  # from 1
+    why: str  # what it needs and what is free of it
+    ahead: int | None = None  # the trial right ahead of it
+
+
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of those who wait, and where the next ones begin."""
+
+    items: tuple[QueuePlace, ...]
+    next: str | None = None
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt of one replica, with what it was given and how it went."""
+
+    trial_id: int
+    role: str
+    index: int
+    attempt: int = 0  # 0 is before the first
+    state: str = "Queued"  # or Pending, Running, Succeeded, Failed, Unknown
+    cpus: float = 0.0
+    memory: int = 0  # bytes; 0 is no limit
+    devices: tuple[int, ...] = ()  # the accelerators it was given
+    node: str = ""
+    address: str = ""
+    pid: int | None = None  # of its process, while that runs
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    signal: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some tasks of a trial, and where the next ones begin."""
+
+    items: tuple[TaskRecord, ...]
+    next: str | None = None
+
+
+class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How large the terminal of a shell is."""
+
+    rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+    columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class ShellTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the bytes that were typed a shell has taken: none, if it reads nothing."""
+
+    taken: int
+
+
 class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some trials, and where the next ones begin."""
 
     items: tuple[TrialRecord, ...]
     next: str | None = None
+    hint: str = ""  # of a list that is empty: a name that was asked for and no trial has
 
 
 class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +291,49 @@ class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[ExperimentRecord, ...]
     next: str | None = None
+
+
+class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the files that a trial left, and where the next ones begin."""
+
+    items: tuple[OutputFile, ...]
+    next: str | None = None
+
+
+# Files of a trial that are asked for at once.
+MOST_OUTPUTS = 500
+
+
+class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file to be fetched: from where on, if it is still the one that was listed."""
+
+    name: Annotated[str, msgspec.Meta(max_length=20_000)]
+    raw: Annotated[str, msgspec.Meta(max_length=10_000, pattern=r"^([0-9a-f]{2})*\Z")] = ""
+    role: RoleName = "main"
+    index: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
+    offset: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
+    size: int = 0  # as it was listed
+    modified: float = 0.0
+
+
+class FetchOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for files of a trial, to be answered in one stream: see `server/api/outputs.py`."""
+
+    files: Annotated[tuple[WantedOutput, ...], msgspec.Meta(min_length=1, max_length=MOST_OUTPUTS)]
+
+
+class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some checkpoints, and where the next ones begin."""
+
+    items: tuple[CheckpointRecord, ...]
+    next: str | None = None
+
+
+class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have other metadata: some entries put, then some removed; the others stay."""
+
+    put_metadata: dict[Name, Any] = {}
+    remove_metadata: tuple[Name, ...] = ()
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -182,6 +353,25 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[LogPart, ...]
     next: str | None = None  # none: nothing more will come
+
+
+class LogHit(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that matches, and the trial that wrote it."""
+
+    trial_id: int
+    trial: str  # its name
+    line: LogPart
+
+
+class LogHits(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of many trials that match, how many they are, and the cursor to go on from.
+
+    An empty page with a cursor is not the end: it says how far the search came.
+    """
+
+    items: tuple[LogHit, ...]
+    count: int
+    next: str | None = None
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -213,6 +403,35 @@ class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for blobs, to be answered with one pack; those that are not there are left out."""
 
     digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The trials that are gone."""
+
+    trials: tuple[int, ...]
+
+
+class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Have what nothing has needed for so many seconds removed, or only told of."""
+
+    older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
+    dry_run: bool = False
+
+
+class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was removed, or would be.
+
+    ```python
+    report = wl.gc(dry_run=True)
+    print(f"{report.bytes / 1e6:.1f} MB could be freed")
+    ```
+    """
+
+    blobs: int = 0  # contents that nothing points to
+    bytes: int = 0  # what those and the folders took
+    folders: int = 0  # of trials that are gone
+    kept: int = 0  # contents that are kept
+    young: int = 0  # of those, how many only because they are young, or held by somebody
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -25,6 +25,8 @@ WALK_LIMIT = 200_000
 # With more than this that is ignored, asking git what it tracks is no slower than searching.
 IGNORED_LIMIT = 100
 
+_OF_A_HOME = frozenset({"token", "server.lock", "windlass.db"})
+
 _Scopes = tuple[tuple[int, Patterns], ...]
 _Print = tuple[int, int, int, int]  # of a file that decides what is ignored: size, times, inode
 
@@ -109,6 +111,9 @@ class _Walk:
         if path and "pyvenv.cfg" in names:
             self._leave_out_environment(path, ignored)
             return []  # a virtual environment, whatever it is called
+        if path and names >= _OF_A_HOME:
+            self._is_all_of_git = False
+            return []  # another home of Windlass, whose token is nobody's code
         self._folders.append(folder)
         if path and ".git" in names and is_repository:
             ignored = self._enter_repository(path, ignored)

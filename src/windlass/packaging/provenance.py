@@ -60,7 +60,7 @@ def collect(
     True
     """
     return Provenance(
-        user=_user(),
+        user=user_name(),
         host=os.uname().nodename,
         platform=_platform(),
         python=sys.version.split()[0],
@@ -95,7 +95,7 @@ def _platform() -> str:
     return f"{system.sysname}-{system.release}-{system.machine}"
 
 
-def _user() -> str:
+def user_name() -> str:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         if found := os.environ.get(name):
             return _text(found)

@@ -15,12 +15,19 @@ from windlass.model.learning import learned
 from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.strays import kill_strays, send_signal
-from windlass.worker.files import is_locked, read_json, take_lock, write_json
+from windlass.worker.files import (
+    is_locked,
+    read_json,
+    take_lock,
+    write_json,
+    write_json_once,
+)
 from windlass.worker.identity import is_alive
 from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import replica_marker
 from windlass.worker.supervision import OUT_OF_TIME
 
+EXTERNAL = "external"  # in a launch file: nothing of it was started by us
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
 
@@ -65,6 +72,7 @@ class _Exit(msgspec.Struct):
 
 
 _LONGEST_TEXT = 1000  # of what is told of an attempt: tables show it
+_WORDLESS = "its process ended without a word"
 _UNREADABLE = _Exit(reason="Lost", message="its exit record cannot be read")
 
 
@@ -107,8 +115,19 @@ class Attempt:
 
     @property
     def is_alive(self) -> bool:
-        """Whether a supervisor has it."""
-        return is_locked(self._file(layout.LOCK))
+        """Whether a supervisor has it; of an external one, the process itself.
+
+        What that forked may hold its lock for longer than it lives.
+        """
+        if not is_locked(self._file(layout.LOCK)):
+            return False
+        owner = self.supervisor() if self.is_external else None
+        return owner is None or is_alive(*owner)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether it is a process that was not started by us."""
+        return ((self.launch() or {}).get("executable") or {}).get("type") == EXTERNAL
 
     @property
     def was_asked_for(self) -> bool:
@@ -137,20 +156,30 @@ class Attempt:
         owner = self._state().supervisor
         return (owner.pid, owner.identity) if owner else None
 
+    def pid(self) -> int | None:
+        """The number of its process, while that runs."""
+        process = self._state().process
+        lives = process is not None and is_alive(process.pid, process.identity)
+        return process.pid if process is not None and lives else None
+
     def observe(self, *, is_starting: bool) -> Replica:
         """How it stands; an attempt whose supervisor died is buried on the way."""
         ended = self._ended()
         if ended is not None:
             return ended
         if self.is_alive:
-            return self._living()
+            return self._given_up() or self._living()
         # The lock is let go after the exit record is written: it may be there by now.
         ended = self._ended()
         if ended is not None:
             return ended
         if is_starting or (not self.was_begun and self._is_young()):
             return self._replica(phase=Phase.PENDING, message="starting")
-        if self.was_begun:
+        if self.is_external:
+            self.bury(
+                "Lost", _WORDLESS if self.was_begun else "its process never said that it runs"
+            )
+        elif self.was_begun:
             self.bury("Lost", "its supervisor died; what was found of it was killed")
         else:
             self.bury("Lost", "its supervisor did not start")
@@ -178,7 +207,8 @@ class Attempt:
                 raise
             return
         if self.is_alive:
-            self._tell_supervisor()
+            if not self.is_external:  # that hears of it by `wl.should_stop()`, and by no signal
+                self._tell_supervisor()
         elif not self.has_ended:
             self.bury("Stopped", "stopped before it was started" if not self.was_begun else "")
 
@@ -195,30 +225,56 @@ class Attempt:
 
         Whether it was so: with a supervisor there is nothing to bury.
         """
+        if self.is_external:
+            # Nothing of it is ours to kill, and whoever has its lock may be a fork of it.
+            write_json_once(self._file(layout.EXIT), self._end(reason, message, time.time()))
+            return True
         lock = self._take_lock()
         if lock is None:
             return False
         try:
             if self.has_ended:
                 return True
-            state = self._state()
-            first = state.process
+            first = self._state().process
             known = (first.pid, first.identity) if first else None
             kill_strays(self.marker, known, self._last_beat())
-            started = state.started
-            record = {
-                "exit_code": None,
-                "signal": "",
-                "reason": reason,
-                "message": message,
-                "started": started,
-                # A file's time is coarser than the clock's.
-                "ended": max(self._last_beat(), started or 0.0),
-            }
+            record = self._end(reason, message, self._last_beat())
             write_json(self._file(layout.EXIT), record, durable=True)
         finally:
             os.close(lock)
         return True
+
+    def _end(self, reason: str, message: str, ended: float) -> dict[str, Any]:
+        """The exit record of one that cannot write its own."""
+        started = self._state().started
+        return {
+            "exit_code": None,
+            "signal": "",
+            "reason": reason,
+            "message": message,
+            "started": started,
+            # A file's time is coarser than the clock's.
+            "ended": max(ended, started or 0.0),
+        }
+
+    def _given_up(self) -> Replica | None:
+        """The end of an external one that was told to stop, and did not within its grace.
+
+        Its process goes on, which is not ours: it is no longer recorded.
+        """
+        if not self.is_external:
+            return None
+        order = read_json(self._file(layout.STOP))
+        if order is None or time.time() < self._told_to_stop() + _grace_of(order):
+            return None
+        self.bury("Stopped", "it was told to stop and went on: that is no longer recorded")
+        return self._ended()
+
+    def _told_to_stop(self) -> float:
+        try:
+            return (self.path / layout.STOP).stat().st_mtime
+        except FileNotFoundError:
+            return time.time()
 
     def _take_lock(self) -> int | None:
         """The lock, tried for a moment: one who only looks holds it no longer than that."""
@@ -282,6 +338,11 @@ class Attempt:
 
     def _file(self, name: str) -> str:
         return str(self.path / name)
+
+
+def _grace_of(order: dict[str, Any]) -> float:
+    grace = order.get("grace")
+    return float(grace) if isinstance(grace, (int, float)) else 0.0
 
 
 def _as(value: object, kind: type[_T]) -> _T | None:

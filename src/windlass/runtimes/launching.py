@@ -16,9 +16,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.model.job import Assignment, Executable, FunctionCall, GeneratorCall, Job, JobSpec
+from windlass.model.job import (
+    Assignment,
+    Executable,
+    ExternalCall,
+    FunctionCall,
+    GeneratorCall,
+    Job,
+    JobSpec,
+    RestartScope,
+    ShellCall,
+)
 from windlass.model.status import ReplicaId
 from windlass.runtimes import layout
+from windlass.runtimes.attempts import EXTERNAL
 from windlass.runtimes.ports import port_of
 from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import GIVEN
@@ -61,6 +72,7 @@ def launch_of(
             **place.for_all,
             **_carried(),
         },
+        "devices": list(given.devices),
         "private": str(private) if private.exists() else None,
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],
@@ -70,6 +82,8 @@ def launch_of(
         "keeps_value": place.rank == 0,
         "flaw": place.flaw,
         "checkpoints": str(layout.checkpoints_dir(home, job.trial_id)),
+        "begin": msgspec.to_builtins(spec.begin) if spec.begin else None,
+        "together": spec.restart_scope is RestartScope.JOB,
         "server_file": str(layout.server_file(home)),
     }
 
@@ -152,6 +166,16 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
         }
     if isinstance(executable, GeneratorCall):
         raise TypeError("nothing is started for a generator")
+    if isinstance(executable, ExternalCall):
+        return {"type": EXTERNAL, "argv": list(executable.argv)}
+    if isinstance(executable, ShellCall):
+        return {
+            "type": "shell",
+            "argv": list(executable.argv),
+            "has_terminal": executable.has_terminal,
+            "rows": executable.rows,
+            "columns": executable.columns,
+        }
     return {"type": "process", "argv": list(executable.argv)}
 
 

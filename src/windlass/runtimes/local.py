@@ -8,14 +8,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import windlass.worker
 from windlass.machine.honouring import problems_of
 from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import layout
-from windlass.runtimes.attempts import Attempt
+from windlass.runtimes.attempts import EXTERNAL, Attempt
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.launching import launch_of
 from windlass.runtimes.nudges import NudgeListener, Source
@@ -25,6 +25,13 @@ from windlass.worker.files import read_json, write_json
 from windlass.worker.identity import is_alive, process_identity
 
 _SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor.py")
+
+
+class Place(NamedTuple):
+    """Where an attempt runs on this machine."""
+
+    devices: tuple[int, ...] | None  # none: that is not known
+    pid: int | None
 
 
 class LocalRuntime:
@@ -44,6 +51,7 @@ class LocalRuntime:
         self._trials: dict[str, int] = {}  # trial ids by the uid of their job
         self._known: dict[str, dict[Path, Attempt]] = {}  # of each job: they know how they ended
         self._supervisors: dict[Path, _Started] = {}  # those we started
+        self._awaited: set[Path] = set()  # attempts that we did not start, but hear the end of
         self._ports = Ports()
         self._launchers = launchers or Launchers()
         self._listener.on_change(lambda _uid: self._reap())
@@ -69,6 +77,10 @@ class LocalRuntime:
         """Have each attempt told, in a thread of ours, that reported something."""
         self._listener.on_metrics(callback)
 
+    def watch_checkpoints(self, callback: Callable[[Source], None]) -> None:
+        """Have each attempt told, in a thread of ours, that saved a checkpoint."""
+        self._listener.on_checkpoint(callback)
+
     def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
         """Where each replica of a job will be reached by the others; one alone needs nothing."""
         roles = job.spec.roles
@@ -82,7 +94,7 @@ class LocalRuntime:
         self._trials[job.uid] = job.trial_id
         attempt = self._attempt(job, replica)
         if not attempt.is_of(job.uid):
-            self._set_aside(job.trial_id)
+            self._set_aside(job, replica)
         if attempt.has_ended or self._is_starting(attempt.path) or attempt.is_alive:
             return
         if attempt.was_begun:
@@ -92,6 +104,8 @@ class LocalRuntime:
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         launch = launch_of(self._home, job, replica, given, has_devices=self._has_devices)
         write_json(str(attempt.path / layout.LAUNCH), launch)
+        if launch["executable"]["type"] == EXTERNAL:
+            return  # it runs already, and says so itself
         try:
             self._begin(attempt, launch)
         except OSError:
@@ -104,7 +118,10 @@ class LocalRuntime:
         trial_id = self._trial_id(job_uid)
         if trial_id is not None:
             path = layout.attempt_dir(self._home, trial_id, replica)
-            Attempt(job_uid, replica, path).stop(grace, "")
+            attempt = Attempt(job_uid, replica, path)
+            attempt.stop(grace, "")
+            if attempt.is_external:
+                self._listener.look_after(grace, job_uid)  # whether it heard
 
     def list(self, job: Job) -> Sequence[Replica]:
         """How each attempt of a job stands."""
@@ -112,10 +129,29 @@ class LocalRuntime:
         self._ports.hold_again(job.uid)
         attempts = [*self._attempts(job)]
         seen = [each.observe(is_starting=self._is_starting(each.path)) for each in attempts]
+        self._await_external(attempts)
         if any(each.phase is Phase.FAILED for each in seen):
             # One that seems to run may have died before it, and be the cause of its death.
             seen = [each.feel_pulse(what) for each, what in zip(attempts, seen, strict=True)]
         return seen
+
+    def place_of(self, job_uid: str, trial_id: int, replica: ReplicaId) -> Place:
+        """What an attempt was given, and the process it runs as."""
+        attempt = Attempt(job_uid, replica, layout.attempt_dir(self._home, trial_id, replica))
+        given = attempt.launch() if attempt.is_of(job_uid) else None
+        devices = (given or {}).get("devices")
+        known = tuple(devices) if isinstance(devices, list) else None
+        return Place(known, attempt.pid() if given else None)
+
+    def _await_external(self, attempts: Iterable[Attempt]) -> None:
+        """Hear of the ends of processes that we did not start."""
+        for attempt in attempts:
+            if attempt.path in self._awaited or not attempt.is_external or attempt.has_ended:
+                continue
+            owner = attempt.supervisor()
+            if owner is not None:
+                self._awaited.add(attempt.path)
+                self._listener.await_end(*owner, attempt.uid)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Take over what another runtime of this home left: to be called once, at the start.
@@ -132,13 +168,14 @@ class LocalRuntime:
                 owner = attempt.supervisor()
                 if owner is not None:
                     self._listener.await_end(*owner, job.uid)
-                elif (launch := attempt.launch()) is not None:
+                elif not attempt.is_external and (launch := attempt.launch()) is not None:
                     self._begin(attempt, launch)
 
     def release(self, job_uid: str) -> None:
         """Let go of the ports of a job, and of what is known of its attempts."""
         self._ports.release(job_uid)
-        self._known.pop(job_uid, None)
+        for path in self._known.pop(job_uid, ()):
+            self._awaited.discard(path)
 
     def close(self) -> None:
         """Stop listening. What runs goes on running."""
@@ -199,13 +236,15 @@ class LocalRuntime:
                     break
         return self._trials.get(uid)
 
-    def _set_aside(self, trial_id: int) -> None:
+    def _set_aside(self, job: Job, replica: ReplicaId) -> None:
         """Move the files of another trial of that number out of the way: its database is gone."""
-        folder = layout.trial_dir(self._home, trial_id)
+        folder = layout.trial_dir(self._home, job.trial_id)
         number = 1
-        while (aside := folder.with_name(f"{trial_id}.old-{number}")).exists():
+        while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():
             number += 1
         with self._lock:
+            if self._attempt(job, replica).is_of(job.uid):
+                return  # another thread did it, and its own files are there
             folder.rename(aside)
             for path in [path for path in self._supervisors if folder in path.parents]:
                 moved = aside / path.relative_to(folder)

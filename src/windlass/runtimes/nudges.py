@@ -8,6 +8,7 @@ import selectors
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -17,17 +18,18 @@ import msgspec
 from windlass.model.job import RoleName
 from windlass.model.status import ReplicaId
 from windlass.worker.identity import is_alive
-from windlass.worker.nudge import LOG, METRICS
+from windlass.worker.nudge import CHECKPOINT, LOG, METRICS
 
 _log = logging.getLogger(__name__)
 _PATH_LIMIT = 100  # bytes; a socket's path has 104 on macOS
+_LATE = 0.05  # the time of a file is coarser than the clock's
 _CHECK_AGAIN = 0.5  # where the system does not tell of the end of a process
 
 Callback = Callable[[str], None]
 
 
 class Source(msgspec.Struct, frozen=True):
-    """An attempt that reports metrics."""
+    """An attempt that reports metrics, or saves a checkpoint."""
 
     uid: str
     trial_id: int
@@ -55,11 +57,13 @@ class _Heard:
         self.changed: set[str] = set()  # jobs whose replicas may have changed
         self.grown: set[int] = set()  # trials whose log may have grown
         self.reported: set[Source] = set()
+        self.saved: set[Source] = set()
 
     def add(self, nudge: _Nudge) -> None:
-        if nudge.about == METRICS:
+        if nudge.about in (METRICS, CHECKPOINT):
             replica = ReplicaId(nudge.role, nudge.index, nudge.attempt)
-            self.reported.add(Source(nudge.uid, nudge.trial_id, replica))
+            told = self.reported if nudge.about == METRICS else self.saved
+            told.add(Source(nudge.uid, nudge.trial_id, replica))
             return
         self.grown.add(nudge.trial_id)
         if nudge.about != LOG:
@@ -69,8 +73,8 @@ class _Heard:
 class NudgeListener:
     """A thread that hears of everything that happens to attempts, and passes it on.
 
-    `on_change` gets the uid of a job, `on_log` the id of a trial, `on_metrics` an attempt, all in
-    that thread.
+    `on_change` gets the uid of a job, `on_log` the id of a trial, `on_metrics` and `on_checkpoint`
+    an attempt, all in that thread.
     """
 
     def __init__(self, home: Path) -> None:
@@ -89,9 +93,11 @@ class NudgeListener:
         self._on_change: list[Callback] = []
         self._on_log: list[Callable[[int], None]] = []
         self._on_metrics: list[Callable[[Source], None]] = []
+        self._on_checkpoint: list[Callable[[Source], None]] = []
         self._lock = threading.Lock()
         self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
         self._polled: list[tuple[int, str, str]] = []  # those no descriptor tells about
+        self._due: list[tuple[float, str]] = []  # when to tell of which job
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="windlass-nudges", daemon=True)
         self._thread.start()
@@ -108,10 +114,20 @@ class NudgeListener:
         """Have each attempt told that reported something."""
         self._on_metrics.append(callback)
 
+    def on_checkpoint(self, callback: Callable[[Source], None]) -> None:
+        """Have each attempt told that saved a checkpoint."""
+        self._on_checkpoint.append(callback)
+
     def await_end(self, pid: int, identity: str, uid: str) -> None:
         """Tell of a change of that job when that process has ended."""
         with self._lock:
             self._awaited.append((pid, identity, uid))
+        self._wake()
+
+    def look_after(self, seconds: float, uid: str) -> None:
+        """Tell of a change of that job after so much time, and a little more."""
+        with self._lock:
+            self._due.append((time.monotonic() + seconds + _LATE, uid))
         self._wake()
 
     def close(self) -> None:
@@ -135,7 +151,7 @@ class NudgeListener:
 
     def _run(self) -> None:
         while not self._is_closed:
-            events = self._selector.select(_CHECK_AGAIN if self._polled else None)
+            events = self._selector.select(self._patience())
             heard = _Heard()
             for key, _ in events:
                 if key.fileobj is self._socket:
@@ -148,10 +164,13 @@ class NudgeListener:
                     heard.changed.add(key.data)
             self._take_awaited(heard.changed)
             self._check_polled(heard.changed)
+            self._take_due(heard.changed)
             for trial_id in heard.grown:
                 _tell(self._on_log, trial_id)
             for source in heard.reported:
                 _tell(self._on_metrics, source)
+            for source in heard.saved:
+                _tell(self._on_checkpoint, source)
             for uid in heard.changed:
                 _tell(self._on_change, uid)
         for key in list(self._selector.get_map().values()):
@@ -187,6 +206,18 @@ class NudgeListener:
             else:
                 os.close(fd)
                 changed.add(uid)
+
+    def _patience(self) -> float | None:
+        """How long to wait for anything to happen; none: until it does."""
+        with self._lock:
+            waits = [max(at - time.monotonic(), 0.0) for at, _ in self._due]
+        return min([*waits, *([_CHECK_AGAIN] if self._polled else [])], default=None)
+
+    def _take_due(self, changed: set[str]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            changed |= {uid for at, uid in self._due if at <= now}
+            self._due = [each for each in self._due if each[0] > now]
 
     def _check_polled(self, changed: set[str]) -> None:
         left = []

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.building import hold
 from windlass.client.experiment_stream import ExperimentFollowing, ExperimentNews
+from windlass.client.listing import list_trials
 from windlass.client.live import Live
 from windlass.client.transport import path_of
-from windlass.client.trials import Trial, list_trials
+from windlass.client.trials import Trial
 from windlass.model.errors import Conflict
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
 from windlass.model.wire import AskToStop, Points

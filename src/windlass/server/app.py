@@ -5,13 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.model.wire import API
-from windlass.server.api import blobs, experiments, system, trials
+from windlass.server.api import (
+    blobs,
+    checkpoints,
+    experiments,
+    logs,
+    metrics,
+    outputs,
+    places,
+    queue,
+    registry,
+    shells,
+    system,
+    templates,
+    trials,
+)
 from windlass.server.faults import answer_to
 from windlass.server.guard import Guard
 from windlass.server.http import Request, send_answer
 from windlass.server.routing import Route, Routes
 from windlass.server.services import Services
 from windlass.version import __version__
+
+_ROOMS = (
+    system,
+    trials,
+    logs,
+    metrics,
+    outputs,
+    queue,
+    experiments,
+    places,
+    checkpoints,
+    registry,
+    templates,
+    shells,
+    blobs,
+)
 
 
 def create_app(services: Services, token: str) -> Any:
@@ -24,7 +54,7 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._described = [*system.routes, *trials.routes, *experiments.routes, *blobs.routes]
+        self._described = [route for room in _ROOMS for route in room.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])
 

@@ -2,6 +2,9 @@
 
 A blob is written under a temporary name and renamed into place, so that what has
 a name is whole. Writing one that exists is no work.
+
+What nothing points to is collected (server/garbage.py) while others write. Whoever is about to
+point to a blob has asked for it here, or holds it by a hard link of its own: both keep it.
 """
 
 from __future__ import annotations
@@ -11,17 +14,23 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from windlass.worker.files import remove_if_there, write_bytes
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_LIST = b'{"files":['  # how the list of the files of a tree begins
 _CHUNK = 1 << 20
 _BATCH = 128  # each is an open file
 _AT_A_TIME = 16
 _INCOMING = ".in-"  # what has no name yet
+_OUTGOING = ".out-"  # what has no name any more
+_MOST_NOTED = 200_000  # until the oldest are forgotten
+_STALE = 600.0  # seconds after which a blob that is asked for is young again
 
 
 class BlobStore:
@@ -33,8 +42,11 @@ class BlobStore:
     b'hello'
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lately: float = 60.0) -> None:
+        """Within `lately` seconds after a blob was asked for, something points to it, or never."""
+        self._horizon = lately
         self._root = str(path)
+        self._lately: dict[str, float] = {}  # when which was last asked for or brought
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
@@ -52,8 +64,16 @@ class BlobStore:
         return f"{self._root}/{digest[:2]}/{digest}"
 
     def has(self, digest: str) -> bool:
-        """Whether the blob is here."""
-        return os.path.exists(self.place(digest))
+        """Whether the blob is here; if so, it stays for whoever asked."""
+        path = self.place(digest)
+        now = time.time()
+        self._note(digest, now)  # before the look: see `withdraw`
+        try:
+            if now - os.stat(path).st_mtime > _STALE:
+                os.utime(path)
+        except OSError:
+            return False
+        return True
 
     def missing(self, digests: Iterable[str]) -> list[str]:
         """Those of the digests that are not here, once each."""
@@ -74,17 +94,88 @@ class BlobStore:
         if digest is not None and actual != digest:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
         target = self.place(actual)
-        if not os.path.exists(target):
+        if not self.has(actual):
             temporary = f"{self._root}/{_INCOMING}{actual}-{threading.get_ident()}"
             write_bytes(temporary, data, durable=True)
             put_in_place(temporary, target)
         return actual
 
     def sweep(self) -> None:
-        """Remove what servers that were killed had begun to write; for a start."""
+        """Undo what servers that were killed had begun: to write, or to remove; for a start."""
         for name in os.listdir(self._root):
+            path = f"{self._root}/{name}"
             if name.startswith(_INCOMING):
-                remove_if_there(f"{self._root}/{name}")
+                remove_if_there(path)
+            elif name.startswith(_OUTGOING):
+                self._put_back(path, name.removeprefix(_OUTGOING))
+
+    def each(self) -> Iterator[tuple[str, os.stat_result]]:
+        """All blobs that are here, and what the file system knows of each."""
+        for folder in sorted(os.listdir(self._root)):
+            if len(folder) != 2:
+                continue
+            with os.scandir(f"{self._root}/{folder}") as found:
+                for entry in found:
+                    if _DIGEST.fullmatch(entry.name):
+                        try:
+                            yield entry.name, entry.stat(follow_symlinks=False)
+                        except FileNotFoundError:
+                            continue
+
+    def listed(self, digest: str) -> list[str] | None:
+        """What a blob names that is a list of files; none if it is no list, or not here."""
+        try:
+            return _listed_in(self.place(digest))
+        except FileNotFoundError:
+            return None
+
+    def lately(self) -> set[str]:
+        """Those that were asked for or brought just now."""
+        limit = time.time() - self._horizon
+        self._lately = {digest: at for digest, at in self._lately.copy().items() if at > limit}
+        return set(self._lately)
+
+    def may_come(self, digest: str, path: str) -> bool:
+        """Whether a blob may have its name now.
+
+        Not a list of files some of which went while it was on its way: whoever made it found
+        them here. It is made again when it turns out to be missing.
+        """
+        self._note(digest, time.time())
+        return not self.missing(_listed_in(path) or ())
+
+    def withdraw(self, digest: str) -> bool:
+        """Remove a blob that nothing points to; false if somebody wants it after all.
+
+        Its name goes first. Whoever asks after that does not find it, and brings it again;
+        whoever asked before that is noted by now, or holds a link to it, and it is put back.
+        """
+        path = self.place(digest)
+        aside = f"{self._root}/{_OUTGOING}{digest}"
+        try:
+            os.rename(path, aside)
+        except FileNotFoundError:
+            return False
+        asked = self._lately.get(digest, 0.0)
+        if asked > time.time() - self._horizon or os.stat(aside).st_nlink > 1:
+            self._put_back(aside, digest)
+            return False
+        os.unlink(aside)
+        return True
+
+    def _note(self, digest: str, now: float) -> None:
+        self._lately[digest] = now
+        if len(self._lately) > _MOST_NOTED:
+            self.lately()
+
+    def _put_back(self, aside: str, digest: str) -> None:
+        try:
+            os.link(aside, self.place(digest))
+        except FileExistsError:
+            pass  # it was brought again
+        except ValueError:
+            pass  # it is no blob at all
+        os.unlink(aside)
 
     def incoming(self) -> IncomingBlob:
         """A blob that arrives in pieces."""
@@ -100,7 +191,8 @@ class BlobStore:
                 size += len(chunk)
         digest = hasher.hexdigest()
         target = self.place(digest)
-        if not os.path.exists(target):
+        # The source is a link that keeps it; unless another was here before.
+        if not os.path.exists(target) or not self.has(digest):
             # A link, not a move: whoever is killed in between finds the source again.
             temporary = f"{self._root}/{_INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
@@ -146,9 +238,10 @@ class IncomingBlob:
 
     def put(self) -> None:
         """Give the blob its name, once it is checked and on the disk."""
-        put_in_place(self._name, self._store.place(self._digest))
-        self._name = ""
         self._file.close()
+        if self._store.may_come(self._digest, self._name):
+            put_in_place(self._name, self._store.place(self._digest))
+            self._name = ""
 
 
 class Arrivals:
@@ -186,6 +279,13 @@ class Arrivals:
         for blob in self._waiting:
             blob.__exit__()
         self._waiting.clear()
+
+
+def _listed_in(path: str) -> list[str] | None:
+    with open(path, "rb") as file:
+        if file.read(len(_LIST)) != _LIST:
+            return None
+        return [found.decode() for found in DIGEST_IN_TEXT.findall(file.read())]
 
 
 def put_in_place(temporary: str, target: str) -> None:

@@ -1,5 +1,8 @@
 """How far logs were read: `main-0.1:4096` for one attempt, joined by commas for several.
 
+A search may have stopped in the middle of a line of which it saw the beginning: then
+`main-0.1:4096-300` says how far back that is.
+
 A cursor stays good for ever, since segments only grow. It names the newest attempt of each
 replica that was begun: the ones before it were read to their ends, for an attempt writes
 nothing any more when the next one starts.
@@ -8,6 +11,8 @@ nothing any more when the next one starts.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from windlass.model.errors import InvalidArgument
 
@@ -16,35 +21,49 @@ Key = tuple[str, int, int]  # role, index, attempt
 # Room for a thousand replicas; quoted in an address it stays below the 64 KB a server reads of one.
 LONGEST_CURSOR = 32 * 1024
 
-_PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})", re.ASCII)
+_PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})(?:-(\d{1,9}))?", re.ASCII)
 
 
-def parse_cursor(cursor: str | None) -> dict[Key, int]:
+class Places(dict[Key, int]):
+    """The offset after what was read, by segment; `back` has those of lines not told yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back: dict[Key, int] = {}  # how far before its place such a line begins
+
+
+def parse_cursor(cursor: str | None) -> Places:
     """Where each segment goes on.
 
     >>> parse_cursor("main-0.1:4096")
     {('main', 0, 1): 4096}
     """
-    places: dict[Key, int] = {}
+    places = Places()
     for place in cursor.split(",") if cursor else ():
         match = _PLACE.fullmatch(place)
         if match is None:
             raise InvalidArgument(
                 "The cursor is not one this log gave out.", hint="Start again without a cursor."
             )
-        places[(match[1], int(match[2]), int(match[3]))] = int(match[4])
+        key = (match[1], int(match[2]), int(match[3]))
+        places[key] = int(match[4])
+        if match[5]:
+            places.back[key] = min(int(match[5]), places[key])
     return places
 
 
-def format_cursor(places: dict[Key, int]) -> str:
+def format_cursor(places: dict[Key, int], back: Mapping[Key, int] = MappingProxyType({})) -> str:
     """The cursor that `parse_cursor` reads.
 
     >>> format_cursor({("main", 0, 1): 4096, ("worker", 0, 1): 99, ("worker", 0, 2): 7})
     'main-0.1:4096,worker-0.2:7'
+    >>> format_cursor({("main", 0, 1): 4096}, {("main", 0, 1): 300})
+    'main-0.1:4096-300'
     """
     newest = newest_attempts(places)
     return ",".join(
         f"{role}-{index}.{attempt}:{offset}"
+        + (f"-{back[role, index, attempt]}" if back.get((role, index, attempt)) else "")
         for (role, index, attempt), offset in sorted(places.items())
         if newest[role, index] == attempt
     )

@@ -63,6 +63,22 @@ class Connection:
         found: Row | None = self._raw.execute(statement, parameters or {}).fetchone()
         return found
 
+    def each(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[Row]:
+        """The rows of an answer, a few in memory at a time."""
+        yield from self._raw.execute(statement, parameters or {})
+
+    def text_columns(self) -> dict[str, list[str]]:
+        """The columns of every table that hold text or bytes."""
+        tables = self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {
+            table["name"]: [
+                column["name"]
+                for column in self.rows(f"PRAGMA table_info({table['name']})")
+                if column["type"] in ("TEXT", "BLOB")
+            ]
+            for table in tables
+        }
+
     def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """The first value of the first row of an answer, or none."""
         found = self.row(statement, parameters)

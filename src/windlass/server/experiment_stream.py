@@ -12,6 +12,7 @@ from windlass.model.errors import NotFound
 from windlass.model.records import TrialRecord
 from windlass.server.http import PING, event
 from windlass.server.hub import experiment_topic
+from windlass.server.listing import Asked
 from windlass.server.points import Known, new_points
 from windlass.server.records import describe, enrich_page
 from windlass.server.services import Services
@@ -65,17 +66,8 @@ async def _all_trials(
 ) -> AsyncIterator[bytes]:
     cursor: str | None = None
     while True:
-        page = await services.trials.page(
-            uid=None,
-            experiment=None,
-            experiment_id=experiment_id,
-            project=None,
-            states=(),
-            name=None,
-            sort="id",
-            cursor=cursor,
-            limit=_PAGE,
-        )
+        asked = Asked(experiment_id=experiment_id, cursor=cursor, limit=_PAGE)
+        page = await services.trials.page(asked)
         for record in enrich_page(services, page).items:
             async for told in _points(services, record, metric, known):
                 yield told
@@ -89,6 +81,8 @@ async def _trial(
     services: Services, trial_id: int, metric: str | None, known: Known
 ) -> AsyncIterator[bytes]:
     record = await describe(services, trial_id)
+    if not record.kind.is_listed:
+        return
     # Whoever hears that a trial has ended has heard of all that it reported.
     async for told in _points(services, record, metric, known):
         yield told

@@ -11,11 +11,27 @@ import msgspec
 
 from windlass.model.errors import Conflict, NotFound
 from windlass.model.learning import learned
-from windlass.model.records import Artifact, ExperimentRecord, Link, experiment_state
+from windlass.model.records import (
+    LISTED_KINDS,
+    NO_EXPERIMENT,
+    Artifact,
+    ExperimentRecord,
+    ExperimentState,
+    Link,
+    TrialState,
+    experiment_state,
+)
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
-from windlass.server.metadata import changed_columns
+from windlass.server.metadata import changed_columns, kept_labels
 from windlass.server.paging import Conditions, Order, cut
+from windlass.server.projects import (
+    ARCHIVED_PROJECTS,
+    DEFAULT_ID,
+    in_project,
+    places_of,
+    project_for,
+)
 
 _T = TypeVar("_T")
 
@@ -26,10 +42,17 @@ class ExperimentStore:
     """Every experiment there is."""
 
     def __init__(
-        self, database: Database, is_held: Callable[[int], bool] = lambda _experiment_id: False
+        self,
+        database: Database,
+        is_held: Callable[[int], bool] = lambda _experiment_id: False,
+        held_ids: Callable[[], Sequence[int]] = lambda: (),
+        on_rename: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_rename` is told when one is called otherwise or moved, in the writer's thread."""
         self._db = database
         self._is_held = is_held
+        self._held_ids = held_ids
+        self._on_rename = on_rename
 
     async def create(self, request: CreateExperiment) -> ExperimentRecord:
         """The experiment that a key made before, or that it makes now."""
@@ -54,19 +77,25 @@ class ExperimentStore:
             # Read and written in one turn of the only writer: nobody's change is lost.
             [record] = self._records(connection, [row])
             given = changed_columns(record, request, size_of, time.time())
+            if request.project is not msgspec.UNSET and request.project != record.project:
+                given["project_id"] = project_for(connection, request.project, time.time())
             if not given:
                 return record
             values = {
-                name: value if isinstance(value, str) else _encode(value)
+                name: value if isinstance(value, (str, int)) else _encode(value)
                 for name, value in given.items()
             }
             changes = ", ".join(f"{name} = :{name}" for name in values)
             connection.run(
                 f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
             )
-            return msgspec.structs.replace(record, **given)
+            return self._records(connection, [_row(connection, row["id"])])[0]
 
-        return await self._db.awrite(change)
+        def then(_record: ExperimentRecord) -> None:
+            if request.name is not msgspec.UNSET or request.project is not msgspec.UNSET:
+                self._on_rename()
+
+        return await self._db.awrite(change, then)
 
     async def record(self, name: str) -> ExperimentRecord:
         """The newest experiment of that name; a number is taken as an id first."""
@@ -75,7 +104,7 @@ class ExperimentStore:
 
         def query(connection: Connection) -> ExperimentRecord:
             row = connection.row(
-                "SELECT * FROM experiments WHERE name = :name OR id = :id"
+                "SELECT * FROM experiments WHERE name = :name OR (id = :id AND id > 0)"
                 " ORDER BY id = :id DESC, id DESC LIMIT 1",
                 asked,
             )
@@ -99,15 +128,28 @@ class ExperimentStore:
         project: str | None,
         name: str | None,
         labels: Sequence[str],
+        states: Sequence[ExperimentState] = (),
+        user: str | None = None,
+        archived: bool | None = False,
         sort: str,
         cursor: str | None,
         limit: int,
     ) -> ExperimentPage:
         """Experiments that match, a page of them."""
         asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
-        asked.equal("project", project)
+        asked.require(f"id > {NO_EXPERIMENT}")
+        in_project(asked, "project_id", project)
+        if archived is not None:
+            is_in = f"(archived OR project_id IN ({ARCHIVED_PROJECTS}))"
+            asked.require(is_in if archived else f"NOT {is_in}")
         asked.equal("name", name)
         asked.all_in("labels", labels)
+        if user is not None:
+            of_user = f'trials.experiment_id = experiments.id AND "user" = {asked.name_for(user)}'
+            asked.require(f"EXISTS (SELECT 1 FROM trials WHERE {of_user})")
+        if states:
+            held = [each for each in self._held_ids() if each > 0]
+            asked.require(f"({' OR '.join(_stands(state, held) for state in states)})")
         order.begin_after(cursor, asked)
         query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
 
@@ -123,11 +165,7 @@ class ExperimentStore:
 
 def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
     """The experiment of a name in a project, if there is one; of several, none is meant."""
-    rows = connection.rows(
-        "SELECT * FROM experiments WHERE project = :project AND name = :name"
-        " ORDER BY id DESC LIMIT 10",
-        {"project": request.project, "name": request.name},
-    )
+    rows = _namesakes(connection, request.project, request.name, 10)
     if len(rows) > 1:
         ids = ", ".join(str(row["id"]) for row in rows)
         raise Conflict(
@@ -140,35 +178,86 @@ def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
 def experiment_of(connection: Connection, request: CreateTrial, now: float) -> Row:
     """The experiment a trial belongs to: the one of its id, else the newest of its name.
 
-    That is made if there is none.
+    That is made if there is none, or only archived ones: what is new is not put out of sight.
     """
+    if request.experiment_id == NO_EXPERIMENT:
+        return _none(connection, now)
     if request.experiment_id is not None:
         return _row(connection, request.experiment_id)
-    found = connection.row(
-        "SELECT * FROM experiments WHERE project = :project AND name = :name"
-        " ORDER BY id DESC LIMIT 1",
-        {"project": request.project, "name": request.experiment},
-    )
+    found = _namesakes(connection, request.project, request.experiment, 1)
     new = CreateExperiment(key=request.key, project=request.project, name=request.experiment)
-    return found or insert(connection, new, now)
+    return found[0] if found else insert(connection, new, now)
+
+
+def _namesakes(connection: Connection, project: str, name: str, limit: int) -> list[Row]:
+    """The experiments of a name in a project that are not archived, the newest first."""
+    asked = Conditions()
+    in_project(asked, "project_id", project)
+    asked.equal("name", name)
+    asked.require("NOT archived")
+    query = f"SELECT * FROM experiments{asked.text} ORDER BY id DESC LIMIT {limit}"
+    return connection.rows(query, asked.parameters)
+
+
+def _none(connection: Connection, now: float) -> Row:
+    """What commands and shells belong to that are of no experiment; made for the first."""
+    find = "SELECT * FROM experiments WHERE id = :id"
+    found = connection.row(find, {"id": NO_EXPERIMENT})
+    if found is None:
+        connection.run(
+            "INSERT INTO experiments (id, uid, project_id, name, created)"
+            " VALUES (:id, '', :project_id, '', :now)",
+            {"id": NO_EXPERIMENT, "project_id": DEFAULT_ID, "now": now},
+        )
+        found = connection.row(find, {"id": NO_EXPERIMENT})
+    assert found is not None  # noqa: S101 -- it was just made, in this turn of the only writer
+    return found
 
 
 def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
     """An experiment that was asked for, stored."""
     [made] = connection.rows(
-        "INSERT INTO experiments (uid, project, name, created, description, labels, config)"
-        " VALUES (:uid, :project, :name, :created, :description, :labels, :config) RETURNING *",
+        "INSERT INTO experiments (uid, project_id, name, created, description, labels, config,"
+        " priority) VALUES (:uid, :project_id, :name, :created, :description, :labels, :config,"
+        " :priority) RETURNING *",
         {
             "uid": request.key,
-            "project": request.project,
+            "project_id": project_for(connection, request.project, now),
             "name": request.name,
             "created": now,
             "description": request.description,
-            "labels": _encode(request.labels) if request.labels else None,
+            "labels": _encode(kept_labels(request.labels)) if request.labels else None,
+            "priority": request.priority,
             "config": _encode(request.config) if request.config else None,
         },
     )
     return made
+
+
+def _stands(state: ExperimentState, held: Sequence[int]) -> str:
+    """The condition that `experiment_state` says that of an experiment."""
+    final = [each for each in TrialState if each.is_final]
+    going_on = [each for each in TrialState if not each.is_final]
+    is_held = f"experiments.id IN ({', '.join(map(str, held))})" if held else "FALSE"
+    runs = f"({is_held} OR {_any_in(going_on)})"
+    if state is ExperimentState.RUNNING:
+        return runs
+    worst_first = [TrialState.FAILED, TrialState.STOPPED, TrialState.SUCCEEDED]
+    if state is ExperimentState.EMPTY:
+        return f"(NOT {runs} AND NOT {_any_in(final)})"
+    at = worst_first.index(TrialState(state.value))
+    worse = f" AND NOT {_any_in(worst_first[:at])}" if at else ""
+    return f"(NOT {runs} AND {_any_in([worst_first[at]])}{worse})"
+
+
+def _any_in(states: Sequence[TrialState]) -> str:
+    """That an ordinary trial is in one of the states."""
+    kinds = ", ".join(f"'{kind.value}'" for kind in LISTED_KINDS)
+    listed = ", ".join(f"'{state.value}'" for state in states)
+    return (
+        "EXISTS (SELECT 1 FROM trials WHERE trials.experiment_id = experiments.id"
+        f" AND trials.state IN ({listed}) AND NOT trials.auxiliary AND trials.kind IN ({kinds}))"
+    )
 
 
 _EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
@@ -179,17 +268,25 @@ def _row(connection: Connection, experiment_id: int) -> Row:
     asked = {"id": experiment_id if 0 < experiment_id < 2**63 else -1}
     row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
     if row is None:
-        raise _missing_experiment(connection, str(experiment_id))
+        raise _missing_experiment(connection, experiment_id)
     return row
 
 
-def _missing_experiment(connection: Connection, name: str) -> NotFound:
-    names = [
-        row["name"] for row in connection.rows("SELECT DISTINCT name FROM experiments LIMIT 1000")
-    ]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "See what there is: windlass ls --experiments"
-    return NotFound(f"There is no experiment {name!r}.", hint=hint)
+def _missing_experiment(connection: Connection, key: str | int) -> NotFound:
+    """That there is none, and what was probably meant: a name that is near, the newest id."""
+    rows = connection.rows(
+        "SELECT max(id) AS id, name FROM experiments WHERE id > 0 GROUP BY name"
+        " ORDER BY 1 DESC LIMIT 1000"
+    )
+    names = [] if isinstance(key, int) else [row["name"] for row in rows]
+    near = difflib.get_close_matches(str(key), names, n=1)
+    hint = "See what there is: windlass ls --experiments"
+    if near:
+        hint = f"Did you mean {near[0]!r}?"
+    elif rows:
+        hint = f"The newest experiment is {rows[0]['id']} ({rows[0]['name']}). {hint}"
+    is_name = isinstance(key, str) and not key.isdecimal()
+    return NotFound(f"There is no experiment {repr(key) if is_name else key}.", hint=hint)
 
 
 def _experiment_records(
@@ -197,8 +294,10 @@ def _experiment_records(
 ) -> list[ExperimentRecord]:
     counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
     auxiliary = dict.fromkeys(counts, 0)
+    places = places_of(connection, {row["project_id"] for row in rows})
     asked = Conditions()
     asked.one_of("experiment_id", list(counts) or [-1])
+    asked.one_of("kind", [kind.value for kind in LISTED_KINDS])
     for each in connection.rows(
         f"SELECT experiment_id, state, auxiliary, count(*) AS number FROM trials{asked.text}"
         " GROUP BY experiment_id, state, auxiliary",
@@ -212,7 +311,7 @@ def _experiment_records(
         ExperimentRecord(
             id=row["id"],
             name=row["name"],
-            project=row["project"],
+            project=places[row["project_id"]],
             created=row["created"],
             trials=sum(counts[row["id"]].values()),
             states=counts[row["id"]],
@@ -226,6 +325,8 @@ def _experiment_records(
             links=_decode(row["links"], tuple[Link, ...], ()),
             artifacts=_decode(row["artifacts"], tuple[Artifact, ...], ()),
             searches=_decode(row["searches"], dict[str, dict[str, Any]], {}),
+            priority=row["priority"],
+            archived=bool(row["archived"]),
         )
         for row in rows
     ]

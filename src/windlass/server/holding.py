@@ -35,6 +35,10 @@ class Holds:
         """Whether somebody holds an experiment, as far as we know."""
         return any(each[0] == experiment_id for each in self._holds())
 
+    def held_ids(self) -> list[int]:
+        """The experiments that somebody holds."""
+        return sorted({each[0] for each in self._holds()})
+
     def may_be_held(self, experiment_id: int) -> bool:
         """The same, but soon after the start those who held it before may yet return."""
         return self.is_early() or self.is_held(experiment_id)

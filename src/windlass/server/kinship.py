@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.model.records import TrialState
+from windlass.model.records import LISTED_KINDS, TrialState
 from windlass.server.database import Database
+
+# Commands and shells are in an experiment, and no part of it.
+_COUNTS = f"kind IN ({', '.join(repr(kind.value) for kind in LISTED_KINDS)})"
 
 
 class Kinship:
@@ -42,7 +45,7 @@ class Kinship:
         final = [state.value for state in TrialState if state.is_final]
         names = {f"final_{place}": state for place, state in enumerate(final)}
         listed = ", ".join(f":{name}" for name in names)
-        of_it = "FROM trials WHERE experiment_id = :id"
+        of_it = f"FROM trials WHERE experiment_id = :id AND {_COUNTS}"
         has_ended = f"EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND ended >= main.created)"
         query = (
             "SELECT id FROM trials AS main WHERE experiment_id = :id AND auxiliary"
@@ -55,7 +58,8 @@ class Kinship:
 
     async def going_on(self, experiment_id: int) -> list[int]:
         """The trials of an experiment of which something may still run, newest first."""
-        query = "SELECT id FROM trials WHERE experiment_id = :id AND NOT settled ORDER BY id DESC"
+        of_it = f"experiment_id = :id AND {_COUNTS}"
+        query = f"SELECT id FROM trials WHERE {of_it} AND NOT settled ORDER BY id DESC"
         return await self._ids(query, {"id": experiment_id})
 
     async def _ids(self, query: str, parameters: Mapping[str, Any]) -> list[int]:

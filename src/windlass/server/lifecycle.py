@@ -27,20 +27,26 @@ from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.app import create_app
 from windlass.server.blobs import BlobStore
+from windlass.server.checkpoints import CheckpointReader, CheckpointStore
 from windlass.server.connections import Connection
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
 from windlass.server.families import Families
 from windlass.server.faults import to_fault
+from windlass.server.garbage import Garbage
 from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
+from windlass.server.outputs import OutputStore
+from windlass.server.places import PlaceStore
 from windlass.server.private import PrivateFiles
 from windlass.server.recorder import Recorder
+from windlass.server.registry import ModelStore
 from windlass.server.services import Services
 from windlass.server.stopping import tell_to_stop
+from windlass.server.templates import TemplateStore
 from windlass.server.trials import TrialStore
 from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
@@ -151,6 +157,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
         services.metrics.close()
+        services.saved.close()
         database.close()
         _log.info("stopped; running trials go on")
 
@@ -204,18 +211,31 @@ def _assemble(
     metrics = MetricStore(home.path, database, trials, _publish_points(hub))
     reader = MetricReader(metrics)
     runtime.watch_metrics(reader.look)
-    recorder = Recorder(home, trials, blobs, private, metrics, hub.publish)
+    checkpoints = CheckpointStore(home.path, database, blobs, trials.keeping)
+    saved = CheckpointReader(checkpoints)
+    runtime.watch_checkpoints(lambda source: saved.look(source.trial_id))
+    recorder = Recorder(home, trials, blobs, private, metrics, checkpoints, hub.publish)
     controller = Controller(
         recorder, runtime, admission=admission, on_queue_moved=lambda: hub.publish(QUEUE)
     )
     return Services(
         home=home,
+        database=database,
         trials=trials,
         kinship=Kinship(database),
-        experiments=ExperimentStore(database, holds.is_held),
+        experiments=ExperimentStore(
+            database, holds.is_held, holds.held_ids, on_rename=trials.forget
+        ),
+        places=PlaceStore(database, on_rename=trials.forget),
+        models=ModelStore(database),
+        templates=TemplateStore(database),
         blobs=blobs,
+        garbage=Garbage(home.path / "trials", blobs, database),
         logs=LogStore(home.path),
+        outputs=OutputStore(home.path),
         metrics=reader,
+        checkpoints=checkpoints,
+        saved=saved,
         private=private,
         hub=hub,
         holds=holds,
@@ -238,11 +258,13 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 
 def _catch_up(home: Home, services: Services) -> None:
-    """Do what a killed server may have left undone: read metrics, ask trials to stop."""
+    """Do what a killed server may have left undone: read what was told, ask trials to stop."""
     try:
         for trial_id, reason in services.trials.asked_to_stop().items():
             tell_to_stop(home.path, trial_id, reason)
-        services.metrics.catch_up(home.path, services.trials.unfinished_jobs())
+        unfinished = services.trials.unfinished_jobs()
+        services.metrics.catch_up(home.path, unfinished)
+        services.saved.catch_up(job.trial_id for job in unfinished)
     except Exception:  # noqa: BLE001 -- it is no reason not to serve
         _log.exception("what a server before may have left undone is left so")
 

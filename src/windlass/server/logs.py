@@ -13,7 +13,11 @@ from windlass.server.merging import (
     HITS,
     PAGE,
     Page,
+    Search,
     Segment,
+    Slice,
+    Window,
+    count_matches,
     find_unread,
     part_of,
     read_merged,
@@ -21,6 +25,7 @@ from windlass.server.merging import (
     search_merged,
     tail_merged,
 )
+from windlass.server.patterns import Pattern
 from windlass.worker import reading
 
 _LAST_WORDS = 20  # lines that are kept of a failure
@@ -29,11 +34,17 @@ _LONGEST_WORDS = 2000  # characters of each
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """Whose log is asked for; what is none is everybody's."""
+    """Whose log is asked for, and of which time; what is none is everybody's, of any time."""
 
     role: str | None = None
     index: int | None = None
     attempt: int | None = None
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def window(self) -> Window:
+        return Window(self.since, self.until)
 
     def holds(self, key: Key) -> bool:
         role, index, attempt = key
@@ -73,7 +84,7 @@ class LogStore:
     ) -> Page:
         """What was written after the cursor, up to a fair size."""
         places = parse_cursor(cursor)
-        unread = find_unread(self.segments(trial_id, whose), places)
+        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
         if len(unread) > 1:
             return read_merged(unread, places, stream, size)
         if not unread:
@@ -90,22 +101,41 @@ class LogStore:
         self, trial_id: int, lines: int, stream: str | None = None, whose: Chosen = EVERYBODY
     ) -> Page:
         """The last lines."""
-        return tail_merged(self.segments(trial_id, whose), lines, stream)
+        return tail_merged(self.segments(trial_id, whose), lines, stream, whose.window)
 
     def search(
         self,
         trial_id: int,
-        text: str,
+        pattern: Pattern,
         cursor: str | None,
         stream: str | None = None,
         whose: Chosen = EVERYBODY,
         *,
         limit: int = HITS,
+        is_followed: bool = False,
+        time: Slice | None = None,
     ) -> Page:
-        """The lines after the cursor that hold a text."""
+        """The lines after the cursor that match: so many, or those found in a slice of time."""
         places = parse_cursor(cursor)
-        unread = find_unread(self.segments(trial_id, whose), places)
-        return search_merged(unread, places, text.encode(), stream, limit)
+        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
+        asked = Search(pattern, stream, limit, is_followed)
+        return search_merged(unread, places, asked, time or Slice())
+
+    def count(
+        self,
+        trial_id: int,
+        pattern: Pattern,
+        cursor: str | None,
+        stream: str | None = None,
+        whose: Chosen = EVERYBODY,
+        *,
+        time: Slice | None = None,
+    ) -> tuple[int, str, bool]:
+        """How many lines after the cursor match, for as long as the slice of time lasts; then
+        the cursor to go on from, and whether there is more to look at."""
+        places = parse_cursor(cursor)
+        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
+        return count_matches(unread, places, Search(pattern, stream), time or Slice())
 
 
 def last_words(path: Path) -> tuple[str, ...]:

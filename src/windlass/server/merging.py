@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
 from windlass.model.wire import LogPart
-from windlass.server.cursors import Key, format_cursor, newest_attempts
+from windlass.server.cursors import Key, Places, format_cursor, newest_attempts
+from windlass.server.patterns import Pattern
+from windlass.server.searching import SegmentSearch
 from windlass.worker import reading
 from windlass.worker.segment import HEADER_WIDTH, TEXT_LIMIT, read_parts
 
 PAGE = 256 * 1024  # bytes of segments that a page holds
 HITS = 1000  # that a page of a search holds
+_PAUSE = ""  # in place of a stream: there is no time to look further
 _LEAST = 4096  # bytes of a segment that are read at once
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
@@ -51,7 +55,19 @@ class Page(NamedTuple):
     has_more: bool
 
 
-def find_unread(segments: Iterable[Segment], places: dict[Key, int]) -> list[Unread]:
+class Window(NamedTuple):
+    """From when on, and until when, a log is asked for: seconds since the epoch."""
+
+    since: float | None = None
+    until: float | None = None
+
+
+ANY_TIME = Window()
+
+
+def find_unread(
+    segments: Iterable[Segment], places: Places, window: Window = ANY_TIME
+) -> list[Unread]:
     """The segments with something after their places; a place beyond the end is put right."""
     newest = newest_attempts(places)
     found = []
@@ -60,15 +76,24 @@ def find_unread(segments: Iterable[Segment], places: dict[Key, int]) -> list[Unr
         if segment.key not in places and newest.get((role, index), 0) > attempt:
             continue  # read to its end before the next attempt was begun
         try:
-            end = os.stat(segment.path).st_size
+            first, end = bounds(segment.path, window)
         except FileNotFoundError:
             continue
-        start = min(places.get(segment.key, 0), end)
+        start = min(max(places.get(segment.key, 0), first), end)
         if segment.key in places:
             places[segment.key] = start
-        if start < end:
+        if start < end or segment.key in places.back:
             found.append(Unread(segment, start, end))
     return found
+
+
+def bounds(path: str, window: Window) -> tuple[int, int]:
+    """The piece of a segment that was written within a window."""
+    end = os.stat(path).st_size
+    first = 0 if window.since is None else reading.first_since(path, window.since)
+    if window.until is not None:
+        end = reading.first_since(path, window.until)
+    return min(first, end), end
 
 
 def read_one(unread: Unread, size: int) -> tuple[list[Part], int]:
@@ -105,39 +130,95 @@ def read_merged(
     return Page(parts, format_cursor(places), False)
 
 
-def search_merged(
-    unread: list[Unread],
-    places: dict[Key, int],
-    text: bytes,
-    stream: str | None,
-    limit: int = HITS,
-) -> Page:
-    """The lines of several segments that hold a text, up to a number, in order."""
-    batch = max(2 * limit // max(len(unread), 1), min(limit, 50))
-    ends: dict[Key, int] = {}
+class Slice:
+    """The time that one page of a search may take: then it is told how far it came."""
+
+    def __init__(self, seconds: float = 0.25) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._end
+
+
+class Search(NamedTuple):
+    """What is looked for, and how much of it makes a page."""
+
+    pattern: Pattern
+    stream: str | None = None
+    limit: int = HITS
+    is_followed: bool = False  # a line that has not ended may yet do so: it is waited for
+
+
+def search_merged(unread: list[Unread], places: Places, asked: Search, time: Slice) -> Page:
+    """The lines of several segments that match, in order, up to a number or for some time."""
+    searches: dict[Key, SegmentSearch] = {}
 
     def lines(each: Unread) -> Iterator[Part]:
-        at = each.start
-        while True:
-            found, at = reading.search(
-                each.segment.path, text, stream=stream, start=at, limit=batch
-            )
-            yield from ((line.time, line.stream, line.text, True, line.end) for line in found)
-            ends[each.segment.key] = at
-            if len(found) < batch:
-                return
+        search = searches[each.segment.key] = begin_search(each, unread, places, asked)
+        for line in search:
+            if line is not None:
+                yield _as_part(line)
+            elif time.is_over:
+                yield search.time_reached(), _PAUSE, b"", True, 0
 
     parts: list[LogPart] = []
+    has_more = False
     for _, _, key, line in _merge(unread, lines):
+        if line[1] == _PAUSE:
+            has_more = True
+            break
         parts.append(part_of(key, line))
-        places[key] = max(places.get(key, 0), line[4])
-        if len(parts) == limit:
-            return Page(parts, format_cursor(places), True)
-    places |= ends
-    return Page(parts, format_cursor(places), False)
+        others = searches[key].mark_told(line[4])
+        parts += [part_of(key, _as_part(other)) for other in others]
+        if len(parts) >= asked.limit:
+            has_more = True
+            break
+    return Page(parts, _cursor_after(places, searches), has_more)
 
 
-def tail_merged(segments: list[Segment], count: int, stream: str | None) -> Page:
+def count_matches(
+    unread: list[Unread], places: Places, asked: Search, time: Slice
+) -> tuple[int, str, bool]:
+    """How many lines match, the cursor after those that were looked at, whether more are there."""
+    searches: dict[Key, SegmentSearch] = {}
+    count = 0
+    for each in unread:
+        search = searches[each.segment.key] = begin_search(each, unread, places, asked)
+        for line in search:
+            if line is not None:
+                count += 1 + len(search.mark_told(line.end))
+            elif time.is_over:
+                return count, _cursor_after(places, searches), True
+    return count, _cursor_after(places, searches), False
+
+
+def begin_search(
+    each: Unread, unread: list[Unread], places: Places, asked: Search
+) -> SegmentSearch:
+    key = each.segment.key
+    is_last = all(other.segment.key <= key for other in unread if other.segment.key[:2] == key[:2])
+    return SegmentSearch(
+        each.segment.path,
+        asked.pattern,
+        stream=asked.stream,
+        place=each.start,
+        back=min(places.back.get(key, 0), each.start),
+        end=each.end,
+        tells_unended=not (asked.is_followed and is_last),
+    )
+
+
+def _cursor_after(places: Places, searches: Mapping[Key, SegmentSearch]) -> str:
+    back = dict(places.back)
+    for key, search in searches.items():
+        places[key], back[key] = search.resume_at()
+    return format_cursor(places, back)
+
+
+def tail_merged(
+    segments: list[Segment], count: int, stream: str | None, window: Window = ANY_TIME
+) -> Page:
     """The last lines of several segments, in order."""
     places: dict[Key, int] = {}
     last: list[Item] = []
@@ -145,10 +226,14 @@ def tail_merged(segments: list[Segment], count: int, stream: str | None) -> Page
         found: list[tuple[Key, Part]] = []
         for segment in reversed(list(attempts)):
             wanted = count - len(found)
-            lines, places[segment.key] = reading.tail(segment.path, wanted, stream)
-            found[:0] = [
-                (segment.key, (line.time, line.stream, line.text, True, line.end)) for line in lines
-            ]
+            try:
+                first, end = bounds(segment.path, window)
+            except FileNotFoundError:
+                first = end = 0
+            lines, places[segment.key] = reading.tail(
+                segment.path, wanted, stream, first_byte=first, end_byte=end
+            )
+            found[:0] = [(segment.key, _as_part(line)) for line in lines]
             if len(found) >= count:
                 break
         merged = heapq.merge(last, _in_turn(number, found))
@@ -169,6 +254,11 @@ def part_of(key: Key, record: Part) -> LogPart:
         index=key[1],
         attempt=key[2],
     )
+
+
+def _as_part(line: reading.Line) -> Part:
+    """A line that is told as a whole, whether it ended or not."""
+    return line.time, line.stream, line.text, True, line.end
 
 
 def _merge(unread: list[Unread], read: Callable[[Unread], Iterator[Part]]) -> Iterator[Item]:

@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 
+from windlass.model import names
 from windlass.model.errors import InvalidArgument
+from windlass.model.names import name_flaw
 from windlass.model.records import Artifact, ExperimentRecord, Link
 from windlass.model.wire import ChangeExperiment, ChangeLabels
 
 MOST_LABELS = 100
 _SCRIPTS = ("javascript:", "vbscript:")
 MOST_ENTRIES = 1000  # links, artifacts
+_PLAIN = ("name", "description", "notes", "config", "searches", "priority", "archived")
 
 
 def changed_labels(labels: tuple[str, ...], change: ChangeLabels) -> tuple[str, ...]:
@@ -23,7 +26,9 @@ def changed_labels(labels: tuple[str, ...], change: ChangeLabels) -> tuple[str, 
     ('kept', 'new')
     """
     first = labels if isinstance(change.labels, msgspec.UnsetType) else change.labels
-    wanted = dict.fromkeys((*first, *change.add_labels))
+    wanted = dict.fromkeys((*first, *kept_labels(change.add_labels)))
+    if first is not labels:
+        kept_labels(first)
     for label in change.remove_labels:
         wanted.pop(label, None)
     if len(wanted) > MOST_LABELS:
@@ -32,6 +37,18 @@ def changed_labels(labels: tuple[str, ...], change: ChangeLabels) -> tuple[str, 
             hint="Remove some: remove_label(...)",
         )
     return tuple(wanted)
+
+
+def kept_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels that were given, each once; what is no label is refused.
+
+    >>> kept_labels(("paper", "paper"))
+    ('paper',)
+    """
+    flaws = [f"labels: {flaw}" for label in labels if (flaw := name_flaw(label, "label"))]
+    if flaws:
+        raise InvalidArgument.of(flaws)
+    return tuple(dict.fromkeys(labels))
 
 
 def changed_columns(
@@ -43,9 +60,11 @@ def changed_columns(
     """
     given = {
         name: value
-        for name in ("description", "notes", "config", "searches")
+        for name in _PLAIN
         if not isinstance(value := getattr(change, name), msgspec.UnsetType)
     }
+    if "name" in given:
+        names.check(name_flaw(given["name"]), "name: ")
     if change.put_searches:
         given["searches"] = begun_searches(
             given.get("searches", record.searches), change.put_searches

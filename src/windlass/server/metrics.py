@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -24,10 +24,11 @@ from windlass.runtimes import layout
 from windlass.runtimes.attempts import Attempt
 from windlass.runtimes.nudges import Source
 from windlass.server import summaries
+from windlass.server.chunks import make_chunk
 from windlass.server.database import Connection, Database
-from windlass.server.points import PIECE, columns_of, read_records
+from windlass.server.metricfile import PIECE, read_reports
 from windlass.server.rows import add_events
-from windlass.server.summaries import Added
+from windlass.server.summaries import Added, Stale, Tally
 from windlass.server.trials import TrialStore
 from windlass.worker.reporting import MOST_NAMES
 
@@ -62,7 +63,10 @@ class MetricStore:
             source = Source(job.uid, job.trial_id, replica)
             size = _size(self._path(source))  # a stray may write for ever
             while (counting := self.count_new(source)) is not None:
-                start, end = counting.result()
+                try:
+                    start, end = counting.result()
+                except Stale:
+                    continue
                 if end == start or end >= size:
                     break
             read.add(replica)
@@ -74,36 +78,50 @@ class MetricStore:
     def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
         """Begin to count the next piece of what is new; none if nothing is.
 
-        The future is done once it is stored, and says from where to where that goes in the file.
+        The future is done once it is stored, and says from where to where that goes in the file;
+        `Stale` if somebody else counted meanwhile.
         """
         trial_id, replica = source.trial_id, source.replica
         path = self._path(source)
         if not _size(path):
             return None
-        start = self._db.read(lambda each: summaries.position_of(each, trial_id, replica))
-        records, end = read_records(path, start)
+        known = self._db.read(lambda each: summaries.known_of(each, trial_id, replica))
+        start = known.positions.get(replica.attempt, 0)
+        reports, end = read_reports(path, start)
         if end == start:
             return None
-        tallies = {name: summaries.tally_of(each) for name, each in columns_of(records).items()}
-        piece = summaries.Piece(source.uid, trial_id, replica, start, end, tallies)
+
+        def reread(attempt: int, steps: Mapping[str, int], position: int) -> dict[str, Tally]:
+            earlier = msgspec.structs.replace(replica, attempt=attempt)
+            return _tallies_before(
+                self._path(Source(source.uid, trial_id, earlier)), steps, position
+            )
+
+        shares, adds = summaries.shares_with(known, replica.attempt, reports.columns, reread)
+        progress = reports.progress.share if reports.progress else None
+        piece = summaries.Piece(source.uid, trial_id, replica, end, known, shares, adds, progress)
         added: Added | None = None
 
         def change(connection: Connection) -> tuple[int, int]:
             nonlocal added
             added = summaries.add(connection, piece)
-            if added is None:  # somebody else counted it, or it is of no trial that there is
-                return start, summaries.position_of(connection, trial_id, replica)
+            if added is None:  # it is of no trial that there is
+                return start, start
             if added.left_out:
                 _tell_of_limit(connection, trial_id, added.left_out)
             return start, end
 
         def then(_done: tuple[int, int]) -> None:
-            if added is not None and added.summaries:
+            if added is not None and (added.summaries or progress is not None):
                 changed = added.summaries
-                self._trials.note(trial_id, lambda record: _with_metrics(record, changed))
+                self._trials.note(trial_id, lambda record: _with_metrics(record, changed, progress))
                 self._publish(trial_id, added.experiment_id)
 
         return self._db.submit(change, then)
+
+    def make_chunk(self, source: Source) -> bool:
+        """Have some of what was reported at hand in columns; whether there was some to do."""
+        return make_chunk(self._path(source))
 
     def _path(self, source: Source) -> Path:
         folder = layout.attempt_dir(self._home, source.trial_id, source.replica)
@@ -117,9 +135,27 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _with_metrics(record: TrialRecord, changed: dict[str, Summary]) -> TrialRecord:
-    metrics = dict(sorted({**record.metrics, **changed}.items()))
-    return msgspec.structs.replace(record, metrics=metrics)
+def _tallies_before(path: Path, steps: Mapping[str, int], end: int) -> dict[str, Tally]:
+    """What metrics come to in a file up to a position, of each the points before a step."""
+    found, position = dict.fromkeys(steps, Tally()), 0
+    while position < end:
+        reports, after = read_reports(path, position, end)
+        if after == position:
+            break
+        for name in steps.keys() & reports.columns.keys():
+            tally = summaries.tally_of(reports.columns[name].below(steps[name]))
+            found[name] = found[name].plus(tally)
+        position = after
+    return found
+
+
+def _with_metrics(
+    record: TrialRecord, changed: dict[str, Summary], progress: float | None
+) -> TrialRecord:
+    metrics = dict(sorted({**record.metrics, **changed}.items())) if changed else record.metrics
+    if progress is None:
+        progress = record.progress
+    return msgspec.structs.replace(record, metrics=metrics, progress=progress)
 
 
 def _tell_of_limit(connection: Connection, trial_id: int, name: str) -> None:
@@ -140,6 +176,7 @@ class MetricReader:
     def __init__(self, store: MetricStore) -> None:
         self._store = store
         self._due: dict[Source, float] = {}  # when to look at which attempt
+        self._for_later: dict[Source, None] = {}  # to be made chunks of, when there is time
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="windlass-metrics", daemon=True)
@@ -172,6 +209,9 @@ class MetricReader:
             due = self._take_due()
             if due is None:
                 return
+            if not due:
+                self._make_chunk()
+                continue
             began = time.monotonic()
             # All of them are stored by one commit.
             begun = [(source, is_nudged, self._begin(source)) for source, is_nudged in due]
@@ -181,7 +221,10 @@ class MetricReader:
             self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _take_due(self) -> list[tuple[Source, bool]] | None:
-        """Wait for what is to be looked at now, and whether it was nudged; none at the end."""
+        """Wait for what is to be looked at now, and whether it was nudged; none at the end.
+
+        Nothing, if there is time for something else meanwhile.
+        """
         with self._changed:
             while not self._closing.is_set():
                 now = time.monotonic()
@@ -190,9 +233,23 @@ class MetricReader:
                     for source, _ in due:
                         del self._due[source]
                     return due
+                if self._for_later:
+                    return []
                 soonest = min(self._due.values(), default=None)
                 self._changed.wait(None if soonest is None else soonest - now)
             return None
+
+    def _make_chunk(self) -> None:
+        source = next(iter(self._for_later))
+        began = time.monotonic()
+        try:
+            is_done = not self._store.make_chunk(source)
+        except Exception:  # noqa: BLE001 -- it is in the file as well
+            _log.exception("the metrics of %s cannot be put into columns", source)
+            is_done = True
+        if is_done:
+            del self._for_later[source]
+        self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _begin(self, source: Source) -> Future[tuple[int, int]] | None:
         try:
@@ -204,12 +261,15 @@ class MetricReader:
     def _finish(
         self, source: Source, is_nudged: bool, counting: Future[tuple[int, int]] | None
     ) -> None:
+        self._for_later[source] = None
         # What is reported right after a nudge is told by no other.
         due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
         try:
             start, end = counting.result() if counting is not None else (0, 0)
             if end - start > PIECE // 2:  # there may be more
                 due = _NOW
+        except Stale:
+            due = _NOW
         except sqlite3.OperationalError as error:
             _log.warning("metrics cannot be stored: %s", error)
             due = time.monotonic() + _TRY_AGAIN

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +14,7 @@ from windlass.model.errors import InvalidArgument
 from windlass.server.database import Row
 
 PAGE_LIMIT = 500
+Cursor = Annotated[str, msgspec.Meta(max_length=8000)]  # it may hold a name, or a parameter's text
 
 
 class Conditions:
@@ -32,6 +34,12 @@ class Conditions:
         self.parameters: dict[str, Any] = {}
         self._parts: list[str] = []
 
+    def copy(self) -> Conditions:
+        """The same, to which more can be added."""
+        other = Conditions()
+        other.parameters, other._parts = dict(self.parameters), list(self._parts)
+        return other
+
     @property
     def text(self) -> str:
         return " WHERE " + " AND ".join(self._parts) if self._parts else ""
@@ -50,6 +58,12 @@ class Conditions:
             listed = f"json_each(CAST({column} AS TEXT))"  # a blob is no JSON to SQLite
             self.require(f"EXISTS (SELECT 1 FROM {listed} WHERE value = {self.name_for(value)})")
 
+    def branch(self) -> Conditions:
+        """Conditions of a query inside this one, whose parameters are all in one place."""
+        other = Conditions()
+        other.parameters = self.parameters
+        return other
+
     def require(self, part: str) -> None:
         self._parts.append(part)
 
@@ -60,42 +74,82 @@ class Conditions:
         return f":{name}"
 
 
+class Key(NamedTuple):
+    """One thing that a list is sorted by; it is never null.
+
+    What is fixed is sorted upwards in both directions, as whether there is a value at all is:
+    trials without one come last either way.
+    """
+
+    expression: str
+    is_fixed: bool = False
+
+
+def nulls_last(expression: str) -> tuple[Key, ...]:
+    """The keys of a number that may be missing."""
+    return Key(f"(({expression}) IS NULL)", is_fixed=True), Key(f"coalesce({expression}, 0.0)")
+
+
 class Order:
     """How a list is sorted: by one column, ties broken by id, in one direction."""
 
-    def __init__(self, sort: str, columns: Mapping[str, str]) -> None:
+    def __init__(self, sort: str, columns: Mapping[str, str | Sequence[Key]]) -> None:
         name = sort.removeprefix("-")
         if name not in columns:
             raise InvalidArgument(
                 f"Cannot sort by {name!r}.", hint=f"Sort by one of: {', '.join(sorted(columns))}."
             )
-        self._keys = list(dict.fromkeys([columns[name], columns["id"]]))
+        keys = [
+            key
+            for column in (columns[name], columns["id"])
+            for key in ([Key(column)] if isinstance(column, str) else column)
+        ]
+        self._keys = list(dict.fromkeys(keys))
         self._descending = sort.startswith("-")
+        self._mark = zlib.crc32(sort.encode("utf-8", "replace"))
 
     @property
     def columns(self) -> str:
-        """To be selected besides the rest: what a cursor is made of."""
-        return ", ".join(f"{key} AS key_{number}" for number, key in enumerate(self._keys))
+        """To be selected besides the rest: what a cursor is made of, the order itself first."""
+        told = (f"{key.expression} AS key_{number}" for number, key in enumerate(self._keys))
+        return ", ".join([f"{self._mark} AS key_mark", *told])
 
     def begin_after(self, cursor: str | None, conditions: Conditions) -> None:
         """Ask for rows beyond a cursor only."""
         if cursor is None:
             return
-        values = _decode(cursor, len(self._keys))
-        sign = "<" if self._descending else ">"
-        first, *rest = [
-            (key, conditions.name_for(value)) for key, value in zip(self._keys, values, strict=True)
-        ]
-        beyond = f"{first[0]} {sign} {first[1]}"
-        for key, value in rest:
-            beyond = f"({beyond} OR ({first[0]} = {first[1]} AND {key} {sign} {value}))"
+        mark, *place = decode_cursor(cursor, len(self._keys) + 1)
+        if mark != self._mark:
+            raise InvalidArgument(
+                "The cursor is one of a list that is sorted otherwise.",
+                hint="Start again without a cursor.",
+            )
+        values = map(conditions.name_for, place)
+        beyond = ""
+        for key, value in reversed(list(zip(self._keys, values, strict=True))):
+            sign = "<" if self._is_downwards(key) else ">"
+            further = f"{key.expression} {sign} {value}"
+            tied = f"({key.expression} = {value} AND {beyond})"
+            beyond = f"({further} OR {tied})" if beyond else further
         conditions.require(beyond)
 
     def tail(self, limit: int) -> str:
         """The end of the query: one row more than the page, to see whether there is a next."""
-        direction = "DESC" if self._descending else "ASC"
-        keys = ", ".join(f"{key} {direction}" for key in self._keys)
+        keys = ", ".join(
+            f"{key.expression} {'DESC' if self._is_downwards(key) else 'ASC'}" for key in self._keys
+        )
         return f" ORDER BY {keys} LIMIT {limit + 1}"
+
+    def again(self, table: str) -> str:
+        """The same order of what was selected before, under the name of a table."""
+        keys = ", ".join(
+            f"{table}.key_{number} {'DESC' if self._is_downwards(key) else 'ASC'}"
+            for number, key in enumerate(self._keys)
+        )
+        return f" ORDER BY {keys}"
+
+    def _is_downwards(self, key: Key) -> bool:
+        return self._descending and not key.is_fixed
 
 
 def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
@@ -105,13 +159,20 @@ def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
     page = rows[:limit]
     last = page[-1]
     keys = [last[name] for name in last.keys() if name.startswith("key_")]  # noqa: SIM118 -- of a row
-    return page, base64.urlsafe_b64encode(msgspec.json.encode(keys)).decode().rstrip("=")
+    return page, encode_cursor(keys)
 
 
-def _decode(cursor: str, length: int) -> list[Any]:
+def encode_cursor(keys: Sequence[Any]) -> str:
+    """A place in an order, as a text that goes into a query."""
+    # Not JSON, which has no infinities.
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(keys)).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, length: int) -> list[Any]:
+    """The keys of a place; what is none is refused."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        values = msgspec.json.decode(
+        values = msgspec.msgpack.decode(
             base64.urlsafe_b64decode(padded.encode("ascii")), type=list[int | float | str]
         )
     except (ValueError, binascii.Error, msgspec.MsgspecError):

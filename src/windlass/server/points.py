@@ -1,45 +1,22 @@
-"""The points that trials report, as their `metrics` files have them: the truth, read in pieces.
-
-A trial's own process writes these files, so they may hold anything at all.
-"""
+"""The points that trials reported, piece by piece, as JSON tells them."""
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from windlass.model.errors import InvalidArgument
 from windlass.model.status import ReplicaId
 from windlass.model.wire import Points, PointsPage
 from windlass.runtimes import layout
-from windlass.worker.reporting import GROUP, LONGEST_NAME, LONGEST_RECORD
+from windlass.server.chunks import read_metrics
+from windlass.server.columns import Column, column_of
+from windlass.server.metricfile import read_reports
 
-PIECE = 1 << 20  # bytes that are read at a time; more than any record has
-_AT_ONCE = 32 << 10  # bytes that are decoded while all other threads wait
 _MOST_SEARCHED = 16 << 20  # bytes that are searched for an answer
-_ODD = {text: float(text) for text in ("nan", "inf", "-inf")}
-
-
-class Record(msgspec.Struct, array_like=True):
-    """What one call of `wl.report` wrote."""
-
-    time: float
-    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-    group: str
-    values: dict[str, float | str]
-
-
-class Column(NamedTuple):
-    """Points of one metric."""
-
-    steps: list[int]
-    times: list[float]
-    values: list[float]
+_MOST_AT_ONCE = 20_000  # points that an event tells
+_NONE = column_of()
 
 
 class Place(NamedTuple):
@@ -51,39 +28,36 @@ class Place(NamedTuple):
 
 Known = dict[tuple[int, str, int, int], Place]  # by trial, role, index and attempt
 
-_decoder = msgspec.json.Decoder(Record)
-
 
 def new_points(home: Path, trial_id: int, name: str, known: Known) -> Iterator[Points]:
     """What a trial reported of a metric beyond what is known, which is then known, too."""
-    for replica, path in _files(home, trial_id):
+    for replica, path in metric_files(home, trial_id):
         key = (trial_id, replica.role, replica.index, replica.attempt)
-        while True:
-            count, position = known.get(key, Place(0, 0))
-            records, after = read_records(path, position)
-            if after == position:
-                break
-            column = columns_of(records).get(name)
-            known[key] = Place(count + (len(column.values) if column else 0), after)
-            if column:
-                yield _points(trial_id, replica, name, count, column)
+        before = known.get(key, Place(0, 0)).position
+        for columns, after in read_metrics(path, name.__eq__, before):
+            column = columns.get(name, _NONE)
+            count = known.get(key, Place(0, 0)).number
+            known[key] = Place(count + len(column.values), after)
+            for start in range(0, len(column.values), _MOST_AT_ONCE):
+                part = column.part(start, start + _MOST_AT_ONCE)
+                yield _points(trial_id, replica, name, count + start, part)
 
 
 def page_of_points(home: Path, trial_id: int, name: str | None, cursor: str | None) -> PointsPage:
     """Points of a trial by role, index and attempt, each metric's in the order of its reports."""
     first, *place = _parse_cursor(cursor)
     searched = 0
-    for replica, path in _files(home, trial_id):
+    for replica, path in metric_files(home, trial_id):
         if replica < first:
             continue
         position, count = place if replica == first else (0, 0)
         while searched < _MOST_SEARCHED:
-            records, after = read_records(path, position)
+            reports, after = read_reports(path, position)
             if after == position:
                 break
             searched += after - position
             position = after
-            columns = columns_of(records)
+            columns = reports.columns
             wanted = [each for each in columns if name in (None, each)]
             items = tuple(_points(trial_id, replica, each, count, columns[each]) for each in wanted)
             if name is not None and items:
@@ -95,93 +69,10 @@ def page_of_points(home: Path, trial_id: int, name: str | None, cursor: str | No
     return PointsPage(items=())
 
 
-def read_records(path: Path, position: int) -> tuple[Sequence[Record], int]:
-    """The whole records of a piece of a file, and where the next piece begins."""
-    data = _read(path, position)
-    end = data.rfind(b"\n") + 1
-    if end == 0:
-        # What is longer than a record, and has no end, is none.
-        return [], position + (len(data) if len(data) > LONGEST_RECORD else 0)
-    records: list[Record] = []
-    start = 0
-    while start < end:
-        stop = data.find(b"\n", start + _AT_ONCE, end) + 1 or end
-        records += _decode_lines(data[start:stop])
-        start = stop
-    return records, position + end
-
-
-def columns_of(records: Sequence[Record]) -> dict[str, Column]:
-    """The points of each metric, in their order."""
-    columns: dict[tuple[str, str], Column | None] = {}
-    for record in records:
-        for name, value in record.values.items():
-            key = (record.group, name)
-            if key not in columns:
-                columns[key] = Column([], [], []) if _is_name(key) else None
-            column = columns[key]
-            if column is None:
-                continue
-            if isinstance(value, str):
-                if value not in _ODD:
-                    continue
-                value = _ODD[value]
-            column.steps.append(record.step)
-            column.times.append(record.time)
-            column.values.append(value)
-    named: dict[str, Column] = {}
-    for (group, name), column in columns.items():
-        if column and column.values:
-            full = name if group == GROUP else f"{group}/{name}"
-            named[full] = _merged(named[full], column) if full in named else column
-    return named
-
-
-def _merged(one: Column, other: Column) -> Column:
-    """`a/b` of one group and `b` of the group `a` are one metric."""
-    rows = sorted([*zip(*one, strict=True), *zip(*other, strict=True)], key=lambda row: row[1])
-    steps, times, values = zip(*rows, strict=True)
-    return Column([*steps], [*times], [*values])
-
-
-def _is_name(key: tuple[str, str]) -> bool:
-    return all(part.isprintable() and 0 < len(part) <= LONGEST_NAME for part in key)
-
-
-def _files(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
+def metric_files(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
+    """The `metrics` file of each attempt of a trial, whether it is there or not."""
     for replica, folder in layout.attempts(home, trial_id):
         yield replica, folder / layout.METRICS
-
-
-def _read(path: Path, position: int) -> bytes:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    try:
-        # A pipe or a device has no end.
-        return os.pread(fd, PIECE, position) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
-
-
-def _decode_lines(lines: bytes) -> list[Record]:
-    try:
-        return _decoder.decode_lines(lines)
-    except (msgspec.MsgspecError, ValueError):
-        return [each for line in lines.split(b"\n") if (each := _decode(line)) is not None]
-
-
-def _decode(line: bytes) -> Record | None:
-    """One record; behind a torn one, which ended where the next began."""
-    for start in {0, max(line.rfind(b"["), 0)}:
-        try:
-            return _decoder.decode(line[start:])
-        except (msgspec.MsgspecError, ValueError):
-            continue
-    return None
 
 
 def _points(trial_id: int, replica: ReplicaId, name: str, start: int, column: Column) -> Points:

@@ -13,7 +13,10 @@ from windlass.model.records import TrialRecord
 from windlass.model.status import JobStatus
 
 _MOST = 2000
-_APART = ("metrics", "asked_to_stop")  # what of a record changes without its status
+# What of a record changes without its status.
+_APART = (
+    "metrics", "progress", "asked_to_stop", "name", "description", "notes", "experiment", "project",
+)  # fmt: skip
 
 
 class StoredTrial(msgspec.Struct, frozen=True):
@@ -109,6 +112,13 @@ class Recent:
             found = self._by_id.pop(trial_id, None)
             if found is not None:
                 del self._ids[found.record.uid]
+
+    def clear(self) -> None:
+        """Forget all trials: what they belong to is called otherwise."""
+        with self._lock:
+            self._writes += 1
+            self._by_id.clear()
+            self._ids.clear()
 
     def _put(self, trial: StoredTrial) -> None:
         self._by_id[trial.record.id] = trial

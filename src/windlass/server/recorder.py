@@ -10,10 +10,11 @@ from typing import Any
 
 from windlass.home import Home
 from windlass.model.job import Job
-from windlass.model.records import Cause, ErrorInfo, ResultInfo
+from windlass.model.records import Attempt, Cause, ErrorInfo, ResultInfo
 from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replica
 from windlass.runtimes.layout import LOG, attempt_dir
 from windlass.server.blobs import BlobStore
+from windlass.server.checkpoints import CheckpointStore
 from windlass.server.logs import last_words
 from windlass.server.metrics import MetricStore
 from windlass.server.private import PrivateFiles
@@ -34,6 +35,7 @@ class Recorder:
         blobs: BlobStore,
         private: PrivateFiles,
         metrics: MetricStore,
+        checkpoints: CheckpointStore,
         publish: Callable[[int], None],
     ) -> None:
         self._home = home
@@ -41,6 +43,7 @@ class Recorder:
         self._blobs = blobs
         self._private = private
         self._metrics = metrics
+        self._checkpoints = checkpoints
         self._publish = publish
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
@@ -64,8 +67,13 @@ class Recorder:
         if loaded is None:
             return False
         job, _ = loaded
-        # Whoever hears of the end of an attempt finds all that it reported.
-        self._metrics.read_to_end(job, (each.id for each in replicas if each.phase.is_final))
+        # Whoever hears of the end of an attempt finds all that it reported and saved.
+        ended = [each.id for each in replicas if each.phase.is_final]
+        self._metrics.read_to_end(job, ended)
+        if ended:
+            self._checkpoints.take_in(job.trial_id)
+        if new.settled:
+            self._checkpoints.tidy(job.trial_id)
         ends = new.is_finished and not old.is_finished
         outcome = self._collect(job, new, replicas) if ends else None
         if not self._trials.save(uid, old, new, events, replicas, outcome):
@@ -85,11 +93,11 @@ class Recorder:
             return Outcome()
         if succeeded:
             result = self._value(job, [decisive, *ended])
-            return Outcome(exit_code=decisive.exit_code, signal=_signal_of(decisive), result=result)
+            return Outcome(exit_code=decisive.exit_code, signal=signal_of(decisive), result=result)
         directory = self._directory(job, decisive)
         return Outcome(
             exit_code=decisive.exit_code,
-            signal=_signal_of(decisive),
+            signal=signal_of(decisive),
             cause=_cause(status, decisive, directory),
             error=self._error(directory),
         )
@@ -143,7 +151,7 @@ def _cause(status: JobStatus, decisive: Replica, directory: Path) -> Cause | Non
         index=decisive.id.index,
         attempt=decisive.id.attempt,
         exit_code=decisive.exit_code,
-        signal=_signal_of(decisive),
+        signal=signal_of(decisive),
         reason=decisive.reason,
         message=decisive.message,
         lines=last_words(directory / LOG),
@@ -162,9 +170,10 @@ def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]
     return sorted(ended, key=lambda r: (order.get(r.id.role, len(order)), r.id.index))
 
 
-def _signal_of(replica: Replica) -> str:
-    code = replica.exit_code
-    if code is None or code <= 128 or replica.reason not in ("Signal", "Stopped"):
+def signal_of(end: Replica | Attempt) -> str:
+    """The signal that ended an attempt, if one did."""
+    code = end.exit_code
+    if code is None or code <= 128 or end.reason not in ("Signal", "Stopped"):
         return ""
     try:
         return signal.Signals(code - 128).name

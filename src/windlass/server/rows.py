@@ -18,6 +18,7 @@ from windlass.model.records import (
     Recipe,
     ResultInfo,
     Summary,
+    TrialKind,
     TrialRecord,
     TrialState,
     state_of,
@@ -26,7 +27,10 @@ from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import CreateTrial
 from windlass.server.database import Connection, Row
 from windlass.server.experiments import experiment_of
+from windlass.server.metadata import kept_labels
 from windlass.server.paging import Conditions
+from windlass.server.parameters import put_parameters
+from windlass.server.projects import places_of
 from windlass.server.recent import StoredTrial
 from windlass.server.summaries import summaries_of
 
@@ -45,18 +49,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     result: ResultInfo | None = None
 
 
-COLUMNS = "trials.*, experiments.name AS experiment, experiments.project AS project"
+COLUMNS = "trials.*, experiments.name AS experiment, experiments.project_id AS project_id"
 FROM = "FROM trials JOIN experiments ON experiments.id = trials.experiment_id"
 
 _INSERT = """
 INSERT INTO trials (
     uid, experiment_id, name, state, settled, created, restarts, signal, reason, message,
     priority, "user", params, spec, status, provenance, auxiliary, is_generated, parent_id,
-    origin_id, labels, recipe
+    origin_id, labels, recipe, kind
 ) VALUES (
     :uid, :experiment_id, :name, :state, :settled, :created, 0, '', '', '',
     :priority, :user, :params, :spec, :status, :provenance, :auxiliary, :is_generated, :parent_id,
-    :origin_id, :labels, :recipe
+    :origin_id, :labels, :recipe, :kind
 ) RETURNING id
 """
 
@@ -68,7 +72,7 @@ UPDATE trials SET
 WHERE id = :id AND status = :old
 """
 
-_PUT_SPEC = "UPDATE trials SET spec = :spec WHERE id = :id"
+_PUT_SPEC = "UPDATE trials SET spec = :spec, priority = :priority WHERE id = :id"
 
 _PUT_LABELS = "UPDATE trials SET labels = :labels WHERE id = :id"
 
@@ -97,6 +101,9 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
     now = time.time()
     status = JobStatus()
     belongs_to = experiment_of(connection, request, now)
+    spec = request.spec
+    if not spec.priority and belongs_to["priority"]:
+        spec = msgspec.structs.replace(spec, priority=belongs_to["priority"])
     is_generated = isinstance(request.spec.roles[0].executable, GeneratorCall)
     record = TrialRecord(
         id=0,
@@ -104,17 +111,18 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         name=request.name or belongs_to["name"],
         experiment=belongs_to["name"],
         experiment_id=belongs_to["id"],
-        project=belongs_to["project"],
+        project=places_of(connection, [belongs_to["project_id"]])[belongs_to["project_id"]],
         state=state_of(status),
         created=now,
         started=now if is_generated else None,  # there is nothing to wait for
         params=request.params,
-        spec=request.spec,
+        spec=spec,
         provenance=request.provenance,
-        labels=tuple(dict.fromkeys(request.labels)),
+        labels=kept_labels(request.labels),
         auxiliary=request.auxiliary,
         parent_id=request.parent_id,
         recipe=request.recipe,
+        kind=request.kind,
     )
     trial_id = connection.value(
         _INSERT,
@@ -126,9 +134,9 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
             "settled": status.settled,
             "created": now,
             "user": request.provenance.user,
-            "priority": request.spec.priority,
+            "priority": spec.priority,
             "params": _encode(request.params),
-            "spec": _encode(request.spec),
+            "spec": _encode(spec),
             "status": _encode(status),
             "provenance": _encode(request.provenance),
             "auxiliary": request.auxiliary,
@@ -137,8 +145,10 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
             "origin_id": request.recipe.origin_id,
             "labels": _encode(record.labels) if record.labels else None,
             "recipe": _encode(request.recipe) if request.recipe != Recipe() else None,
+            "kind": request.kind.value,
         },
     )
+    put_parameters(connection, trial_id, request.params)
     return StoredTrial(record=msgspec.structs.replace(record, id=trial_id), status=status)
 
 
@@ -157,7 +167,9 @@ def store(
     if not connection.run(_SWAP, values):
         return False
     if new.record.spec is not old.record.spec:
-        connection.run(_PUT_SPEC, {"id": trial_id, "spec": _encode(new.record.spec)})
+        spec = new.record.spec
+        values = {"id": trial_id, "spec": _encode(spec), "priority": spec.priority}
+        connection.run(_PUT_SPEC, values)
     if new.record.labels != old.record.labels:
         connection.run(_PUT_LABELS, {"id": trial_id, "labels": _encode(new.record.labels)})
     changed = [each for each in new.record.attempts if each not in old.record.attempts]
@@ -282,12 +294,30 @@ def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTri
         fields = {name: each[name] for name in _ATTEMPT_FIELDS}
         by_trial[each["trial_id"]].append(Attempt(**fields))
     metrics = summaries_of(connection, list(by_trial))
+    places = places_of(connection, {row["project_id"] for row in rows})
+    texts = {
+        each["trial_id"]: (each["description"], each["notes"])
+        for each in connection.rows(f"SELECT * FROM trial_texts{asked.text}", asked.parameters)
+    }
     return [
-        _stored_trial(row, tuple(by_trial[row["id"]]), metrics.get(row["id"], {})) for row in rows
+        _stored_trial(
+            row,
+            tuple(by_trial[row["id"]]),
+            metrics.get(row["id"], {}),
+            places[row["project_id"]],
+            texts.get(row["id"], ("", "")),
+        )
+        for row in rows
     ]
 
 
-def _stored_trial(row: Row, made: tuple[Attempt, ...], metrics: dict[str, Summary]) -> StoredTrial:
+def _stored_trial(
+    row: Row,
+    made: tuple[Attempt, ...],
+    metrics: dict[str, Summary],
+    project: str,
+    texts: tuple[str, str],
+) -> StoredTrial:
     status = _decode(row["status"], JobStatus)
     record = TrialRecord(
         id=row["id"],
@@ -295,7 +325,7 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...], metrics: dict[str, Summar
         name=row["name"],
         experiment=row["experiment"],
         experiment_id=row["experiment_id"],
-        project=row["project"],
+        project=project,
         state=TrialState(row["state"]),
         message=row["message"],
         created=row["created"],
@@ -319,6 +349,10 @@ def _stored_trial(row: Row, made: tuple[Attempt, ...], metrics: dict[str, Summar
         recipe=_decode(row["recipe"], Recipe) if row["recipe"] else Recipe(),
         asked_to_stop=row["asked_to_stop"],
         metrics=metrics,
+        kind=TrialKind(row["kind"]),
+        progress=row["progress"],
+        description=texts[0],
+        notes=texts[1],
     )
     return StoredTrial(record=record, status=status)
 

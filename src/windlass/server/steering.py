@@ -13,7 +13,7 @@ from windlass.engine.fitting import check_fits
 from windlass.frameworks import problems_of
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import GeneratorCall, JobSpec, Role
-from windlass.model.records import TrialRecord, TrialState
+from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
 
@@ -24,7 +24,8 @@ async def suspend(services: Services, trial_id: int, *, suspended: bool) -> None
     """Have a trial's replicas stop without failing, or start again; nothing if they did."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
-        _check_goes_on(record)
+        _check_no_shell(record)
+        check_goes_on(record)
         return msgspec.structs.replace(record.spec, suspend=suspended), ()
 
     def is_seen(record: TrialRecord) -> bool:
@@ -37,17 +38,18 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
     """Have a trial consist of other numbers of replicas; nothing if it does."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
-        _check_goes_on(record)
+        _check_no_shell(record)
+        check_goes_on(record)
         spec = _scaled(record, replicas)
         if not any(role.replicas for role in spec.roles):
             raise InvalidArgument(
-                f"{_name(record)}: no role has a replica: there is nothing to run.",
+                f"{name_of(record)}: no role has a replica: there is nothing to run.",
                 hint=f"To stop all of it: windlass suspend {trial_id}, or windlass stop {trial_id}",
             )
         if spec != record.spec:
             problems = problems_of(spec)
             if problems:
-                raise InvalidArgument.of(problems, where=_name(record))
+                raise InvalidArgument.of(problems, where=name_of(record))
             check_fits(spec, services.capacity, record.name, way_out="Ask for fewer.")
         return spec, _events(record.spec, spec)
 
@@ -90,7 +92,7 @@ def _scaled(record: TrialRecord, replicas: Mapping[str, int]) -> JobSpec:
         near = difflib.get_close_matches(unknown[0], roles, n=1, cutoff=0.5)
         guess = f"Did you mean {near[0]!r}? " if near else ""
         raise InvalidArgument(
-            f"{_name(record)} has no role {unknown[0]!r}.",
+            f"{name_of(record)} has no role {unknown[0]!r}.",
             hint=f"{guess}It has: {', '.join(roles)}.",
         )
 
@@ -109,22 +111,36 @@ def _events(old: JobSpec, new: JobSpec) -> list[Event]:
     return [Event(time=time.time(), reason="Scaled", message=", ".join(changes))]
 
 
-def _check_goes_on(record: TrialRecord) -> None:
+def _check_no_shell(record: TrialRecord) -> None:
+    if record.kind is TrialKind.SHELL:
+        raise Conflict(
+            f"Shell {record.id} cannot be started again: what was typed to it would be lost.",
+            hint=f"Leave it, and come back: windlass shell attach {record.id}",
+        )
+
+
+def check_goes_on(record: TrialRecord) -> None:
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
         raise Conflict(
-            f"{_name(record)} has no processes of its own: it consists of what its generator adds.",
+            f"{name_of(record)} has no processes of its own: "
+            "it consists of what its generator adds.",
             hint=f"Change those; which they are: windlass show {record.id}",
+        )
+    if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
+        raise Conflict(
+            f"{name_of(record)} was not started by Windlass: it cannot be changed.",
+            hint=f"It can be asked to stop: windlass stop {record.id}",
         )
     if record.state.is_final:
         is_plain = record.state is TrialState.SUCCEEDED or not record.message
         why = "" if is_plain else f": {record.message}"
         raise Conflict(
-            f"{_name(record)} has ended ({record.state.value}{why}).",
+            f"{name_of(record)} has ended ({record.state.value}{why}).",
             hint="Only a trial that goes on can be changed; submit it anew.",
         )
     if record.state is TrialState.STOPPING:
-        raise Conflict(f"{_name(record)} is being stopped.", hint="Submit it anew.")
+        raise Conflict(f"{name_of(record)} is being stopped.", hint="Submit it anew.")
 
 
-def _name(record: TrialRecord) -> str:
+def name_of(record: TrialRecord) -> str:
     return f"Trial {record.id} ({record.name})"

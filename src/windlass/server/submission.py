@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 import time
 
 from windlass.engine.fitting import check_fits
 from windlass.model.errors import InvalidArgument, Unsupported
-from windlass.model.job import FunctionCall, GeneratorCall, JobSpec
-from windlass.model.records import TrialRecord
+from windlass.model.job import (
+    Assignment,
+    ExternalCall,
+    FunctionCall,
+    GeneratorCall,
+    Job,
+    JobSpec,
+    RestartPolicy,
+    ShellCall,
+)
+from windlass.model.records import NO_EXPERIMENT, TrialKind, TrialRecord
+from windlass.model.status import ReplicaId
 from windlass.model.wire import CreateTrial
 from windlass.server.faults import MissingBlobs
 from windlass.server.generators import first_status
@@ -30,7 +41,7 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
         is_taken_in = True
 
     try:
-        return await services.trials.create(
+        record = await services.trials.create(
             request,
             before=take_in,
             begin=controller.begin,
@@ -42,6 +53,23 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
             with contextlib.suppress(sqlite3.Error):  # else it is erased at the next start
                 await services.trials.unless_stored(key, lambda: services.private.erase(key))
         raise
+    if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
+        await _make_place(services, record)
+    return record
+
+
+async def _make_place(services: Services, record: TrialRecord) -> None:
+    """Where an external process finds its trial, and says that it runs, when it is answered."""
+    job = Job(
+        uid=record.uid,
+        trial_id=record.id,
+        spec=record.spec,
+        name=record.name,
+        experiment=record.experiment,
+        params=record.params,
+    )
+    first = ReplicaId(record.spec.roles[0].name, 0, 1)
+    await asyncio.to_thread(services.runtime.create, job, first, Assignment())
 
 
 async def _submit_generated(services: Services, request: CreateTrial) -> TrialRecord:
@@ -63,7 +91,7 @@ def _check(services: Services, request: CreateTrial) -> None:
     spec = request.spec
     if spec.backend != "local":
         raise Unsupported(f"This server has no backend {spec.backend!r}.", hint='It has: "local".')
-    problems = services.runtime.validate(spec)
+    problems = [*_kind_problems(request), *services.runtime.validate(spec)]
     if not _is_plain(spec):
         from windlass.frameworks import problems_of
 
@@ -78,6 +106,28 @@ def _check(services: Services, request: CreateTrial) -> None:
     if problems:
         raise InvalidArgument.of(problems)
     check_fits(spec, services.capacity, request.name or request.experiment)
+
+
+def _kind_problems(request: CreateTrial) -> list[str]:
+    """What is wrong with what a trial is said to be of."""
+    problems = []
+    is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
+    if is_shell != (request.kind is TrialKind.SHELL):
+        problems.append("a shell is of the kind 'shell', and nothing else is.")
+    if is_shell and not _is_plain(request.spec):
+        problems.append("a shell is one process: it has one role, one replica and no framework.")
+    is_external = any(isinstance(role.executable, ExternalCall) for role in request.spec.roles)
+    if is_external != (request.kind is TrialKind.EXTERNAL):
+        problems.append("a process that runs already is of the kind 'external', and nothing else.")
+    if is_external and not (_is_plain(request.spec) and _never_starts_again(request.spec)):
+        problems.append("a process that runs already has one role and one replica, and no restart.")
+    if request.experiment_id == NO_EXPERIMENT and request.kind.is_listed:
+        problems.append("it belongs to no experiment: only a command and a shell may.")
+    return problems
+
+
+def _never_starts_again(spec: JobSpec) -> bool:
+    return spec.roles[0].restart_policy is RestartPolicy.NEVER and not spec.suspend
 
 
 def _is_plain(spec: JobSpec) -> bool:

@@ -9,14 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.model.errors import Conflict, NotFound
-from windlass.model.job import GeneratorCall, Job, JobSpec
+from windlass.model.job import Begin, GeneratorCall, Job, JobSpec, Keep
 from windlass.model.learning import learned
-from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.names import check, name_flaw
+from windlass.model.records import LISTED_KINDS, ErrorInfo, TrialRecord, TrialState
 from windlass.model.status import ConditionType, Event, JobStatus, Replica
-from windlass.model.wire import ChangeLabels, CreateTrial, TrialPage
-from windlass.server.database import Connection, Database
+from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
+from windlass.server.checkpoint_rows import find_by_uid, use
+from windlass.server.database import Connection, Database, Row
+from windlass.server.listing import Asked, find_rows
 from windlass.server.metadata import changed_labels
-from windlass.server.paging import Conditions, Order, cut
+from windlass.server.paging import Conditions
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import (
     COLUMNS,
@@ -31,21 +34,14 @@ from windlass.server.rows import (
     stored_trials,
 )
 
+Place = tuple[float, tuple[tuple[int, int], ...]]  # in the queue, of one that was moved
+
 _SWAP_TRIES = 10
 _ASK_TO_STOP = f"""
 UPDATE trials SET asked_to_stop = :reason
 WHERE id = :id AND asked_to_stop != :reason AND state NOT IN
     ({", ".join(repr(state.value) for state in TrialState if state.is_final)})
 """
-
-_TRIAL_SORTS = {
-    "id": "trials.id",
-    "created": "trials.created",
-    "name": "trials.name",
-    "state": "trials.state",
-    "started": "coalesce(trials.started, 0.0)",
-    "ended": "coalesce(trials.ended, 0.0)",
-}
 
 
 class TrialStore:
@@ -88,7 +84,9 @@ class TrialStore:
             if request.recipe.origin_id is not None:
                 _check_origin(connection, request.recipe.origin_id)
             before()
-            made = insert(connection, request)
+            made = insert(connection, _with_checkpoint(connection, request))
+            if request.recipe.checkpoint:
+                use(connection, request.recipe.checkpoint, "trial", made.record.id)
             status, happened = begin(made.job)
             new = advanced(made.record, status, (), None)
             store(connection, made, StoredTrial(record=new, status=status), happened)
@@ -134,29 +132,64 @@ class TrialStore:
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     async def change_spec(
-        self, trial_id: int, change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]]
+        self,
+        trial_id: int,
+        change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
+        place: Place | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> str | None:
         """Give a trial that goes on another spec; its uid, or none if it stays as it was.
 
         `change` says what the spec is to be and what is told of it, and may refuse. The status
-        changes with the spec: a look that was taken at the old one cannot be stored.
+        changes with the spec: a look that was taken at the old one cannot be stored. With
+        `place`, it stands elsewhere in the queue from now on, or with none where its age says.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
             spec, happened = change(stored.record)
-            if spec == stored.record.spec:
-                return None
             old = stored.status
-            status = msgspec.structs.replace(old, generation=old.generation + 1)
+            stands = old.place if isinstance(place, msgspec.UnsetType) else place
+            if spec == stored.record.spec and stands == old.place:
+                return None
+            status = msgspec.structs.replace(old, generation=old.generation + 1, place=stands)
             if await self._db.awrite(*self._swap(stored, status, happened, spec=spec)):
                 return stored.record.uid
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
-    async def change_labels(self, trial_id: int, change: ChangeLabels) -> None:
-        """Give a trial other labels, whether or not it has ended.
+    async def change(self, trial_id: int, change: ChangeTrial) -> None:
+        """Give a trial other labels, another name or other texts, whether or not it has ended."""
+        names = ("name", "description", "notes")
+        told = {name: getattr(change, name) for name in names}
+        given = {k: value for k, value in told.items() if not isinstance(value, msgspec.UnsetType)}
+        if given:
+            await self._change_texts(trial_id, given)
+        await self._change_labels(trial_id, change)
 
-        The status changes with them, as with a spec: what is computed from an older record
-        meanwhile does not bring the old ones back.
+    async def _change_texts(self, trial_id: int, given: Mapping[str, str]) -> None:
+        if "name" in given:
+            check(name_flaw(given["name"]), "name: ")
+        record = await self.record(trial_id)
+
+        def change(connection: Connection) -> None:
+            asked = {"id": trial_id, **given}
+            if "name" in given:
+                connection.run("UPDATE trials SET name = :name WHERE id = :id", asked)
+            for column in given.keys() - {"name"}:
+                connection.run(
+                    f"INSERT INTO trial_texts (trial_id, {column}) VALUES (:id, :{column})"
+                    f" ON CONFLICT (trial_id) DO UPDATE SET {column} = excluded.{column}",
+                    asked,
+                )
+
+        def follow(_done: None) -> None:
+            self.note(trial_id, lambda record: replace(record, **given))
+            self._on_change(replace(record, **given))
+
+        await self._db.awrite(change, follow)
+
+    async def _change_labels(self, trial_id: int, change: ChangeTrial) -> None:
+        """The status changes with them, as with a spec.
+
+        What is computed from an older record meanwhile does not bring the old ones back.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -198,9 +231,17 @@ class TrialStore:
         rows = self._db.read(lambda connection: connection.rows(query))
         return {row["id"]: row["asked_to_stop"] for row in rows}
 
+    def forget(self) -> None:
+        """Read all trials again: projects or experiments are called otherwise than they were."""
+        self._recent.clear()
+
     def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
         """Know of what was just stored of a trial; for the writer's thread, after the commit."""
         self._recent.change(trial_id, change)
+
+    def drop(self, trial_id: int) -> None:
+        """Know no more of a trial that was just deleted; for the writer's thread."""
+        self._recent.drop(trial_id)
 
     # -- the controller's half --------------------------------------------------------
 
@@ -226,6 +267,12 @@ class TrialStore:
             self._recent.drop(stored.record.id)  # the next look reads what there is
             return False
         return self._db.write(*self._swap(stored, new, happened, replicas, outcome))
+
+    def keeping(self, trial_id: int) -> Keep | None:
+        """Which checkpoints of a trial are to stay; none for all."""
+        query = "SELECT spec FROM trials WHERE id = :id"
+        spec = self._db.read(lambda connection: connection.value(query, {"id": trial_id}))
+        return None if spec is None else decode_spec(spec).keep
 
     def unfinished(self) -> Iterable[str]:
         """The uids of all jobs of which something may still run, oldest first."""
@@ -281,42 +328,41 @@ class TrialStore:
         """One trial."""
         return (await self._stored(trial_id)).record
 
-    async def page(
-        self,
-        *,
-        uid: str | None,
-        experiment: str | None,
-        experiment_id: int | None,
-        project: str | None,
-        states: Sequence[TrialState],
-        name: str | None,
-        labels: Sequence[str] = (),
-        origin_id: int | None = None,
-        parent_id: int | None = None,
-        sort: str,
-        cursor: str | None,
-        limit: int,
-    ) -> TrialPage:
+    async def status(self, trial_id: int) -> JobStatus:
+        """What was concluded of one trial."""
+        return (await self._stored(trial_id)).status
+
+    async def page(self, asked: Asked) -> TrialPage:
         """Trials that match, a page of them."""
-        asked, order = Conditions(), Order(sort, _TRIAL_SORTS)
-        asked.equal("trials.uid", uid)
-        asked.equal("experiments.name", experiment)
-        asked.equal("trials.experiment_id", experiment_id)
-        asked.equal("experiments.project", project)
-        asked.one_of("trials.state", [state.value for state in states])
-        asked.equal("trials.name", name)
-        asked.all_in("trials.labels", labels)
-        asked.equal("trials.origin_id", origin_id)
-        asked.equal("trials.parent_id", parent_id)
-        order.begin_after(cursor, asked)
-        query = f"SELECT {COLUMNS}, {order.columns} {FROM}{asked.text}{order.tail(limit)}"
 
         def run(connection: Connection) -> TrialPage:
-            rows, following = cut(connection.rows(query, asked.parameters), limit)
-            stored = stored_trials(connection, rows)
-            return TrialPage(items=tuple(each.record for each in stored), next=following)
+            rows, following, hint = find_rows(connection, asked)
+            items = tuple(each.record for each in stored_trials(connection, rows))
+            return TrialPage(items=items, next=following, hint=hint)
 
         return await self._db.aread(run)
+
+    async def ids(self, asked: Conditions, first: int, limit: int) -> list[Row]:
+        """The ids and names of trials that match, from an id on."""
+        asked = asked.copy()
+        asked.require(f"trials.id >= {asked.name_for(first)}")
+        query = f"SELECT trials.id, trials.name {FROM}{asked.text} ORDER BY trials.id LIMIT {limit}"
+        return list(
+            await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
+        )
+
+    async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
+        """Some trials, by their uids; those that are not there are left out."""
+        at_hand = {uid: stored for uid in uids if (stored := self._recent.find(uid)) is not None}
+        asked = Conditions()
+        asked.one_of("trials.uid", [uid for uid in uids if uid not in at_hand] or [""])
+        query = f"SELECT {COLUMNS} {FROM}{asked.text}"
+
+        def run(connection: Connection) -> list[StoredTrial]:
+            return stored_trials(connection, connection.rows(query, asked.parameters))
+
+        found = await self._db.aread(run) if len(at_hand) < len(set(uids)) else []
+        return {each.record.uid: each.record for each in (*at_hand.values(), *found)}
 
     async def events(self, trial_id: int) -> list[Event]:
         """What happened to a trial, oldest first."""
@@ -333,6 +379,7 @@ class TrialStore:
         """How many trials are in one of the states."""
         asked = Conditions()
         asked.one_of("state", [state.value for state in states])
+        asked.one_of("kind", [kind.value for kind in LISTED_KINDS])
         query = f"SELECT count(*) FROM trials{asked.text}"
         return int(
             await self._db.aread(lambda connection: connection.value(query, asked.parameters))
@@ -424,6 +471,30 @@ def _check_parent(connection: Connection, request: CreateTrial) -> None:
             "added to it any more.",
             hint="Add it before the generator returns, or to the experiment: exp.add(...)",
         )
+
+
+def _with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial:
+    """The request with what its job needs to know of the checkpoint that it begins with."""
+    uid = request.recipe.checkpoint
+    if not uid:
+        return request if request.spec.begin is None else _beginning(request, None)
+    found = find_by_uid(connection, uid)
+    if found is None:
+        raise NotFound(
+            f"There is no checkpoint {uid[:80]} to begin with.", hint="See: windlass checkpoint ls"
+        )
+    begin = Begin(
+        uid=uid,
+        name=found.name,
+        manifest=found.manifest,
+        is_folder=found.is_folder,
+        step=found.step,
+    )
+    return _beginning(request, begin)
+
+
+def _beginning(request: CreateTrial, begin: Begin | None) -> CreateTrial:
+    return replace(request, spec=replace(request.spec, begin=begin))
 
 
 def _check_origin(connection: Connection, origin_id: int) -> None:

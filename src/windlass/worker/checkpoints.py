@@ -1,162 +1,278 @@
-"""The checkpoints of a trial: `<number>/` each, whole or not there, the highest the newest.
+"""The checkpoints of a trial, as its own processes save and find them.
 
-In each, `checkpoint.json` says what it is, and `data/` holds what was saved, under its own name.
-All replicas and attempts of a trial share them, and they stay when it is over.
+The files are blobs of the home, listed by a manifest that is one, too. What makes them a
+checkpoint is its record, `<number>.json`, written last and at once: the highest number is the
+newest. Number 0 is what the trial began with, if it goes on from another's. All replicas and
+attempts of a trial share them, and they stay when it is over.
+
+Versions before had a folder `<number>/` in place of a record, with a copy in it: `legacy.py`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from _thread import get_ident
+from collections import deque
+from contextlib import contextmanager
 
-from windlass.worker.files import read_json, write_json
+from windlass.worker import legacy
+from windlass.worker.files import read_json, remove_if_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
-_RECORD = "checkpoint.json"
-_DATA = "data"
+    from windlass.worker.gathering import Found
+    from windlass.worker.keeping import Keeper
 
-
-def latest(folder: str) -> str | None:
-    """The file or folder that the newest checkpoint is; none if there is none.
-
-    >>> latest("/nowhere/trials/1/checkpoints") is None
-    True
-    """
-    for number in sorted(_numbers(folder), reverse=True):
-        found = _saved_in(os.path.join(folder, str(number)))
-        if found is not None:
-            return found
-    return None
+_AT_A_TIME = 8  # files that are copied or hashed, each of them open
+Entry = tuple[str, str, str, int]  # path, mode, digest, size: a line of a manifest
 
 
-def save(folder: str, path: str, of: Mapping[str, object]) -> str:
-    """Keep a copy of a file or a folder as the newest checkpoint; where it is.
+class Saver:
+    """Which attempt saves, of which trial; the names of what it leaves behind begin with it."""
 
-    It is copied aside and put in place at once: until then, the one before is the newest.
-    """
-    name = os.path.basename(os.path.abspath(path))
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    # Two attempts of a replica never run at the same time: what others left is of no use.
-    mine = f".{of.get('role')}-{of.get('index')}-{of.get('attempt')}."
-    _clear(folder, besides=mine)
-    temporary = os.path.join(folder, f"{mine}{os.getpid()}-{get_ident()}")
+    def __init__(self, folder: str, role: str, index: int, attempt: int) -> None:
+        self.folder = folder
+        self.role = role
+        self.index = index
+        self.attempt = attempt
+
+    @property
+    def blobs(self) -> str:
+        """The store of the home that the trial is of."""
+        return os.path.join(_up(self.folder, 3), "blobs")
+
+    @property
+    def replica(self) -> str:
+        """Its replica, in a name that no other trial of the home has."""
+        return f"{os.path.basename(_up(self.folder, 1))}-{self.role}-{self.index}-"
+
+    def facts(self) -> dict[str, Any]:
+        return {"role": self.role, "index": self.index, "attempt": self.attempt}
+
+
+def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any]) -> str:
+    """Keep a file or a folder as the newest checkpoint, whole or not at all; its uid."""
+    from windlass.worker.keeping import Keeper, held
+
+    uid = os.urandom(16).hex()
+    with held(saver.blobs), Keeper(saver.blobs, begin(saver)) as keeper:
+        entries = keep_all(keeper, saver, path)
+        record = {
+            "uid": uid,
+            "name": name_of(path),
+            "is_folder": os.path.isdir(path),
+            "step": step,
+            "metadata": dict(metadata),
+            **saver.facts(),
+        }
+        put(keeper, saver.folder, record, entries)
+    return uid
+
+
+def begin(saver: Saver) -> str:
+    """Make the folder, clear what killed attempts of the replica left; a name for this saving."""
+    from windlass.worker.keeping import STAGING, remove_tree
+
+    os.makedirs(saver.folder, mode=0o700, exist_ok=True)
+    os.makedirs(saver.blobs, mode=0o700, exist_ok=True)
+    mine = f"{saver.replica}{saver.attempt}-"
+    for name in os.listdir(saver.blobs):
+        # Two attempts of a replica never run at the same time.
+        if name.startswith(STAGING + saver.replica) and not name.startswith(STAGING + mine):
+            remove_tree(os.path.join(saver.blobs, name))
+    return f"{mine}{os.getpid()}-{get_ident()}"
+
+
+def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
+    """Have all files of a path in the store; the lines of their manifest, by path."""
+    from windlass.worker.gathering import (
+        ChangedWhileSaved,
+        gather,
+        is_as_it_was,
+        wait_for_the_clock,
+    )
+
+    found = gather(path, saver.folder)
+    wait_for_the_clock(found)
+    before = _newest_entries(saver)
     try:
-        os.mkdir(temporary, 0o700)
-        os.mkdir(os.path.join(temporary, _DATA), 0o700)
-        _copy(path, os.path.join(temporary, _DATA, name), besides=temporary)
-        record = {"name": name, "time": time.time(), **of}
-        write_json(os.path.join(temporary, _RECORD), record)
-        _flush(temporary)
-        number = _put_in_place(temporary, folder)
-    except BaseException:  # Ctrl-C, too, leaves no half copy
-        _remove(temporary)
-        raise
-    _flush_one(folder)
-    return os.path.join(folder, str(number), _DATA, name)
+        entries: list[Entry] = []
+        begun: deque[tuple[Found, Callable[[], str]]] = deque()
+        for each in found:
+            begun.append((each, _begin_to_keep(keeper, each, before)))
+            if len(begun) > _AT_A_TIME:
+                entries.append(_finished(*begun.popleft()))
+        entries += [_finished(*each) for each in begun]
+    except FileNotFoundError:
+        raise ChangedWhileSaved(path) from None
+    if not is_as_it_was(path, found, saver.folder):
+        raise ChangedWhileSaved(path)
+    keeper.settle()
+    return entries
 
 
-def _numbers(folder: str) -> list[int]:
+def put(keeper: Keeper, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
+    """Make a checkpoint of files that are kept: its number."""
+    manifest = keeper.put(encode(entries))
+    text = json.dumps({**record, "manifest": manifest, "time": time.time()})
+    temporary = os.path.join(folder, f".{record['uid']}-{os.getpid()}-{get_ident()}")
+    try:
+        with open(temporary, "x", opener=_owner_only) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        number = _link_as_next(temporary, folder)
+    finally:
+        remove_if_there(temporary)
+    _flush(folder)
+    return number
+
+
+def clear(folder: str, blobs: str) -> None:
+    """Remove what processes of a trial left half done, and copies they had: none is alive."""
+    from windlass.worker.keeping import STAGING, remove_tree
+
+    trial = os.path.basename(_up(folder, 1))
+    for name in os.listdir(folder):
+        if name.startswith("."):
+            path = os.path.join(folder, name)
+            remove_tree(path)
+            remove_if_there(path)
+    for name in os.listdir(blobs):
+        if name.startswith(f"{STAGING}{trial}-"):
+            remove_tree(os.path.join(blobs, name))
+
+
+def records(folder: str) -> list[tuple[int, dict[str, Any]]]:
+    """The checkpoints of a trial with their numbers, newest first; spoilt ones are passed over."""
+    while True:
+        numbers = _numbers(folder)
+        read = [(each, read_record(folder, each)) for each in sorted(numbers, reverse=True)]
+        found = [(number, record) for number, record in read if record is not None]
+        # One that went after it was listed may have made room for a newer, which was not.
+        if len(found) == len(numbers) or numbers == _numbers(folder):
+            return found
+
+
+def read_record(folder: str, number: int) -> dict[str, Any] | None:
+    """The record of that number, if it is one."""
+    record = read_json(os.path.join(folder, f"{number}.json"))
+    if record is None:
+        return legacy.read_record(folder, number)
+    name, manifest = record.get("name"), record.get("manifest")
+    if not isinstance(name, str) or name != os.path.basename(name) or not name:
+        return None
+    is_digest = isinstance(manifest, str) and len(manifest) == 64 and manifest.isalnum()
+    return record if is_digest else None
+
+
+def write_origin(folder: str, record: Mapping[str, Any]) -> None:
+    """Have a trial begin with the checkpoint of another."""
+    from windlass.worker.files import write_json
+
+    path = os.path.join(folder, "0.json")
+    if not os.path.exists(path):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        write_json(path, record, durable=True)
+
+
+def name_of(path: str) -> str:
+    """What the copy of a path is called."""
+    return os.path.basename(os.path.abspath(path)) or "checkpoint"
+
+
+def encode(entries: list[Entry]) -> bytes:
+    r"""The canonical bytes of a manifest, as `packaging/manifest.py` writes them.
+
+    >>> encode([("a", "f", "00", 3)])
+    b'{"files":[["a","f","00",3]],"version":1}'
+    """
+    tree = {"files": sorted(entries), "version": 1}
+    text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Be the only one of the trial's processes that does something among its checkpoints."""
+    import fcntl
+
+    fd = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _begin_to_keep(
+    keeper: Keeper, found: Found, before: Mapping[str, tuple[str, int]]
+) -> Callable[[], str]:
+    if found.is_folder:
+        return str
+    digest, size_before = before.get(found.place, ("", -1))
+    return keeper.keep(found, digest if size_before == found.seen.st_size else None)
+
+
+def _finished(found: Found, wait: Callable[[], str]) -> Entry:
+    if found.is_folder:
+        return (found.place, "d", "", 0)
+    return (found.place, found.mode, wait(), found.seen.st_size)
+
+
+def _newest_entries(saver: Saver) -> dict[str, tuple[str, int]]:
+    """What the newest checkpoint has at which place: its digest and size."""
+    for _, record in records(saver.folder)[:1]:
+        if "manifest" not in record:
+            break
+        manifest = record["manifest"]
+        listed = read_json(f"{saver.blobs}/{manifest[:2]}/{manifest}") or {}
+        try:
+            return {path: (digest, size) for path, mode, digest, size in listed["files"] if digest}
+        except (KeyError, TypeError, ValueError):
+            break
+    return {}
+
+
+def _numbers(folder: str) -> set[int]:
     try:
         names = os.listdir(folder)
     except OSError:
-        return []
-    return [int(name) for name in names if name.isdecimal() and name.isascii()]
+        return set()
+    texts = (name.removesuffix(".json") for name in names)
+    return {int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < 10}
 
 
-def _saved_in(checkpoint: str) -> str | None:
-    """What was saved in a checkpoint; none if somebody spoilt it."""
-    name = (read_json(os.path.join(checkpoint, _RECORD)) or {}).get("name")
-    if not isinstance(name, str) or name != os.path.basename(name):
-        return None
-    path = os.path.join(checkpoint, _DATA, name)
-    return path if os.path.exists(path) else None
-
-
-def _copy(source: str, target: str, *, besides: str) -> None:
-    """A copy, never a link: training writes to the same file again."""
-    import shutil  # of those who save, and of nobody else
-
-    own = os.path.realpath(besides)
-
-    def left_out(folder: str, names: list[str]) -> list[str]:
-        around = [own, *_folders_around(source, folder)]
-        return [name for name in names if _leads_nowhere(os.path.join(folder, name), around)]
-
-    if os.path.isdir(source):
-        shutil.copytree(source, target, copy_function=shutil.copyfile, ignore=left_out)
-    else:
-        shutil.copyfile(source, target)
-
-
-def _folders_around(source: str, folder: str) -> Iterator[str]:
-    """A folder that is being copied, and those it was reached through: where they really are."""
-    yield os.path.realpath(folder)
-    while len(folder) > len(source):
-        folder = os.path.dirname(folder)
-        yield os.path.realpath(folder)
-
-
-def _leads_nowhere(path: str, around: list[str]) -> bool:
-    """Whether there is nothing to copy: of a link into the void, or back to where we are.
-
-    Followed, that would have no end. (copytree's own way with links into the void loses relative
-    ones.)
-    """
-    if not os.path.exists(path):
-        return True
-    if not os.path.islink(path) and os.path.basename(path) != os.path.basename(around[0]):
-        return False
-    real = os.path.realpath(path)
-    return any(f"{each}{os.sep}".startswith(f"{real.rstrip(os.sep)}{os.sep}") for each in around)
-
-
-def _put_in_place(temporary: str, folder: str) -> int:
-    """Give it the next number, and that number."""
-    number = max(_numbers(folder), default=0) + 1
+def _link_as_next(temporary: str, folder: str) -> int:
+    """Give a record the next number; that of no other, however many save at once."""
+    number = max(_numbers(folder) | {0}) + 1
     while True:
         try:
-            os.rename(temporary, os.path.join(folder, str(number)))
-        except OSError:
-            # Another thread's has it: an empty folder would have been replaced.
-            if not os.path.lexists(os.path.join(folder, str(number))):
-                raise
+            os.link(temporary, os.path.join(folder, f"{number}.json"))
+        except FileExistsError:
             number += 1
         else:
             return number
 
 
-def _flush(folder: str) -> None:
-    """Have all of a folder on the disk: a loss of power must not leave its name without it."""
-    for path in _walk(folder):
-        _flush_one(path)
+def _up(path: str, levels: int) -> str:
+    for _ in range(levels):
+        path = os.path.dirname(path)
+    return path
 
 
-def _walk(folder: str) -> Iterator[str]:
-    for root, _, files in os.walk(folder):
-        for name in files:
-            yield os.path.join(root, name)
-        yield root
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _flush_one(path: str) -> None:
+def _flush(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _clear(folder: str, besides: str) -> None:
-    for name in os.listdir(folder):
-        if name.startswith(".") and not name.startswith(besides):
-            _remove(os.path.join(folder, name))
-
-
-def _remove(path: str) -> None:
-    import shutil
-
-    shutil.rmtree(path, ignore_errors=True)

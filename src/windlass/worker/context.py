@@ -7,11 +7,16 @@ from operator import index
 
 from windlass.worker import checkpoints
 from windlass.worker.family import MARKER
-from windlass.worker.whereabouts import attempt_dir, trial_dir
+from windlass.worker.whereabouts import attempt_dir, replica, trial_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import SupportsIndex
+    from collections.abc import Mapping
+    from typing import Any, SupportsIndex
+
+_MOST_METADATA = 100
+_ODD = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+_LARGEST_METADATA = 64 << 10
 
 
 def rank() -> int:
@@ -42,41 +47,67 @@ def world_size() -> int:
 
 
 def save_checkpoint(
-    path: str | os.PathLike[str], *, step: SupportsIndex | None = None
+    path: str | os.PathLike[str],
+    *,
+    step: SupportsIndex | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    shard: bool | tuple[int, int] = False,
 ) -> str | None:
-    """Keep a copy of a file or a folder as the trial's newest checkpoint; the path of the copy.
+    """Keep a file or a folder, as it is now, as the trial's newest checkpoint; its uid.
 
-    The copy is there whole or not at all, whatever happens meanwhile. It outlives the attempt and
-    the trial, and `latest_checkpoint` finds it after a restart. `path` stays as it is.
+    It is there whole or not at all, whatever happens meanwhile. It outlives the attempt and the
+    trial, `latest_checkpoint` finds it after a restart, and `wl.get_checkpoint(uid)` from
+    anywhere. `path` stays as it is. Files that have not changed since the last one are stored
+    once. What changes while it is saved is refused, and nothing is kept.
 
-    Every replica may call it: rank 0's is kept; in the others, and outside of a trial, nothing
-    is done and the answer is None.
+    Every replica may call it: rank 0's is kept; in the others, outside of a trial, and when the
+    trial is over already, nothing is done and the answer is None.
 
     ```python
     import json
 
     with open("model.json", "w") as file:
         json.dump({"weights": [0.1, 0.2]}, file)
-    wl.save_checkpoint("model.json", step=100)
+    wl.save_checkpoint("model.json", step=100, metadata={"note": "warm"})
     ```
+
+    Args:
+        path: the file or folder.
+        step: how far training is: metrics reported at it, or last before, are the checkpoint's.
+        metadata: what to note on it: anything that JSON can say, by name.
+        shard: True if every rank saves files of its own (give a `step`, the same in all of them):
+            together they are one checkpoint, which is there once the last has saved. Their files
+            need different names. A pair says which part this is, of how many: `shard=(0, 4)`.
     """
-    number = None if step is None else _whole(step)
-    folder = _folder()
-    if folder is None or not _is_keeper():
+    number = None if step is None else _step(step)
+    noted = _metadata(metadata)
+    part = _part(shard)
+    if part is not None and number is None:
+        raise ValueError("shard: parts are put together by their step: say step=...")
+    saver = _saver()
+    if saver is None or (part is None and not _is_keeper()) or _is_over():
         return None
-    of = {
-        "step": number,
-        "role": os.environ.get("WINDLASS_ROLE", ""),
-        "index": int(os.environ.get("WINDLASS_INDEX", "0")),
-        "attempt": int(os.environ.get("WINDLASS_ATTEMPT", "1")),
-    }
-    return checkpoints.save(folder, os.fspath(path), of)
+    try:
+        if part is None or number is None:
+            uid = checkpoints.save(saver, os.fspath(path), number, noted)
+        else:
+            from windlass.worker import shards
+
+            uid = shards.save(saver, os.fspath(path), number, noted, *part)
+    except OSError:
+        if not _is_over():
+            raise
+        return None  # what it had of this one was cleared away meanwhile
+    _tell(saver)
+    return uid
 
 
 def latest_checkpoint() -> str | None:
     """The path of the trial's newest checkpoint, a file or a folder as it was saved.
 
-    None if none was saved yet, and outside of a trial.
+    None if none was saved yet, and outside of a trial. A trial that goes on from another begins
+    with the checkpoint of that. What is at the path is a copy, to do with as you like; it stays
+    until the attempt ends, or a newer checkpoint is asked for.
 
     ```python
     saved = wl.latest_checkpoint()
@@ -84,8 +115,20 @@ def latest_checkpoint() -> str | None:
         print("going on from", saved)
     ```
     """
-    folder = _folder()
-    return None if folder is None else checkpoints.latest(folder)
+    saver = _saver()
+    if saver is None or not os.path.isdir(saver.folder):
+        return None
+    from windlass.worker import restored
+
+    given = os.environ.get("WINDLASS_CHECKPOINT")
+    try:
+        path = restored.latest(saver, given=given)
+    except OSError:
+        if not _is_over():
+            raise
+        return None
+    restored.forget_others(saver, given)
+    return path
 
 
 def should_stop() -> bool:
@@ -115,18 +158,104 @@ def should_stop() -> bool:
 _stop_signs: dict[str, tuple[str, str]] = {}  # what to look for, of the replica that this is
 
 
-def _whole(step: SupportsIndex) -> int:
+def _step(step: SupportsIndex) -> int:
     """A whole number of any kind as Python's own: NumPy's and PyTorch's do not go into JSON."""
     try:
-        return index(step)
+        number = index(step)
     except TypeError:
         raise TypeError(f"step: {step!r} is no whole number") from None
+    if not 0 <= number < 2**63:
+        raise ValueError(f"step: {number} is not from 0 to 2^63 - 1")
+    return number
 
 
-def _folder() -> str | None:
-    if "WINDLASS_TRIAL_ID" not in os.environ:
+def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is noted on a checkpoint, if JSON can say it."""
+    noted: dict[Any, Any] = dict(metadata or {})
+    if not noted:
+        return noted
+    import json
+
+    try:
+        # What is no number to JSON is a text; of a number of NumPy or PyTorch, its value is meant.
+        plain = json.dumps(noted, default=_item, ensure_ascii=False)
+        kept: dict[str, Any] = json.loads(plain, parse_constant=_ODD.get)
+        text = json.dumps(kept, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"metadata: {error}; it is what JSON can say, by name") from None
+    wrong = [name for name in noted if not isinstance(name, str) or not 0 < len(name) <= 200]
+    if wrong or len(noted) > _MOST_METADATA or len(text) > _LARGEST_METADATA:
+        raise ValueError(
+            f"metadata: at most {_MOST_METADATA} names of 1 to 200 characters, and "
+            f"{_LARGEST_METADATA} bytes in all; save what is larger as a file"
+        )
+    return kept
+
+
+def _item(value: Any) -> Any:
+    if not hasattr(value, "item"):
+        raise TypeError(f"{type(value).__name__} {value!r}"[:100])
+    return value.item()
+
+
+def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
+    """Which part of how many; of processes that a launcher like `torchrun` started, as it says."""
+    if shard is False:
         return None
-    return os.environ.get("WINDLASS_CHECKPOINTS")
+    if shard is True:
+        named = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        if all(os.environ.get(name, "").isdecimal() for name in named):
+            return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        part = (rank(), world_size())
+        if part[0] < 0:
+            raise ValueError("shard: a replica that serves the others has no rank, and no part")
+        return part
+    try:
+        number, of = map(index, shard)
+    except (TypeError, ValueError):
+        raise TypeError(f"shard: {shard!r} is neither True nor (part, of how many)") from None
+    if not 0 <= number < of:
+        raise ValueError(f"shard: there is no part {number} of {of}; the first is 0")
+    return number, of
+
+
+def _saver() -> checkpoints.Saver | None:
+    """This very attempt, by which what it saves is known; none outside of a trial."""
+    folder = os.environ.get("WINDLASS_CHECKPOINTS")
+    if "WINDLASS_TRIAL_ID" not in os.environ or folder is None:
+        return None
+    return checkpoints.Saver(
+        folder,
+        os.environ.get("WINDLASS_ROLE", "main"),
+        int(os.environ.get("WINDLASS_INDEX", "0")),
+        int(os.environ.get("WINDLASS_ATTEMPT", "1")),
+    )
+
+
+def _is_over() -> bool:
+    """Whether this attempt has ended, and this process goes on all the same.
+
+    So it is with one that Windlass did not start, when its trial was stopped, or deleted after.
+    """
+    attempt = attempt_dir()
+    if attempt is None:
+        return False
+    return os.path.exists(os.path.join(attempt, "exit.json")) or not os.path.isdir(attempt)
+
+
+def _tell(saver: checkpoints.Saver) -> None:
+    """Have the server look; if it does not hear, it looks when the attempt ends."""
+    own, trial = replica(), trial_dir()
+    if own is None or trial is None:
+        return
+    import json
+
+    from windlass.worker.nudge import CHECKPOINT, ServerAddress, send_once
+
+    key = {"uid": own[0], "trial_id": int(os.environ["WINDLASS_TRIAL_ID"]), **saver.facts()}
+    home = os.path.dirname(os.path.dirname(trial))
+    address = ServerAddress(os.path.join(home, "server.json")).find()
+    send_once(json.dumps({**key, "about": CHECKPOINT}).encode(), address)
 
 
 def _is_keeper() -> bool:

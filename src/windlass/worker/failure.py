@@ -37,6 +37,10 @@ class Failure:
         except (OSError, ValueError, AttributeError):
             pass  # user code may have closed it
 
+    def note(self, error: BaseException) -> None:
+        """Know the traceback, and leave it to others to show it."""
+        self._text = self._format(error)
+
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
         """Write the error files; the exception itself goes along if it can be pickled."""
         try:

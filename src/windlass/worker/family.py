@@ -40,23 +40,23 @@ class Family:
             except ChildProcessError:
                 return not self._sees_orphans and self._group_lives()
             if pid == 0:
-                return self.first_status is None or bool(_descendants())
+                return self.first_status is None or bool(descendants())
             if pid == self._first:
                 self.first_status = status
                 self.first_ended = time.monotonic()
 
     def send(self, number: int) -> None:
         """Send a signal to everyone who is left; the stopped are woken, to hear it."""
-        descendants = _descendants()
+        everyone = descendants()
         for each in (number, signal.SIGCONT):
             # Once the child is buried its number may be another's, unless its group lives on.
             if (
                 self.first_status is None
-                or any(group == self._first for _, group in descendants)
+                or any(group == self._first for _, group in everyone)
                 or not self._sees_orphans
             ):
                 _kill(-self._first, each)
-            for pid, group in descendants:
+            for pid, group in everyone:
                 if group != self._first:
                     _kill(pid, each)
 
@@ -106,7 +106,7 @@ def _kill(pid: int, number: int) -> None:
         pass
 
 
-def _descendants() -> list[tuple[int, int]]:
+def descendants() -> list[tuple[int, int]]:
     """Pid and process group of each live descendant of this process; empty off Linux."""
     if sys.platform != "linux":
         return []
@@ -128,7 +128,7 @@ def _descendants() -> list[tuple[int, int]]:
     to_visit = list(children.get(os.getpid(), ()))
     while to_visit:
         pid = to_visit.pop()
-        if _is_detached(pid):
+        if is_detached(pid):
             continue
         if pid in groups:
             found.append((pid, groups[pid]))
@@ -136,7 +136,8 @@ def _descendants() -> list[tuple[int, int]]:
     return found
 
 
-def _is_detached(pid: int) -> bool:
+def is_detached(pid: int) -> bool:
+    """Whether a process is no part of the trial that it was started in."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return f"{DETACHED}=1".encode() in file.read().split(b"\0")

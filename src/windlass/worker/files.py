@@ -52,6 +52,31 @@ def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
         raise
 
 
+def write_json_once(path: str, value: object) -> bool:
+    """Write a JSON file that is believed for ever, unless there is one; whether it was written.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "exit.json")
+    >>> write_json_once(path, {"exit_code": 0}), write_json_once(path, {"exit_code": 1})
+    (True, False)
+    >>> read_json(path)
+    {'exit_code': 0}
+    """
+    aside = f"{path}.{os.getpid()}-{get_ident()}.once"
+    write_json(aside, value, durable=True)
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if os.path.exists(path):
+            return False
+        os.replace(aside, path)
+    finally:
+        remove_if_there(aside)
+    return True
+
+
 def read_json(path: str) -> dict[str, Any] | None:
     """The object in a JSON file; none if there is no such file, or it holds no object.
 
@@ -75,13 +100,14 @@ def remove_if_there(path: str) -> None:
         pass
 
 
-def when_there_is_space(write: Callable[[], None], what: str) -> None:
+def when_there_is_space(write: Callable[[], object], what: str) -> None:
     """Write something; if the disk is full, wait for space: it may be the work of days."""
     give_up = time.monotonic() + _WAIT_FOR_SPACE
     pause = 0.05
     while True:
         try:
-            return write()
+            write()
+            return
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > give_up:
                 raise

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LOG, STATE, METRICS = "log", "state", "metrics"
+LOG, STATE, METRICS, CHECKPOINT = "log", "state", "metrics", "checkpoint"
 
 _PATIENCE = 0.02  # seconds that a program is held up, at most, when many nudge at once
 
@@ -28,14 +28,14 @@ class Nudger:
     def __init__(self, server_file: str, key: dict[str, Any]) -> None:
         self._server = ServerAddress(server_file)
         self._messages = {
-            about: json.dumps({**key, "about": about}).encode() for about in (LOG, STATE)
+            about: json.dumps({**key, "about": about}).encode() for about in (LOG, STATE, METRICS)
         }
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._unsent: dict[str, float] = {}  # what is to be told, and not before when
 
     def nudge(self, about: str, delay: float = 0.0) -> None:
-        """Tell the server that the log grew (`LOG`) or that the state changed (`STATE`).
+        """Tell the server that the log grew (`LOG`), the state changed (`STATE`), or of metrics.
 
         With a delay, it is told when `retry` is called after that, unless there is news before.
         """

@@ -9,18 +9,27 @@ import signal
 
 from windlass.worker import kernel, signals
 from windlass.worker.family import DETACHED
+from windlass.worker.whereabouts import OUTPUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from windlass.worker.terminal import Terminal
+
 # What a process is given of the supervisor's environment when its author's is not known.
 _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
 # What the author may have of a trial that it runs in: not this one.
 # What a trial has in its environment that is none of the business of those it submits; besides,
 # what GIVEN names.
-_OF_ANOTHER = (DETACHED, "WINDLASS_RANK", "WINDLASS_CHECKPOINT", "WINDLASS_CHECKPOINTS")
+_OF_ANOTHER = (
+    DETACHED,
+    "WINDLASS_EXTERNAL",
+    "WINDLASS_RANK",
+    "WINDLASS_CHECKPOINT",
+    "WINDLASS_CHECKPOINTS",
+)
 GIVEN = "WINDLASS_GIVEN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
 
@@ -68,13 +77,17 @@ def build_environ(
     environ["WINDLASS_ATTEMPT"] = str(key["attempt"])
     environ["WINDLASS_HOME"] = os.path.dirname(launch["server_file"])
     environ["WINDLASS_REPLICA"] = replica_marker(key)
+    environ["WINDLASS_OUTPUT_DIR"] = output_folder(launch)
     if launch.get("checkpoints"):
         environ["WINDLASS_CHECKPOINTS"] = launch["checkpoints"]
-        environ.update(_latest_checkpoint(launch["checkpoints"]))
+        environ.update(_latest_checkpoint(launch))
     environ["PATH"] = _joined(os.path.dirname(python), environ.get("PATH", os.defpath))
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
-    if launch["executable"]["type"] == "process":
+    if launch["executable"]["type"] == "shell":
+        for stale in ("LINES", "COLUMNS"):  # of the terminal it was asked for from
+            environ.pop(stale, None)
+    if launch["executable"]["type"] != "function":
         paths = [*import_paths(launch), *launch["extra_paths"]]
         environ["PYTHONPATH"] = _joined(*paths, environ.get("PYTHONPATH", ""))
         if not environ["PYTHONPATH"]:
@@ -82,12 +95,26 @@ def build_environ(
     return environ
 
 
-def _latest_checkpoint(folder: str) -> dict[str, str]:
+def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
+    """Where the checkpoint to go on from was restored to; few trials have any."""
+    folder = launch["checkpoints"]
+    begin = launch.get("begin")
+    if begin:
+        from windlass.worker.checkpoints import write_origin
+
+        write_origin(folder, begin)
     if not os.path.isdir(folder):
         return {}
-    from windlass.worker.checkpoints import latest  # few trials have any
+    from windlass.worker import restored, shards
+    from windlass.worker.checkpoints import Saver
 
-    found = latest(folder)
+    key = launch["key"]
+    saver = Saver(folder, key["role"], key["index"], key["attempt"])
+    is_together = bool(launch.get("together"))
+    if is_together:
+        shards.forget_dead(folder)
+    restored.forget_superseded(saver)
+    found = restored.latest(saver, shared=is_together)
     return {} if found is None else {"WINDLASS_CHECKPOINT": found}
 
 
@@ -100,6 +127,15 @@ def replica_marker(key: Mapping[str, Any]) -> str:
     return f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
 
 
+def output_folder(launch: Mapping[str, Any]) -> str:
+    """Where the replica leaves files that are kept.
+
+    >>> output_folder({"work": "/home/w/trials/7/main-0/work"})
+    '/home/w/trials/7/main-0/outputs'
+    """
+    return os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
+
+
 def import_paths(launch: Mapping[str, Any]) -> list[str]:
     """Where the author's import paths are in the restored tree.
 
@@ -110,13 +146,18 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
 
 
 def build_argv(
-    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: Mapping[str, str], cwd: str
+    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: dict[str, str], cwd: str
 ) -> list[str]:
     """The command line; its first word is the path of the program, or `StartError` says why not."""
     executable = launch["executable"]
     if executable["type"] == "function":
         return [_program(python, environ, cwd), _BOOTSTRAP, attempt_dir]
-    name, *arguments = executable["argv"]
+    if executable["type"] == "shell" and not executable["argv"]:
+        from windlass.worker.shellrc import own_shell
+
+        name, *arguments = own_shell(environ, attempt_dir)
+    else:
+        name, *arguments = executable["argv"]
     if name in ("python", "python3"):
         name = python
     return [_program(name, environ, cwd), *arguments]
@@ -164,14 +205,18 @@ class Fork:
         merged: bool = False,
         author: Mapping[str, Any] | None = None,
         call: str | None = None,
+        terminal: Terminal | None = None,
     ) -> Child:
         """Let it be a program, its output in two pipes, or one if `merged`.
 
         `author` may hold the umask and the limit of open files of whoever asked for it. With
         `call`, an attempt's directory, it calls the function of that in place of the program.
+        A `terminal` that was opened before this was forked takes the place of the pipes.
         """
         author = {name: (author or {}).get(name) for name in ("umask", "open_files")}
         order = {"argv": argv, "environ": dict(environ), "cwd": cwd, "merged": merged}
+        if terminal is not None:
+            order["inner"], order["has_terminal"] = terminal.inner, terminal.has_terminal
         try:
             with open(self._orders, "wb") as pipe:
                 pipe.write(json.dumps({**order, "author": author, "call": call}).encode())
@@ -208,6 +253,8 @@ def _become_what_is_told(
         os.chdir(order["cwd"])
         os.dup2(stdout_end, 1)
         os.dup2(stdout_end if order["merged"] else stderr_end, 2)
+        if "inner" in order:
+            _sit_down(order)
         if order["call"] is not None:
             from windlass.worker.forking import call_here
 
@@ -220,6 +267,17 @@ def _become_what_is_told(
         os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in a word, a = in a name
     finally:
         os._exit(127)
+
+
+def _sit_down(order: Mapping[str, Any]) -> None:
+    """In the forked child: have a terminal, or its pipes, for input and output."""
+    stdin, stdout = order["inner"]
+    if order["has_terminal"]:
+        from windlass.worker.terminal import take_controls
+
+        take_controls(stdin)
+    for fd, ours in ((stdin, 0), (stdout, 1), (stdout, 2)):
+        os.dup2(fd, ours)
 
 
 def _take_on(author: Mapping[str, Any]) -> None:

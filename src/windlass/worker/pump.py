@@ -25,6 +25,7 @@ class Stream:
     def __init__(self, fd: int, name: str, secrets: Sequence[str], log: SegmentWriter) -> None:
         self.fd = fd
         self.due: float | None = None  # when `flush` should be called
+        self.was_full = False  # whether the last read took as much as one can
         self._name = name
         self._masker = Masker(secrets) if secrets else None
         self._log = log
@@ -39,6 +40,7 @@ class Stream:
         except OSError:
             data = b""
         if data:
+            self.was_full = len(data) == _READ_SIZE
             self._take(self._masker.feed(data) if self._masker else data)
             self._set_due(now)
             return True

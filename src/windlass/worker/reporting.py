@@ -1,39 +1,31 @@
-"""What a program reports of itself: a record a call, appended to the attempt's `metrics` file.
-
-    [1763244000.123456,12,"training",{"loss":0.25}]
-
-One line of JSON each: when, which step, in which group, what. NaN and the infinities are the
-texts "nan", "inf" and "-inf". A record is one write at the end of the file, so that those of
-several threads and processes never mix; one that is torn is no JSON, and nobody reads it.
-"""
+"""What a program reports of itself: a record a call, appended to the attempt's `metrics` file."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from operator import index
 
 from windlass.worker.family import MARKER
-from windlass.worker.nudge import METRICS, ServerAddress, send_once
+from windlass.worker.metricfile import MOST_VALUES, Form, Sink, json_record, progress_record
 from windlass.worker.whereabouts import attempt_dir, replica
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Any, SupportsFloat, SupportsIndex
 
-FILE = "metrics"
 GROUP = "training"
 LONGEST_NAME = 200
 MOST_NAMES = 1000
 LONGEST_RECORD = 256 * 1024
 
-_NUDGE_EVERY = 0.05  # seconds; the server looks once more that much later, by itself
-_MOST_UNWRITTEN = 1 << 20  # bytes that wait for space on the disk
-# A pipe that lies in its place would be waited for, for ever.
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
-_ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
+_MOST_FORMS = 256  # of names that are reported together; what differs from step to step is JSON
+_LAST_STEP = 2**63 - 1
+# What `os.environ` itself looks into: going through it takes longer than all else but the write.
+_environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
+_marker: Any = os.fsencode(MARKER) if _environment is not os.environ else MARKER
 
 
 def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) -> None:
@@ -49,46 +41,85 @@ def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) ->
         wl.report(step, group="validation", loss=1.5 / (step + 1))
     ```
     """
-    marker = os.environ.get(MARKER)
+    marker = _environment.get(_marker)
     if marker is None:
         return
-    sink = _sinks.get(marker)
+    sink = _sinks.get(marker) or _new_sink(marker)
     if sink is None:
-        own, folder = replica(), attempt_dir()
-        if own is None or folder is None:
-            return
-        sink = _sinks.setdefault(marker, _Sink(own, folder))
-    sink.put(_encode(time.time(), step, group, metrics))
+        return
+    form = sink.forms.get((group, *metrics)) if type(group) is str else None
+    if form is not None and type(step) is int and 0 <= step <= _LAST_STEP:
+        try:
+            record = form.record(time.time(), step, metrics.values())
+        except Exception:  # noqa: BLE001 -- which of the values is wrong is found now
+            record = _encode(sink, step, group, metrics)
+    else:
+        record = _encode(sink, step, group, metrics)
+    sink.put(record)
 
 
-def _encode(now: float, step: SupportsIndex, group: str, metrics: dict[str, Any]) -> bytes:
-    """A report as a record; an error says what of it is none.
+def report_progress(progress: SupportsFloat) -> None:
+    """Say how far the program is: a share, from 0 to 1. Outside of a trial: nothing.
 
-    >>> _encode(12.5, 3, "training", {"loss": 0.5, "norm": float("inf")})
-    b'[12.500000,3,"training",{"loss":0.5,"norm":"inf"}]\\n'
+    It is `trial.progress`, and part of what `windlass ls` and `windlass show` tell.
+
+    ```python
+    for epoch in range(10):
+        wl.report_progress((epoch + 1) / 10)
+    ```
     """
-    number = _step(step)
+    marker = _environment.get(_marker)
+    sink = (_sinks.get(marker) or _new_sink(marker)) if marker is not None else None
+    if sink is None:
+        return
+    share = _number("progress", progress)
+    if not 0 <= share <= 1:
+        raise ValueError(f"progress: {_shown(progress)} is not between 0 and 1")
+    sink.put(progress_record(time.time(), share))
+
+
+class _Sink(Sink):
+    """The file, and the forms of what was reported before."""
+
+    def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
+        super().__init__(own, folder)
+        self.forms: dict[tuple[str, ...], Form] = {}
+
+
+_sinks: dict[Any, _Sink] = {}
+
+
+def _new_sink(marker: object) -> _Sink | None:
+    own, folder = replica(), attempt_dir()
+    if own is None or folder is None:
+        return None
+    return _sinks.setdefault(marker, _Sink(own, folder))
+
+
+def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any]) -> bytes:
+    """A report as a record; an error says what of it is none."""
+    now, number = time.time(), _step(step)
     if not metrics:
         raise TypeError("report: name what is reported: wl.report(step, loss=0.1)")
-    known = _names.get(group)
-    if known is None:
-        known = _new_group(group)
-    parts = []
-    for name, value in metrics.items():
-        text = repr(value if type(value) is float else _number(name, value))
-        if text in _ODD:
-            text = _ODD[text]
-        quoted = known.get(name)
-        if quoted is None:
-            quoted = _new_name(known, name)
-        parts.append(quoted + text)
-    line = f"[{now:.6f},{number},{known[None]},{{{','.join(parts)}}}]\n"
+    values = {name: _number(name, value) for name, value in metrics.items()}
+    names = _quoted_names(group, metrics)
+    key = (group, *metrics)
+    form = sink.forms.get(key)
+    if form is None and len(metrics) <= MOST_VALUES and len(sink.forms) < _MOST_FORMS:
+        form = Form(group, list(metrics))
+        if sink.know(form):
+            sink.forms[key] = form
+        else:
+            form = None
+    if form is not None:
+        return form.record(now, number, list(values.values()))
+    line = json_record(now, number, names[None], {names[name]: values[name] for name in values})
     if len(line) > LONGEST_RECORD:
         raise ValueError(
             f"report: {len(metrics)} metrics in one call are {len(line)} bytes; "
             f"{LONGEST_RECORD} are the most. Report fewer at a time."
         )
-    return line.encode("ascii")
+    return line
 
 
 def _step(step: SupportsIndex) -> int:
@@ -117,20 +148,21 @@ def _number(name: str, value: Any) -> float:
 _names: dict[str, dict[str | None, str]] = {}
 
 
-def _new_group(group: str) -> dict[str | None, str]:
-    known: dict[str | None, str] = {None: _quoted("group", group)}
-    return _names.setdefault(group, known)
-
-
-def _new_name(known: dict[str | None, str], name: str) -> str:
-    quoted = _quoted("metric", name) + ":"
-    if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
-        raise ValueError(
-            f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has. "
-            "What differs from step to step is not part of a metric's name."
-        )
-    known[name] = quoted
-    return quoted
+def _quoted_names(group: str, metrics: Iterable[str]) -> dict[str | None, str]:
+    known = _names.get(group) if type(group) is str else None
+    if known is None:
+        quoted = _quoted("group", group)
+        known = _names.setdefault(group, {None: quoted})
+    for name in metrics:
+        if name not in known:
+            quoted = _quoted("metric", name)
+            if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
+                raise ValueError(
+                    f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has. "
+                    "What differs from step to step is not part of a metric's name."
+                )
+            known[name] = quoted
+    return known
 
 
 def _quoted(what: str, name: object) -> str:
@@ -154,106 +186,3 @@ def _shown(value: object) -> str:
     except Exception:  # noqa: BLE001 -- it is somebody else's, or a number of too many digits
         text = f"this {type(value).__name__}"
     return text if len(text) <= 100 else text[:99] + "…"
-
-
-class _Sink:
-    """The `metrics` file of an attempt: it takes whole records, and no fault of a disk is ours.
-
-    Nothing is held open: a program may close what it did not open, and fork at any time.
-    """
-
-    def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
-        uid, role, number, attempt = own
-        self._path = os.path.join(folder, FILE)
-        self._message = json.dumps(
-            {
-                "trial_id": int(os.environ["WINDLASS_TRIAL_ID"]),
-                "uid": uid,
-                "role": role,
-                "index": int(number),
-                "attempt": int(attempt),
-                "about": METRICS,
-            }
-        ).encode()
-        home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(folder))))
-        self._server = ServerAddress(os.path.join(home, "server.json"))
-        self._next_nudge = 0.0
-        self._unwritten: list[bytes] = []  # for want of space; each by one who could not
-        self._owner = os.getpid()
-        self._has_complained = False
-
-    def put(self, record: bytes) -> None:
-        """Append a record, and have the server look, if that was not just done."""
-        if self._unwritten:
-            record = self._take_unwritten() + record
-        try:
-            written = self._write(record)
-        except OSError as error:
-            self._keep(record, 0, error)
-            return
-        if written < len(record):
-            self._keep(record, written, None)
-        now = time.monotonic()
-        if now >= self._next_nudge:
-            self._next_nudge = now + _NUDGE_EVERY
-            send_once(self._message, self._server.find())
-
-    def _write(self, record: bytes) -> int:
-        fd = os.open(self._path, _FLAGS, 0o600)
-        try:
-            return os.write(fd, record)
-        finally:
-            try:
-                os.close(fd)
-            except OSError:
-                pass  # it is written: twice would be worse
-
-    def _take_unwritten(self) -> bytes:
-        """All that waits for space, each part of it by one thread alone."""
-        self._disown()
-        taken = []
-        while self._unwritten:
-            try:
-                taken.append(self._unwritten.pop(0))
-            except IndexError:  # another thread was faster
-                break
-        return b"".join(taken)
-
-    def _disown(self) -> None:
-        """Forget what a parent will write, in a fork of it."""
-        if self._owner != os.getpid():
-            self._owner = os.getpid()
-            self._unwritten = []
-
-    def _keep(self, record: bytes, written: int, error: OSError | None) -> None:
-        """Write the rest later. A record that is torn is ended, and written again as a whole."""
-        if not self._has_complained:
-            self._has_complained = True
-            why = os.strerror(error.errno or 0) if error else "no space left"
-            self._complain(why)
-        whole = record.rfind(b"\n", 0, written) + 1
-        rest = (b"\n" if whole < written else b"") + record[whole:]
-        self._disown()
-        if len(rest) + sum(map(len, self._unwritten)) <= _MOST_UNWRITTEN:
-            self._unwritten.append(rest)
-
-    def _complain(self, why: str) -> None:
-        """Say it once; at the end there may be space for what was kept."""
-        import atexit
-
-        atexit.register(self._flush)
-        try:
-            sys.stderr.write(f"windlass: metrics cannot be written: {why}; training goes on\n")
-        except (OSError, ValueError, AttributeError):
-            pass  # there is nobody to tell
-
-    def _flush(self) -> None:
-        rest = self._take_unwritten()
-        if rest:
-            try:
-                self._write(rest)
-            except OSError:
-                pass
-
-
-_sinks: dict[str, _Sink] = {}

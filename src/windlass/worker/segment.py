@@ -1,7 +1,9 @@
-"""The log segment: one record a line of the file, `1763244000.123456 o the text`.
+"""The log segment: one record a line of the file, `1763244000.123456:o the text`.
 
 The tag is `o` for stdout and `e` for stderr; `O` and `E` mark text that has not
-ended in a newline (yet): the next record of that stream goes on with it.
+ended in a newline (yet): the next record of that stream goes on with it. Before these
+stands `MARK` in place of the colon: whether a piece of a segment has any is one look for a
+byte that hardly any text has.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import os
 STDOUT, STDERR = "stdout", "stderr"
 TEXT_LIMIT = 64 * 1024
 TIME_WIDTH = 17
-HEADER_WIDTH = TIME_WIDTH + 3  # the time, a space, the tag, a space
+HEADER_WIDTH = TIME_WIDTH + 3  # the time, what tells the forms apart, the tag, a space
+MARK = b"\x1d"  # before the tag of text that has not ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 _ENDED = {STDOUT: b"o", STDERR: b"e"}
 _OPEN = {STDOUT: b"O", STDERR: b"E"}
 _STREAMS = {b"o": STDOUT, b"O": STDOUT, b"e": STDERR, b"E": STDERR}
+_BEFORE_TAG = (b":", MARK, b" ")  # the last in older segments, of ended text or not
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -28,9 +32,9 @@ def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
     """The records of whole lines; each ends in a newline, none is longer than the limit.
 
     >>> encode_lines(1763244000.123456, STDOUT, b"a\\nb\\n")
-    b'1763244000.123456 o a\\n1763244000.123456 o b\\n'
+    b'1763244000.123456:o a\\n1763244000.123456:o b\\n'
     """
-    header = b"%017.6f %b " % (time, _ENDED[stream])
+    header = b"%017.6f:%b " % (time, _ENDED[stream])
     return header + lines[:-1].replace(b"\n", b"\n" + header) + b"\n"
 
 
@@ -38,16 +42,16 @@ def encode_open(time: float, stream: str, text: bytes) -> bytes:
     """The record of text that has not ended.
 
     >>> encode_open(1763244000.0, STDERR, b"50%\\r")
-    b'1763244000.000000 E 50%\\r\\n'
+    b'1763244000.000000\\x1dE 50%\\r\\n'
     """
-    return b"%017.6f %b %b\n" % (time, _OPEN[stream], text)
+    return b"%017.6f%b%b %b\n" % (time, MARK, _OPEN[stream], text)
 
 
 def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
     """The whole records of a piece of a segment: time, stream, text, whether it ended its line,
     and the offset in the segment right after the record.
 
-    >>> read_parts(b"1763244000.000000 o hello\\n1763244000.500000 e to", 100)
+    >>> read_parts(b"1763244000.000000:o hello\\n1763244000.500000:e to", 100)
     [(1763244000.0, 'stdout', b'hello', True, 126)]
     """
     parts = []
@@ -66,18 +70,18 @@ def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
     """One record; none for what is no record, which a crash of the machine may leave."""
     tag = line[TIME_WIDTH + 1 : TIME_WIDTH + 2]
     stream = _STREAMS.get(tag)
-    if stream is None or not _has_header(line):
+    if stream is None or not has_header(line):
         return None
     return float(line[:TIME_WIDTH]), stream, line[HEADER_WIDTH:], tag in (b"o", b"e")
 
 
-def _has_header(line: bytes) -> bool:
+def has_header(line: bytes) -> bool:
     """Whether it begins as records do: `float` alone would take "nan" for a time."""
     return (
         line[:10].isdigit()
         and line[10:11] == b"."
         and line[11:TIME_WIDTH].isdigit()
-        and line[TIME_WIDTH : TIME_WIDTH + 1] == b" "
+        and line[TIME_WIDTH : TIME_WIDTH + 1] in _BEFORE_TAG
         and line[HEADER_WIDTH - 1 : HEADER_WIDTH] == b" "
     )
 
@@ -92,7 +96,7 @@ class SegmentWriter:
     >>> writer.flush(1.0)
     True
     >>> open(path, "rb").read()
-    b'0000000001.000000 o hello\\n'
+    b'0000000001.000000:o hello\\n'
     """
 
     def __init__(self, path: str) -> None:

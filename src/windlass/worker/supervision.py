@@ -11,6 +11,7 @@ from windlass.worker import kernel, memory, process
 from windlass.worker.family import Departure, Family
 from windlass.worker.files import read_json, take_lock, write_json
 from windlass.worker.identity import process_identity
+from windlass.worker.looks import Looks
 from windlass.worker.nudge import STATE, Nudger
 from windlass.worker.process import Child, Fork, StartError, import_paths
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
@@ -168,6 +169,8 @@ class Supervision:
             from windlass.worker.volumes import link_volumes
 
             link_volumes(launch["volumes"], cwd)
+        if launch["executable"]["type"] == "process":  # which has no `wl.output_dir` to make it
+            os.makedirs(process.output_folder(launch), mode=0o700, exist_ok=True)
         environ = process.build_environ(launch, self._private, python, os.environ)
         argv = process.build_argv(launch, self._dir, python, environ, cwd)
         self._hold_port()
@@ -251,9 +254,7 @@ class Supervision:
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
         """Run the user's process to its end; how it ended."""
         kills_before = memory.oom_kills()
-        fork = self._fork if self._fork and not self._fork.has_ended() else Fork()
-        call = self._dir if self._is_warm and _can_call_here(self._launch, argv[0]) else None
-        child = fork.become(argv, environ, cwd, author=self._private, call=call)
+        child = self._start(argv, environ, cwd)
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
         self._state["started"] = time.time()
         self._began = time.clock_gettime(_STEADY)
@@ -261,10 +262,13 @@ class Supervision:
         if self._launch.get("deadline"):
             passed = time.monotonic() - self._asked
             self._watch.set_deadline(self._launch["deadline"] + _HEAD_START - passed)
+        looks = Looks(self._dir, self._launch, environ, self._nudger)
+        self._watch.look_in(looks.first_in, looks.take)
         family = Family(child.pid, sees_orphans=self._sees_orphans)
         departure = Departure(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
         self._ended = family.first_ended
+        looks.take_last()
         ending: dict[str, Any] = {"exit_code": code}
         if code < 0:
             name = _signal_name(-code)
@@ -278,6 +282,18 @@ class Supervision:
             why = self._watch.log.why_lost.replace("no space left", "the disk is full")
             ending.setdefault("message", f"{why}: some of its log was lost")
         return ending
+
+    def _start(self, argv: list[str], environ: dict[str, str], cwd: str) -> Child:
+        if self._launch["executable"]["type"] == "shell":
+            terminal = self._watch.open_terminal(self._launch["executable"])
+            try:
+                # One that is forked now has the terminal's descriptors.
+                return Fork().become(argv, environ, cwd, author=self._private, terminal=terminal)
+            finally:
+                terminal.let_go()
+        fork = self._fork if self._fork and not self._fork.has_ended() else Fork()
+        call = self._dir if self._is_warm and _can_call_here(self._launch, argv[0]) else None
+        return fork.become(argv, environ, cwd, author=self._private, call=call)
 
     def _attend(
         self, child: Child, family: Family | None = None, departure: Departure | None = None
@@ -298,6 +314,7 @@ class Supervision:
                 if watch.stop_by is not None:
                     if self._state["stage"] == "running":
                         self._enter("stopping", "")
+                        watch.hang_up()
                     due = departure.urge(now, watch.stop_by)
             elif is_left and not departure.is_hopeless(now):
                 leftovers_by = leftovers_by or now + _GRACE_FOR_LEFTOVERS

@@ -6,6 +6,8 @@ import os
 
 from windlass.worker.family import MARKER
 
+OUTPUTS = "outputs"  # below the directory of a replica: files that are kept
+
 
 def replica() -> tuple[str, str, str, str] | None:
     """Uid, role, index and attempt of the replica this process is part of; none outside of one."""

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
-from windlass.model.records import ExperimentRecord
-from windlass.model.wire import API, ChangeExperiment, CreateExperiment, ExperimentPage, StopTrial
+from windlass.model.errors import Conflict, InvalidArgument
+from windlass.model.records import ExperimentRecord, ExperimentState, TrialState
+from windlass.model.wire import (
+    API,
+    ChangeExperiment,
+    CreateExperiment,
+    Deleted,
+    ExperimentPage,
+    StopTrial,
+)
+from windlass.server.deletion import delete_experiment
 from windlass.server.experiment_stream import follow_experiment
 from windlass.server.faults import MissingBlobs
 from windlass.server.http import EVENTS, Answer
 from windlass.server.hub import experiment_topic
 from windlass.server.labels import LabelText, read_labels
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.server.stopping import stop_all
@@ -30,8 +41,11 @@ async def list_experiments(
     project: MaybeText = None,
     name: MaybeText = None,
     labels: LabelText = None,
+    state: Annotated[str, Meta(max_length=200)] | None = None,
+    user: MaybeText = None,
+    archived: bool | None = None,
     sort: Text = "id",
-    cursor: MaybeText = None,
+    cursor: Cursor | None = None,
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""
@@ -39,10 +53,25 @@ async def list_experiments(
         project=project,
         name=name,
         labels=read_labels(labels),
+        states=_states(state),
+        user=user,
+        archived=archived,
         sort=sort,
         cursor=cursor,
         limit=limit,
     )
+
+
+def _states(text: str | None) -> list[ExperimentState]:
+    known = [state.value for state in ExperimentState]
+    names = [name.strip().upper() for name in text.split(",")] if text else []
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise InvalidArgument(
+            f"There is no state {wrong[0]!r} of an experiment.",
+            hint=f"It is one of: {', '.join(known)}.",
+        )
+    return [ExperimentState(name) for name in names]
 
 
 async def create_experiment(services: Services, data: CreateExperiment) -> ExperimentRecord:
@@ -62,8 +91,21 @@ async def change_experiment(
         return blobs.size(digest)
 
     record = await services.experiments.change(experiment_id, data, size_of)
+    if not isinstance(data.priority, msgspec.UnsetType):
+        await _put_forward(services, experiment_id, data.priority)
     services.hub.publish(experiment_topic(experiment_id))
     return record
+
+
+async def _put_forward(services: Services, experiment_id: int, priority: int) -> None:
+    """Give all trials of an experiment that wait in the queue another priority."""
+    from windlass.server.queueing import set_priority
+
+    for trial_id in reversed(await services.kinship.going_on(experiment_id)):
+        record = await services.trials.record(trial_id)
+        if record.state is TrialState.QUEUED and record.spec.priority != priority:
+            with contextlib.suppress(Conflict):  # it has ended meanwhile
+                await set_priority(services, trial_id, priority)
 
 
 async def stop_experiment(
@@ -73,6 +115,11 @@ async def stop_experiment(
     await services.experiments.by_id(experiment_id)
     await stop_all(services, await services.kinship.going_on(experiment_id), data)
     return await services.experiments.by_id(experiment_id)
+
+
+async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
+    """Delete an experiment with all its trials, which have to have ended."""
+    return Deleted(trials=tuple(await delete_experiment(services, experiment_id)))
 
 
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
@@ -115,6 +162,7 @@ async def get_experiment(services: Services, name: str) -> ExperimentRecord:
 
 
 routes = [
+    Route("DELETE", f"{API}/experiments/{{experiment_id:int}}", remove_experiment),
     Route("POST", f"{API}/experiments", create_experiment, status=201, largest_body=_LARGEST),
     Route(
         "PATCH",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import socket
+from functools import partial
 
 from windlass.model.records import TrialState
-from windlass.model.wire import API, ServerInfo
+from windlass.model.wire import API, CollectGarbage, GarbageReport, ServerInfo
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.version import __version__
@@ -44,4 +46,14 @@ async def server_info(services: Services) -> ServerInfo:
     )
 
 
-routes = [Route("GET", f"{API}/health", health), Route("GET", f"{API}/server", server_info)]
+async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageReport:
+    """Remove what nothing points to."""
+    collect = partial(services.garbage.collect, data.older_than, dry_run=data.dry_run)
+    return await asyncio.to_thread(collect)
+
+
+routes = [
+    Route("GET", f"{API}/health", health),
+    Route("GET", f"{API}/server", server_info),
+    Route("POST", f"{API}/gc", collect_garbage),
+]

@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import math
+import time
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
-from windlass.model.job import FunctionCall, ProcessCall
-from windlass.model.records import TrialRecord, TrialState
+from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
+from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
     API,
     AskToStop,
     Built,
-    ChangeLabels,
+    ChangeTrial,
     CreateTrial,
+    Deleted,
     LogPage,
-    PointsPage,
     ScaleTrial,
     StopTrial,
     TrialPage,
 )
+from windlass.server.asking import asked_of, log_page
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.deletion import delete_trial
 from windlass.server.generators import built
 from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
 from windlass.server.labels import LabelText, read_labels
+from windlass.server.listing import Asked
 from windlass.server.logs import Chosen
-from windlass.server.merging import Page
-from windlass.server.paging import PAGE_LIMIT
-from windlass.server.points import page_of_points
+from windlass.server.merging import HITS
+from windlass.server.paging import PAGE_LIMIT, Cursor
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.server.stopping import ask_to_stop, stop
 from windlass.server.streams import follow, time_to_end
 from windlass.server.submission import submit
+from windlass.server.where import LONGEST
 
 _LONG_POLL = 10.0
+_CLOCK = 1.0  # that what was written before a time may take to be in the log
 _LARGEST_TRIAL = 64 << 20
 
 TrialId = int  # one that no trial could have is not found, like any other
@@ -47,6 +53,7 @@ SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
+Time = Annotated[float, Meta(ge=-1e12, le=1e12)] | None
 LogCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None
 
 
@@ -75,24 +82,38 @@ async def list_trials(
     labels: LabelText = None,
     origin_id: SomeId = None,
     parent_id: SomeId = None,
+    archived: bool | None = None,
+    kind: Annotated[str, Meta(max_length=200)] | None = None,
+    user: MaybeText = None,
+    created_after: Time = None,
+    created_before: Time = None,
+    where: Annotated[str, Meta(max_length=LONGEST)] | None = None,
     sort: Text = "id",
-    cursor: MaybeText = None,
+    cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TrialPage:
-    """Trials that match, sorted, a page at a time."""
+    """Trials that match, sorted, a page at a time; commands and shells if their kind is named."""
     page = await services.trials.page(
-        uid=uid,
-        experiment=experiment,
-        experiment_id=experiment_id,
-        project=project,
-        states=_states(state),
-        name=name,
-        labels=read_labels(labels),
-        origin_id=origin_id,
-        parent_id=parent_id,
-        sort=sort,
-        cursor=cursor,
-        limit=limit,
+        Asked(
+            uid=uid,
+            experiment=experiment,
+            experiment_id=experiment_id,
+            project=project,
+            states=states_of(state),
+            name=name,
+            labels=read_labels(labels),
+            origin_id=origin_id,
+            parent_id=parent_id,
+            archived=archived,
+            kinds=_kinds(kind),
+            user=user,
+            created_after=created_after,
+            created_before=created_before,
+            where=where,
+            sort=sort,
+            cursor=cursor,
+            limit=limit,
+        )
     )
     return enrich_page(services, page)
 
@@ -100,6 +121,11 @@ async def list_trials(
 async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """One trial."""
     return await describe(services, trial_id)
+
+
+async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
+    """Delete a trial that has ended, with its logs, metrics and files."""
+    return Deleted(trials=tuple(await delete_trial(services, trial_id)))
 
 
 async def stream_trial(
@@ -116,39 +142,52 @@ async def read_logs(
     cursor: LogCursor = None,
     tail: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None,
     search: MaybeText = None,
+    regex: bool = False,
     stream: MaybeText = None,
     follow: bool = False,
     role: MaybeText = None,
     index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
     attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
 ) -> LogPage:
-    """What a trial wrote. With `follow`, an answer waits until there is something to tell."""
-    if stream not in (None, "stdout", "stderr"):
-        raise InvalidArgument(f"There is no stream {stream!r}.", hint="It is stdout or stderr.")
+    """What a trial wrote. With `follow`, an answer waits until there is something to tell.
+
+    A search tells after a while how far it came: an empty page with a cursor is not the end.
+    `since` and `until` are seconds since the epoch.
+    """
     if tail is not None and cursor is not None:
         raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
-    whose = Chosen(role, index, attempt)
+    asked = asked_of(search, regex=regex, stream=stream, limit=limit)
+    whose = Chosen(role, index, attempt, since, until)
     _check_exists(await services.trials.record(trial_id), whose)
     news = services.hub.subscribe(trial_id)
     try:
         while True:
             news.clear()
             record = await services.trials.record(trial_id)
-            page = await asyncio.to_thread(
-                _log_page, services, trial_id, cursor, tail, search, stream, whose
-            )
             left = time_to_end(record) if follow and record.state.is_final else 0.0
             ended = record.state.is_final and left <= 0
+            ended = ended or (until is not None and time.time() > until + _CLOCK)
+            asked = asked.replace(is_followed=follow and not ended)
+            page = await log_page(services, trial_id, cursor, tail, asked, whose)
             if page.parts or page.has_more or ended or not follow or services.hub.is_closing:
                 goes_on = page.has_more or (follow and not ended)
                 return LogPage(items=tuple(page.parts), next=page.cursor if goes_on else None)
             cursor, tail = page.cursor, None
+            wait = min(left if left > 0 else _LONG_POLL, _until(until))
             try:
-                await asyncio.wait_for(news.wait(), left if left > 0 else _LONG_POLL)
+                await asyncio.wait_for(news.wait(), wait)
             except asyncio.TimeoutError:
                 return LogPage(items=(), next=cursor)
     finally:
         services.hub.unsubscribe(news, trial_id)
+
+
+def _until(until: float | None) -> float:
+    """Seconds until nothing more can come of what is asked for."""
+    return math.inf if until is None else max(until + _CLOCK - time.time(), 0.0) + 0.01
 
 
 def _check_exists(record: TrialRecord, whose: Chosen) -> None:
@@ -170,32 +209,6 @@ def _check_exists(record: TrialRecord, whose: Chosen) -> None:
         )
 
 
-def _log_page(
-    services: Services,
-    trial_id: int,
-    cursor: str | None,
-    tail: int | None,
-    search: str | None,
-    stream: str | None,
-    whose: Chosen,
-) -> Page:
-    if search:
-        page = services.logs.search(trial_id, search, cursor, stream, whose)
-        if tail is None:
-            return page
-        last = deque(page.parts, maxlen=tail)
-        while page.has_more:
-            page = services.logs.search(trial_id, search, page.cursor, stream, whose)
-            last.extend(page.parts)
-        return page._replace(parts=list(last))
-    if tail is not None:
-        return services.logs.tail(trial_id, tail, stream, whose)
-    page = services.logs.read(trial_id, cursor, stream, whose)
-    while page.has_more and not page.parts:  # all of it was of the other stream
-        page = services.logs.read(trial_id, page.cursor, stream, whose)
-    return page
-
-
 async def list_events(services: Services, trial_id: TrialId) -> list[Event]:
     """What happened to a trial, oldest first."""
     await services.trials.record(trial_id)
@@ -212,7 +225,8 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         )
     if record.result is None:
         executable = record.spec.roles[0].executable
-        kind = "command" if isinstance(executable, ProcessCall) else "generator"
+        kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
+        kind = kinds.get(type(executable), "generator")
         is_function = isinstance(executable, FunctionCall)
         why = "it did not return" if is_function else f"it is a {kind}, not a function"
         raise NotFound(
@@ -249,17 +263,9 @@ async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToSt
     return await describe(services, trial_id)
 
 
-async def read_metrics(
-    services: Services, trial_id: TrialId, name: MaybeText = None, cursor: MaybeText = None
-) -> PointsPage:
-    """What a trial reported, of one metric or of all, a piece at a time."""
-    await services.trials.record(trial_id)
-    return await asyncio.to_thread(page_of_points, services.home.path, trial_id, name, cursor)
-
-
-async def change_trial(services: Services, trial_id: TrialId, data: ChangeLabels) -> TrialRecord:
-    """Give a trial other labels."""
-    await services.trials.change_labels(trial_id, data)
+async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
+    """Give a trial other labels, another name or other texts."""
+    await services.trials.change(trial_id, data)
     services.hub.publish(trial_id)
     return await describe(services, trial_id)
 
@@ -297,7 +303,21 @@ def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None
     )
 
 
-def _states(text: str | None) -> list[TrialState]:
+def _kinds(text: str | None) -> Sequence[TrialKind]:
+    if not text:
+        return ()
+    known = {kind.value for kind in TrialKind}
+    names = [name.strip().lower() for name in text.split(",")]
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise InvalidArgument(
+            f"There is no kind {wrong[0]!r} of trial.", hint=f"It is one of: {', '.join(known)}."
+        )
+    return [TrialKind(name) for name in names]
+
+
+def states_of(text: str | None) -> list[TrialState]:
+    """The states that a query asks for."""
     if not text:
         return []
     known = {state.value for state in TrialState}
@@ -313,6 +333,7 @@ def _states(text: str | None) -> list[TrialState]:
 _TRIALS = f"{API}/trials"
 _TRIAL = f"{_TRIALS}/{{trial_id:int}}"
 routes = [
+    Route("DELETE", f"{API}/trials/{{trial_id:int}}", remove_trial),
     Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
@@ -324,7 +345,6 @@ routes = [
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
     Route("POST", f"{_TRIAL}/stop", stop_trial),
     Route("POST", f"{_TRIAL}/built", trial_built),
-    Route("GET", f"{_TRIAL}/metrics", read_metrics),
     Route("POST", f"{_TRIAL}/ask-to-stop", ask_to_stop_trial),
     Route("POST", f"{_TRIAL}/suspend", suspend_trial),
     Route("POST", f"{_TRIAL}/resume", resume_trial),

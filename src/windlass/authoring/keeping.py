@@ -1,0 +1,66 @@
+"""Which checkpoints stay: `keep_last=3, keep_best="2 min val_loss"`, in every place alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from windlass.authoring.checks import Problem, parsing
+from windlass.model.errors import InvalidArgument, shown
+
+if TYPE_CHECKING:
+    from windlass.model.job import Keep
+
+_MOST = 1_000_000
+_LONGEST_METRIC = 400
+
+
+class Best(NamedTuple):
+    """How many of the best, by which metric, and whether high values are good."""
+
+    number: int
+    is_max: bool
+    metric: str
+
+
+def parse_best(text: Any) -> Best:
+    """What `keep_best` says: a number (1), `min` or `max`, the metric.
+
+    >>> parse_best("2 min val_loss")
+    Best(number=2, is_max=False, metric='val_loss')
+    >>> parse_best("max accuracy")
+    Best(number=1, is_max=True, metric='accuracy')
+    """
+    words = text.split() if isinstance(text, str) else []
+    number = words.pop(0) if words and words[0].isdecimal() and words[0].isascii() else "1"
+    mode = words.pop(0) if words else ""
+    metric = " ".join(words)
+    if mode not in ("min", "max") or not metric or len(metric) > _LONGEST_METRIC:
+        raise InvalidArgument(
+            f"{shown(text)} does not say what is best; write 'min val_loss', or '3 max accuracy'"
+        )
+    if len(number) > 7 or not 1 <= int(number) <= _MOST:
+        raise InvalidArgument(f"{number[:20]} is no number of checkpoints; write 1 or more")
+    return Best(int(number), mode == "max", metric)
+
+
+def check_keeping(last: Any, best: Any) -> list[Problem]:
+    """What is wrong with what is to stay."""
+    return [*parsing("keep_last", last, _parse_last), *parsing("keep_best", best, parse_best)]
+
+
+def keeping(last: int | None, best: str | None) -> Keep | None:
+    """The rule that both make; none if all checkpoints stay."""
+    if last is None and best is None:
+        return None
+    from windlass.model.job import Keep
+
+    if best is None:
+        return Keep(last=last or 1)
+    chosen = parse_best(best)
+    return Keep(last=last or 1, best=chosen.number, metric=chosen.metric, is_max=chosen.is_max)
+
+
+def _parse_last(last: Any) -> int:
+    if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= _MOST:
+        raise InvalidArgument(f"{shown(last)} is no number of checkpoints; write 1 or more")
+    return last

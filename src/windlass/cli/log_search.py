@@ -1,0 +1,73 @@
+"""`windlass logs --search TEXT`: what many trials wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from windlass.cli.logs import Asked
+    from windlass.client.logs import LogLine
+    from windlass.client.session import Client
+
+
+def search_many(client: Client, asked: Asked, experiment: str | None, *, counts: bool) -> int:
+    """Print the lines that match, each with its trial."""
+    from windlass.cli.text import say
+    from windlass.client.log_pages import hits
+
+    query: dict[str, Any] = dict(asked.query)
+    if experiment is not None:
+        query["experiment_id"] = client.get_experiment(_name_or_id(experiment)).id
+    if counts:
+        return say_count(client, query)
+    found = 0
+    try:
+        for lines in hits(client.transport, query, asked.head):
+            found += len(lines)
+            _print(lines, asked)
+    except KeyboardInterrupt:
+        return 130
+    if not found:
+        where = f"No trial of {experiment}" if experiment else "No trial"
+        say(f"{where} wrote anything like that.")
+    return 0
+
+
+def say_count(client: Client, query: dict[str, Any]) -> int:
+    """Print how many lines match."""
+    from windlass.client.log_pages import count
+
+    try:
+        found = count(client.transport, query)
+    except KeyboardInterrupt:
+        return 130
+    click.echo(str(found))
+    return 0
+
+
+def _print(lines: list[LogLine], asked: Asked) -> None:
+    from windlass.cli.logs import print_json_lines
+
+    if asked.as_json:
+        print_json_lines(lines, with_trial=True)
+        return
+    for line in lines:
+        click.echo(f"{_prefix(line, timestamps=asked.timestamps)} {line}")
+
+
+def _prefix(line: LogLine, *, timestamps: bool) -> str:
+    from windlass.cli.text import format_moment
+
+    name = f"{line.trial_id} {line.trial_name}"
+    if line.role != "main" or line.replica_index:
+        name += f" {line.role}-{line.replica_index}"
+    if line.attempt > 1:
+        name += f" attempt {line.attempt}"
+    moment = f" {format_moment(line.time)}" if timestamps else ""
+    return click.style(f"{name}{moment} |", fg="cyan")
+
+
+def _name_or_id(text: str) -> str | int:
+    return int(text) if text.isascii() and text.isdecimal() else text

@@ -1,0 +1,343 @@
+"""`windlass model`: the registry of models and their versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.groups import Group
+from windlass.cli.keeping import archived_option, complete_names, is_wanted, yes_option
+from windlass.cli.parameters import complete_files, json_option
+
+if TYPE_CHECKING:
+    from windlass.cli.show import Lines
+    from windlass.cli.tables import Row
+    from windlass.model.registry import ModelRecord, ModelVersionRecord
+
+_NAME = click.argument("name", metavar="MODEL", shell_complete=complete_names("models"))
+_LABELS = click.option(
+    "-l", "--label", "labels", multiple=True, metavar="TEXT", help="A label; repeatable."
+)
+
+
+@click.group(cls=Group, short_help="Register, list and fetch models and their versions.")
+def command() -> None:
+    """Register, list and fetch models and their versions, each of them a checkpoint.
+
+    A version is named by its number, an alias, or latest: classifier@3, classifier@production.
+    """
+
+
+@command.command(name="ls", short_help="List them.")
+@click.option(
+    "-p", "--project", metavar="PROJECT", shell_complete=complete_names("projects"),
+    help="Only those of a project.",
+)  # fmt: skip
+@_LABELS
+@archived_option
+@json_option
+def list_them(project: str | None, labels: tuple[str, ...], archived: bool, as_json: bool) -> None:
+    """List models, with their latest versions and aliases."""
+    from windlass.cli.keeping import print_list
+    from windlass.cli.tables import Column
+    from windlass.client.session import default_client
+
+    columns = [
+        Column("ID", is_number=True),
+        Column("MODEL", shrinks=True),
+        Column("LATEST", is_number=True),
+        Column("ALIASES", shrinks=True),
+        Column("PROJECT", shrinks=True),
+        Column("CREATED", is_number=True),
+        Column("LABELS", shrinks=True),
+    ]
+    found = default_client().list_models(project=project, labels=labels, archived=archived)
+    nothing = "There is no model yet: windlass model create NAME"
+    if project or labels or archived:
+        nothing = "No model matches."
+    print_list(found, columns, _row, nothing, as_json=as_json)
+
+
+def _row(record: ModelRecord, now: float) -> Row:
+    from windlass.cli.tables import Cell
+    from windlass.cli.text import clean, format_ago
+
+    return [
+        str(record.id),
+        clean(record.name),
+        str(record.latest or "-"),
+        clean(" ".join(f"{alias}={number}" for alias, number in record.aliases.items())),
+        clean(record.project),
+        Cell(format_ago(record.created, now), "dim"),
+        clean(", ".join(record.labels)),
+    ]
+
+
+@command.command(short_help="Show it, with its versions.")
+@_NAME
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show a model with its newest versions, or one version: MODEL@VERSION."""
+    from windlass.cli.machine import plain, print_json
+    from windlass.cli.tables import print_table
+    from windlass.client.session import default_client
+
+    client = default_client()
+    model, which = _parted(name)
+    found = client.get_model(model)
+    if which:
+        _show_version(found.get_version(which).record, as_json=as_json)
+        return
+    versions = [each.record for each in found.list_versions(sort_by="-version", limit=20)]
+    if as_json:
+        print_json({**plain(found.record), "newest": [plain(each) for each in versions]})
+        return
+    _show_model(found.record)
+    if versions:
+        print()
+        print_table(_version_columns(), [_version_row(each) for each in versions])
+
+
+def _show_model(record: ModelRecord) -> None:
+    from windlass.cli.show import print_section
+    from windlass.cli.text import clean, paint
+
+    print(f"{paint('Model', bold=True)} {clean(record.name)}")
+    if record.description:
+        print(f"  {clean(record.description)}")
+    print_section("", _about_model(record))
+    print_section("Metadata", _metadata(record))
+
+
+def _about_model(record: ModelRecord) -> Lines:
+    yield "project", "" if record.project == "default" else record.project
+    yield "aliases", ", ".join(f"{alias} is {number}" for alias, number in record.aliases.items())
+    yield "archived", "yes" if record.archived else ""
+    yield from _noted(record)
+
+
+def _show_version(record: ModelVersionRecord, *, as_json: bool) -> None:
+    from windlass.cli.machine import print_json
+    from windlass.cli.show import print_section
+    from windlass.cli.text import clean, paint
+
+    if as_json:
+        print_json(record)
+        return
+    title = paint(f"Version {record.version} of {clean(record.model)}", bold=True)
+    print(f"{title}  {clean(record.name)}".rstrip())
+    print_section("", _about_version(record))
+    print_section("Metadata", _metadata(record))
+
+
+def _about_version(record: ModelVersionRecord) -> Lines:
+    step = "" if record.step is None else f", step {record.step}"
+    yield "aliases", ", ".join(record.aliases)
+    yield "checkpoint", f"{record.checkpoint_id} (trial {record.trial_id}{step})"
+    yield from _noted(record)
+
+
+def _noted(record: ModelRecord | ModelVersionRecord) -> Lines:
+    from windlass.cli.text import format_moment
+
+    by = f" by {record.user}" if record.user else ""
+    yield "labels", ", ".join(record.labels)
+    yield "created", format_moment(record.created) + by
+    yield "notes", " ".join(record.notes.split())
+
+
+def _metadata(record: ModelRecord | ModelVersionRecord) -> Lines:
+    import json
+
+    for name, value in record.metadata.items():
+        yield name, json.dumps(value, ensure_ascii=False)
+
+
+def _version_columns() -> list[Any]:
+    from windlass.cli.tables import Column
+
+    return [
+        Column("VERSION", is_number=True),
+        Column("NAME", shrinks=True),
+        Column("ALIASES", shrinks=True),
+        Column("CHECKPOINT", is_number=True),
+        Column("TRIAL", is_number=True),
+        Column("STEP", is_number=True),
+        Column("LABELS", shrinks=True),
+    ]
+
+
+def _version_row(record: ModelVersionRecord) -> Row:
+    from windlass.cli.text import clean
+
+    return [
+        str(record.version),
+        clean(record.name),
+        clean(", ".join(record.aliases)),
+        str(record.checkpoint_id),
+        str(record.trial_id),
+        "-" if record.step is None else str(record.step),
+        clean(", ".join(record.labels)),
+    ]
+
+
+@command.command(short_help="Make one.")
+@click.argument("name", metavar="MODEL")
+@click.option("-p", "--project", metavar="PROJECT", help="The project it belongs to (default).")
+@click.option("--description", default="", metavar="TEXT", help="What it is about.")
+@_LABELS
+def create(name: str, project: str | None, description: str, labels: tuple[str, ...]) -> None:
+    """Make a model without versions; no other has its name."""
+    from windlass.client.session import default_client
+
+    made = default_client().create_model(name, project, description, labels)
+    print(f"Model {made.name} is made. A version of it: windlass model register {name} CHECKPOINT")
+
+
+@command.command(short_help="Have a checkpoint be its next version.")
+@_NAME
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.option("--name", "called", default="", metavar="TEXT", help="What the version is called.")
+@click.option("--alias", metavar="ALIAS", help="An alias that is to name it: production.")
+@_LABELS
+@json_option
+def register(
+    name: str,
+    checkpoint: str,
+    called: str,
+    alias: str | None,
+    labels: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Have a checkpoint, by its id, be the next version of a model.
+
+    One that is a version already stays that one.
+    """
+    from windlass.cli.machine import print_json
+    from windlass.client.session import default_client
+
+    model = default_client().get_model(name)
+    version = model.register_version(checkpoint, name=called, labels=labels)
+    if alias is not None:
+        model.set_alias(alias, version)
+        version.refresh()
+    if as_json:
+        print_json(version.record)
+        return
+    told = f", and {alias}" if alias is not None else ""
+    print(f"Checkpoint {version.checkpoint_id} is version {version.version} of {name}{told}.")
+
+
+@command.command(short_help="Have an alias name a version, or none.")
+@_NAME
+@click.argument("alias", metavar="ALIAS")
+@click.argument("version", required=False, metavar="[VERSION]")
+@click.option("--remove", is_flag=True, help="Have it name none.")
+@click.pass_context
+def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove: bool) -> None:
+    """Have an alias name a version, whichever it named before.
+
+    The version is a number or another alias of it: windlass model alias net production staging
+    """
+    from windlass.client.session import default_client
+
+    if (version is None) is not remove:
+        raise click.UsageError("Give a version, or --remove.", ctx)
+    model = default_client().get_model(name)
+    if version is None:
+        model.remove_alias(alias)
+        print(f"{alias} names no version of {model.name}.")
+        return
+    before, number = model.aliases.get(alias), model.get_version(version).version
+    model.set_alias(alias, number)
+    was = f" It was {before}." if before not in (None, number) else ""
+    print(f"{alias} is version {number} of {model.name}.{was}")
+
+
+@command.command(short_help="Write the files of a version to a folder.")
+@_NAME
+@click.argument("folder", type=click.Path(), metavar="FOLDER", shell_complete=complete_files)
+def download(name: str, folder: str) -> None:
+    """Write the files of a version to a folder: MODEL@VERSION, else the latest."""
+    from windlass.client.session import default_client
+
+    model, which = _parted(name)
+    version = default_client().get_model(model).get_version(which or "latest")
+    print(f"Version {version.version} of {version.model} is in {version.download(folder)}")
+
+
+@command.command(short_help="Call it otherwise.")
+@_NAME
+@click.argument("new", metavar="NEW")
+def rename(name: str, new: str) -> None:
+    """Give a model another name; no other has that."""
+    from windlass.client.session import default_client
+
+    print(f"Model {name} is {default_client().get_model(name).set_name(new).name} now.")
+
+
+@command.command(short_help="Have it belong to another project.")
+@_NAME
+@click.argument("project", metavar="PROJECT", shell_complete=complete_names("projects"))
+def move(name: str, project: str) -> None:
+    """Have a model belong to another project, which is made if need be."""
+    from windlass.client.session import default_client
+
+    found = default_client().get_model(name).move_to(project)
+    print(f"Model {found.name} is in the project {found.project} now.")
+
+
+@command.command(short_help="Leave it out of lists.")
+@_NAME
+def archive(name: str) -> None:
+    """Leave a model out of lists. Nothing is lost."""
+    from windlass.client.session import default_client
+
+    found = default_client().get_model(name).archive()
+    print(f"Model {found.name} is archived. Back: windlass model unarchive {found.name}")
+
+
+@command.command(short_help="Have it in lists again.")
+@_NAME
+def unarchive(name: str) -> None:
+    """Have a model in lists again."""
+    from windlass.client.session import default_client
+
+    print(f"Model {default_client().get_model(name).unarchive().name} is back.")
+
+
+@command.command(name="rm", short_help="Delete it, or one version.")
+@_NAME
+@yes_option
+@click.pass_context
+def remove(ctx: click.Context, name: str, yes: bool) -> int:
+    """Delete a model with its versions, or one version: MODEL@VERSION. Checkpoints stay."""
+    from windlass.cli.text import counted
+    from windlass.client.session import default_client
+
+    called, which = _parted(name)
+    model = default_client().get_model(called)
+    if which:
+        version = model.get_version(which)
+        told = f"version {version.version} of {model.name}"
+        if not is_wanted(ctx, told, yes=yes):
+            return 1
+        version.delete()
+    else:
+        told = f"the model {model.name} with {counted(model.versions, 'version')}"
+        if not is_wanted(ctx, told, yes=yes):
+            return 1
+        model.delete()
+    print(f"{told[0].upper()}{told[1:]} is deleted.")
+    return 0
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """A model, and the version of it that is named, if one is.
+
+    >>> _parted("net@3"), _parted("net")
+    (('net', '3'), ('net', ''))
+    """
+    model, sign, which = name.rpartition("@")
+    return (model, which) if sign and model and which else (name, "")

@@ -1,0 +1,139 @@
+"""`windlass project`: sets of experiments and models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from windlass.cli.groups import Group
+from windlass.cli.keeping import archived_option, complete_names, is_wanted, yes_option
+from windlass.cli.parameters import json_option
+
+if TYPE_CHECKING:
+    from windlass.cli.tables import Row
+    from windlass.model.places import ProjectRecord
+
+_PLACE = click.argument("place", metavar="PROJECT", shell_complete=complete_names("projects"))
+
+
+@click.group(cls=Group, short_help="Make, list and change projects, which hold experiments.")
+def command() -> None:
+    """Make, list and change projects, which hold experiments and models.
+
+    A project is named as vision, or as lab/vision outside the default workspace.
+    """
+
+
+@command.command(name="ls", short_help="List them.")
+@click.argument(
+    "workspace", required=False, metavar="[WORKSPACE]", shell_complete=complete_names("workspaces")
+)
+@archived_option
+@json_option
+def list_them(workspace: str | None, archived: bool, as_json: bool) -> None:
+    """List projects, of a workspace or of all, with how much each holds."""
+    from windlass.cli.keeping import print_list
+    from windlass.cli.tables import Column
+    from windlass.client.session import default_client
+
+    columns = [
+        Column("ID", is_number=True),
+        Column("PROJECT", shrinks=True),
+        Column("EXPERIMENTS", is_number=True),
+        Column("MODELS", is_number=True),
+        Column("CREATED", is_number=True),
+        Column("DESCRIPTION", shrinks=True),
+    ]
+    found = default_client().list_projects(workspace=workspace, archived=archived)
+    nothing = "No project is archived." if archived else "There is no project in it."
+    print_list(found, columns, _row, nothing, as_json=as_json)
+
+
+def _row(record: ProjectRecord, now: float) -> Row:
+    from windlass.cli.tables import Cell
+    from windlass.cli.text import clean, format_ago
+
+    return [
+        str(record.id),
+        clean(record.place),
+        str(record.experiments),
+        str(record.models),
+        Cell(format_ago(record.created, now), "dim"),
+        clean(record.description),
+    ]
+
+
+@command.command(short_help="Make one.")
+@click.argument("place", metavar="PROJECT")
+@click.option("--description", default="", metavar="TEXT", help="What it is for.")
+@json_option
+def create(place: str, description: str, as_json: bool) -> None:
+    """Make a project, in the default workspace or another: lab/vision."""
+    from windlass.cli.machine import print_json
+    from windlass.client.session import default_client
+    from windlass.model.names import check, place_flaw, split_place
+
+    check(place_flaw(place))
+    workspace, name = split_place(place)
+    made = default_client().get_workspace(workspace).create_project(name, description)
+    if as_json:
+        print_json(made.record)
+        return
+    print(f"Project {made.place} is made. An experiment is moved there by:")
+    print(f"  windlass edit -e EXPERIMENT --project {made.place}")
+
+
+@command.command(short_help="Call it otherwise.")
+@_PLACE
+@click.argument("new", metavar="NEW")
+def rename(place: str, new: str) -> None:
+    """Give a project another name; all it holds tells that from now on."""
+    from windlass.client.session import default_client
+
+    print(f"Project {place} is {default_client().get_project(place).set_name(new).place} now.")
+
+
+@command.command(short_help="Put it into another workspace.")
+@_PLACE
+@click.argument("workspace", metavar="WORKSPACE", shell_complete=complete_names("workspaces"))
+def move(place: str, workspace: str) -> None:
+    """Put a project, with all it holds, into another workspace."""
+    from windlass.client.session import default_client
+
+    print(f"Project {place} is {default_client().get_project(place).move_to(workspace).place} now.")
+
+
+@command.command(short_help="Leave it out of lists.")
+@_PLACE
+def archive(place: str) -> None:
+    """Leave a project, and all it holds, out of lists. Nothing is lost."""
+    from windlass.client.session import default_client
+
+    found = default_client().get_project(place).archive()
+    print(f"Project {found.place} is archived. Back: windlass project unarchive {found.place}")
+
+
+@command.command(short_help="Have it in lists again.")
+@_PLACE
+def unarchive(place: str) -> None:
+    """Have a project in lists again."""
+    from windlass.client.session import default_client
+
+    print(f"Project {default_client().get_project(place).unarchive().place} is back.")
+
+
+@command.command(name="rm", short_help="Delete it, if it is empty.")
+@_PLACE
+@yes_option
+@click.pass_context
+def remove(ctx: click.Context, place: str, yes: bool) -> int:
+    """Delete a project that holds no experiment and no model."""
+    from windlass.client.session import default_client
+
+    found = default_client().get_project(place)
+    if not is_wanted(ctx, f"the project {found.place}", yes=yes):
+        return 1
+    found.delete()
+    print(f"Project {found.place} is deleted.")
+    return 0

@@ -1,0 +1,95 @@
+"""`windlass rm`: trials and experiments deleted, after a question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.parameters import TRIAL_ID, complete_experiments
+
+if TYPE_CHECKING:
+    from windlass.client.experiments import Experiment
+    from windlass.client.trials import Trial
+
+_NAMED = 10
+
+
+@click.command(short_help="Delete trials, with all that is kept of them.")
+@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
+@click.option(
+    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+    help="An experiment, with all its trials.",
+)  # fmt: skip
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def command(
+    ctx: click.Context, trial_ids: tuple[int, ...], experiment: str | None, yes: bool
+) -> int:
+    """Delete trials that have ended: their logs, metrics, checkpoints and files.
+
+    The space of contents that others may share is freed by `windlass gc`.
+    """
+    from windlass.cli.text import say_error
+    from windlass.client.session import default_client
+    from windlass.model.errors import NotFound
+
+    if not trial_ids and experiment is None:
+        raise click.UsageError("Say which: the id of a trial, or --experiment NAME.", ctx)
+    client = default_client()
+    code = 0
+    trials = []
+    for trial_id in dict.fromkeys(trial_ids):
+        try:
+            trials.append(client.get_trial(trial_id))
+        except NotFound as error:
+            say_error(str(error))
+            code = 1
+    found = None
+    if experiment is not None:
+        found = client.get_experiment(int(experiment) if experiment.isdecimal() else experiment)
+    if not trials and found is None:
+        return code
+    if not yes and not _is_wanted(ctx, trials, found):
+        print("Nothing is deleted.")
+        return 1
+    return max(code, _delete(trials, found))
+
+
+def _is_wanted(
+    ctx: click.Context, trials: Sequence[Trial[Any]], experiment: Experiment | None
+) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("There is nobody to ask: say --yes to delete.", ctx)
+    named = [f"trial {trial.id} ({trial.name})" for trial in trials[:_NAMED]]
+    if len(trials) > _NAMED:
+        named.append(f"{len(trials) - _NAMED} more trials")
+    if experiment is not None:
+        many = "1 trial" if experiment.trial_count == 1 else f"{experiment.trial_count} trials"
+        named.append(f"experiment {experiment.id} ({experiment.name}) with {many}")
+    return click.confirm(f"Delete {', '.join(named)}?")
+
+
+def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
+    from windlass.cli.text import say_error
+    from windlass.model.errors import Conflict, NotFound
+
+    things: list[tuple[str, Trial[Any] | Experiment]] = [
+        (f"Trial {trial.id} ({trial.name})", trial) for trial in trials
+    ]
+    if experiment is not None:
+        things.append((f"Experiment {experiment.id} ({experiment.name})", experiment))
+    code = 0
+    for name, thing in things:
+        try:
+            thing.delete()
+        except Conflict as error:
+            say_error(str(error))
+            code = 1
+        except NotFound:  # it went with another, or somebody else was faster
+            print(f"{name} is gone already.", flush=True)
+        else:
+            print(f"{name} is deleted.", flush=True)
+    return code

@@ -1,0 +1,209 @@
+"""`windlass shell`: a terminal on the backend's machine, in a trial's code and environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.asides import aside_of, aside_options
+from windlass.cli.groups import DefaultGroup
+from windlass.cli.parameters import TRIAL_ID, json_option
+
+if TYPE_CHECKING:
+    from windlass.cli.tables import Row
+    from windlass.client.shells import Shell
+    from windlass.model.records import TrialRecord
+
+_EXAMPLES = """Examples:
+
+\b
+  windlass shell 7
+  windlass shell 7 -- python -i
+  windlass shell --code --accelerator a100
+  echo 'pip list' | windlass shell 7
+  windlass shell ls
+  windlass shell attach 9
+"""
+
+
+@click.group(
+    cls=DefaultGroup,
+    default="open",
+    short_help="Open a terminal in the code and environment of a trial.",
+    epilog=_EXAMPLES,
+)
+def command() -> None:
+    """Open a terminal on the backend's machine, in the code and environment of a trial.
+
+    Ctrl-] pressed twice detaches from it: it goes on until it exits or is killed. Without a name
+    of a command below, one is opened.
+    """
+
+
+@command.command(name="open", short_help="Open one, and sit at it.")
+@aside_options
+@click.option("-d", "--detach", is_flag=True, help="Open it, and do not attach to it.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TRIAL] [-- COMMAND [ARGS]...]")
+@click.pass_context
+def open_one(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **given: Any) -> int:
+    """Open a shell in a fresh copy of the code of a trial, or in an empty folder, and sit at it.
+
+    It runs your $SHELL, or the command that is given. Where the input is no terminal, that is
+    what it reads, as in echo 'pip list' | windlass shell 7. This ends with its exit code.
+    """
+    from windlass.authoring.asides import draft_shell
+    from windlass.cli.wording import in_options
+    from windlass.client.attaching import size_here
+    from windlass.client.session import default_client
+    from windlass.client.shells import Shell
+
+    if words and words[0].isdecimal():
+        if given["trial"] is not None:
+            raise click.UsageError("Name one trial: as the first word, or with --trial.", ctx)
+        given["trial"], words = TRIAL_ID.convert(words[0], None, ctx), words[1:]
+    has_terminal = detach or os.isatty(sys.stdin.fileno())
+    client = default_client()
+    with in_options():
+        how = aside_of(given)
+        draft = draft_shell(
+            client, list(words) or None, how, has_terminal=has_terminal, size=size_here()
+        )
+        shell = Shell(client.transport, client.submit(draft).record)
+    if detach:
+        print(f"Shell {shell.id} is open.")
+        print(f"  windlass shell attach {shell.id}")
+        return 0
+    return _sit_at(shell)
+
+
+@command.command(name="attach", short_help="Sit at one that goes on.")
+@click.argument("shell_id", type=TRIAL_ID, metavar="[ID]", required=False)
+def attach(shell_id: int | None) -> int:
+    """Attach to a shell that goes on: the newest, unless one is named.
+
+    Others may be attached to it, too. All see the same, and all can type.
+    """
+    from windlass.client.session import default_client
+    from windlass.model.errors import Conflict, NotFound
+
+    client = default_client()
+    if shell_id is None:
+        newest = next(client.list_shells(state="RUNNING", sort_by="-id", limit=1), None)
+        if newest is None:
+            raise NotFound("No shell goes on.", hint="Open one: windlass shell")
+        return _sit_at(newest)
+    shell = client.get_shell(shell_id)
+    if shell.is_finished:
+        raise Conflict(
+            f"Shell {shell_id} has ended: {_end_of(shell.record)}.",
+            hint=f"What it showed: windlass shell show {shell_id}",
+        )
+    return _sit_at(shell)
+
+
+@command.command(name="kill", short_help="End shells, and all that runs in them.")
+@click.argument("shell_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+def kill(shell_ids: tuple[int, ...]) -> int:
+    """End shells, and all that runs in them."""
+    from windlass.cli.text import say_error
+    from windlass.client.session import default_client
+    from windlass.model.errors import NotFound
+
+    client = default_client()
+    code = 0
+    for shell_id in dict.fromkeys(shell_ids):
+        try:
+            shell = client.get_shell(shell_id)
+        except NotFound as error:
+            say_error(str(error))
+            code = 1
+            continue
+        if shell.is_finished:
+            print(f"Shell {shell_id} had ended before: {_end_of(shell.record)}.", flush=True)
+            continue
+        shell.kill()
+        print(f"Shell {shell_id} is killed.", flush=True)
+    return code
+
+
+@command.command(name="show", short_help="Print what one has shown, as plain text.")
+@click.argument("shell_id", type=TRIAL_ID, metavar="ID")
+@click.option("--raw", is_flag=True, help="Just as it came, colours and all.")
+def show(shell_id: int, raw: bool) -> None:
+    """Print what a shell has shown so far; the last 16 MB of it are kept."""
+    from windlass.client.session import default_client
+    from windlass.model.screens import plain_text
+
+    shown = b"".join(default_client().get_shell(shell_id).output())
+    if raw:
+        sys.stdout.buffer.write(shown)
+    else:
+        sys.stdout.write(plain_text(shown))
+
+
+@command.command(name="ls", short_help="List shells, those that go on first.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Those that have ended, too.")
+@json_option
+def list_them(everything: bool, as_json: bool) -> None:
+    """List the shells that go on, newest first."""
+    import time
+
+    from windlass.cli.machine import print_json_array
+    from windlass.cli.tables import Column, print_table
+    from windlass.cli.text import say
+    from windlass.client.session import default_client
+    from windlass.model.records import TrialState
+
+    going = [state.value for state in TrialState if not state.is_final]
+    found = default_client().list_shells(state=None if everything else going, sort_by="-id")
+    if as_json:
+        print_json_array(shell.record for shell in found)
+        return
+    records = [shell.record for shell in found]
+    if not records:
+        say("No shell goes on. Open one: windlass shell")
+        return
+    columns = [
+        Column("ID", is_number=True),
+        Column("COMMAND", shrinks=True),
+        Column("CODE", shrinks=True),
+        Column("STATE"),
+        Column("TOOK", is_number=True),
+        Column("CREATED", is_number=True),
+    ]
+    print_table(columns, [_row(record, time.time()) for record in records])
+
+
+def _sit_at(shell: Shell) -> int:
+    from windlass.cli.text import say
+
+    if os.isatty(sys.stdin.fileno()):
+        say(f"Shell {shell.id}. Detach: Ctrl-] twice. End: exit.")
+    return shell.attach() or 0
+
+
+def _row(record: TrialRecord, now: float) -> Row:
+    from windlass.cli.ls import how_long
+    from windlass.cli.tables import Cell
+    from windlass.cli.text import clean, format_ago, state_colour
+    from windlass.comparing.settings import command_of
+
+    state = _end_of(record) if record.state.is_final else record.state.value
+    return [
+        str(record.id),
+        clean(command_of(record.spec.roles[0].executable)),
+        clean(record.spec.code.root or "-"),
+        Cell(state, state_colour(record.state)),
+        how_long(record, now),
+        Cell(format_ago(record.created, now), "dim"),
+    ]
+
+
+def _end_of(record: TrialRecord) -> str:
+    """How it ended; that the last command of a shell failed is no failure of the shell."""
+    if record.state.value == "STOPPED":
+        return "killed"
+    return "lost" if record.exit_code is None else f"exit {record.exit_code}"

@@ -1,0 +1,151 @@
+"""`wl.profile`: PyTorch's profiler, its traces kept and its averages reported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from windlass.integrations.telling import LONGEST_NAME
+from windlass.worker.context import rank
+from windlass.worker.outputs import output_dir
+from windlass.worker.reporting import report
+
+_GROUP = "profiler"
+_FOLDER = "profiles"
+
+
+def profile(
+    *,
+    wait: int = 0,
+    warmup: int = 0,
+    active: int | None = None,
+    repeat: int = 1,
+    top: int = 10,
+    step: int = 0,
+    activities: Sequence[Any] | None = None,
+    **options: Any,
+) -> Profile:
+    """Profile what PyTorch does in a `with` block, or in some steps of it.
+
+    ```py
+    with wl.profile(wait=10, warmup=2, active=5) as profiler:
+        for batch in batches:
+            train(batch)
+            profiler.step()
+    ```
+
+    Each trace is kept in the trial's artifacts (`profiles/*.pt.trace.json.gz`, for Perfetto or
+    chrome://tracing). The time of the operations that took most is reported in the group
+    `profiler`: `aten::mm cpu_ms`, `aten::mm calls`, on a GPU `... device_ms`; `total cpu_ms`, and
+    `step_ms`. Without `active`, all of the block is one trace.
+
+    Args:
+        wait: steps that pass before, with next to no cost.
+        warmup: steps that are profiled and thrown away.
+        active: steps of a trace.
+        repeat: how many traces there are, each after another `wait` and `warmup`; 0 for no end.
+        top: how many operations are reported.
+        step: the step of training at which it begins.
+        activities: what is looked at, as `torch.profiler.ProfilerActivity` has it.
+        options: whatever else `torch.profiler.profile` takes: `profile_memory=True`.
+    """
+    try:
+        import torch  # noqa: F401 -- whether it is there
+    except ImportError:
+        raise ModuleNotFoundError(
+            "wl.profile() is that of PyTorch, which is not installed: pip install torch",
+            name="torch",
+        ) from None
+    schedule = None if active is None else (wait, warmup, active, repeat)
+    return Profile(schedule, top, step, activities, options)
+
+
+class Profile:
+    """PyTorch's profiler at work: `step()` says that a step of training is done."""
+
+    def __init__(
+        self,
+        schedule: tuple[int, int, int, int] | None,
+        top: int,
+        step: int,
+        activities: Sequence[Any] | None,
+        options: dict[str, Any],
+    ) -> None:
+        from torch import profiler
+
+        self._top = top
+        self._step = step
+        self._traces = 0
+        self._began = self._since = 0.0
+        self._steps = 0  # since then
+        if schedule is not None:
+            wait, warmup, active, repeat = schedule
+            plan = profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)
+            options = {"schedule": plan, **options}
+        self._profiler = profiler.profile(
+            activities=activities, on_trace_ready=self._keep, **options
+        )
+
+    def __enter__(self) -> Profile:
+        self._since = time.perf_counter()
+        self._profiler.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._profiler.__exit__(kind, error, traceback)
+
+    def step(self) -> None:
+        """Say that a step is done."""
+        self._step += 1
+        self._steps += 1
+        self._profiler.step()
+
+    def key_averages(self) -> Any:
+        """What each operation came to, as PyTorch has it: `.table()` of it can be printed."""
+        return self._profiler.key_averages()
+
+    def _keep(self, finished: Any) -> None:
+        """Keep a trace, and report what it comes to."""
+        self._traces += 1
+        folder = output_dir() / _FOLDER
+        folder.mkdir(exist_ok=True)
+        path = folder / f"rank{max(rank(), 0)}-step{self._step}-{self._traces}.pt.trace.json.gz"
+        finished.export_chrome_trace(str(path))
+        report(self._step, _GROUP, **self._averages(finished))
+
+    def _averages(self, finished: Any) -> dict[str, float]:
+        found = finished.key_averages()
+        told: dict[str, float] = {
+            "total cpu_ms": sum(each.self_cpu_time_total for each in found) / 1000
+        }
+        on_device = sum(_device_time(each) for each in found)
+        if on_device:
+            told["total device_ms"] = on_device / 1000
+        if self._steps:
+            now = time.perf_counter()
+            told["step_ms"] = (now - self._since) / self._steps * 1000
+            self._since, self._steps = now, 0
+        for each in sorted(found, key=_cost, reverse=True)[: self._top]:
+            name = "".join(c if c.isprintable() else " " for c in each.key)[: LONGEST_NAME - 20]
+            told[f"{name} cpu_ms"] = each.self_cpu_time_total / 1000
+            told[f"{name} calls"] = each.count
+            if _device_time(each):
+                told[f"{name} device_ms"] = _device_time(each) / 1000
+        return told
+
+
+def _cost(average: Any) -> float:
+    return float(average.self_cpu_time_total + _device_time(average))
+
+
+def _device_time(average: Any) -> float:
+    """Microseconds on a GPU; older versions of PyTorch have another name for it."""
+    spent = getattr(average, "self_device_time_total", None)
+    return float(getattr(average, "self_cuda_time_total", 0) if spent is None else spent)

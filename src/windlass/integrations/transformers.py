@@ -1,0 +1,50 @@
+"""Hugging Face Transformers: what `wl.callbacks.transformers` is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from transformers import TrainerCallback
+
+from windlass.integrations.telling import tell, tell_progress
+from windlass.worker.context import save_checkpoint, should_stop
+
+_STEPS_BETWEEN = 10  # looks, where several processes have to agree
+
+
+class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown type without it
+    """Records `Trainer.train`: see `wl.callbacks.transformers`."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        del args, control, kwargs
+        if not state.is_world_process_zero:
+            return
+        tell(state.global_step, logs or {})
+        if state.max_steps > 0:
+            tell_progress(state.global_step / state.max_steps)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        del control, kwargs
+        if state.is_world_process_zero:
+            name = f"checkpoint-{state.global_step}"
+            save_checkpoint(os.path.join(args.output_dir, name), step=state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        del kwargs
+        if args.world_size > 1:
+            if state.global_step % _STEPS_BETWEEN or not _any_rank(should_stop(), args.device):
+                return
+        elif not should_stop():
+            return
+        control.should_training_stop = True
+        control.should_save = True
+
+
+def _any_rank(here: bool, device: Any) -> bool:
+    """Whether it is so in any of the processes: all of them have to end at the same step."""
+    import torch
+
+    told = torch.tensor(int(here), device=device)
+    torch.distributed.all_reduce(told, op=torch.distributed.ReduceOp.MAX)
+    return bool(told.item())

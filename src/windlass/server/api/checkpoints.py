@@ -1,0 +1,56 @@
+"""Checkpoints: listed, looked up, noted on, deleted. Their files are blobs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from msgspec import Meta
+
+from windlass.model.records import CheckpointRecord
+from windlass.model.wire import API, ChangeCheckpoint, CheckpointPage
+from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.routing import Route
+from windlass.server.services import Services
+
+Key = Annotated[str, Meta(max_length=100)]  # an id or a uid
+Text = Annotated[str, Meta(max_length=1000)]
+
+
+async def list_checkpoints(
+    services: Services,
+    trial_id: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None,
+    sort: Text = "id",
+    cursor: Cursor | None = None,
+    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
+) -> CheckpointPage:
+    """Checkpoints that match, sorted, a page at a time; those of a trial by a metric, too."""
+    if trial_id is not None:
+        await services.trials.record(trial_id)
+    return await services.checkpoints.page(trial_id=trial_id, sort=sort, cursor=cursor, limit=limit)
+
+
+async def get_checkpoint(services: Services, checkpoint: Key) -> CheckpointRecord:
+    """One checkpoint, by its id or uid."""
+    return await services.checkpoints.record(checkpoint)
+
+
+async def change_checkpoint(
+    services: Services, checkpoint: Key, data: ChangeCheckpoint
+) -> CheckpointRecord:
+    """Give a checkpoint other metadata."""
+    return await services.checkpoints.change(checkpoint, data)
+
+
+async def delete_checkpoint(services: Services, checkpoint: Key) -> CheckpointRecord:
+    """Delete a checkpoint that nothing needs; the answer is what it was."""
+    return await asyncio.to_thread(services.checkpoints.delete, checkpoint)
+
+
+_CHECKPOINT = f"{API}/checkpoints/{{checkpoint}}"
+routes = [
+    Route("GET", f"{API}/checkpoints", list_checkpoints),
+    Route("GET", _CHECKPOINT, get_checkpoint),
+    Route("PATCH", _CHECKPOINT, change_checkpoint),
+    Route("DELETE", _CHECKPOINT, delete_checkpoint),
+]

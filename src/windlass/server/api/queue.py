@@ -1,0 +1,58 @@
+"""The queue: who waits, and in which order; and the tasks of those who were let in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from windlass.model.records import TrialRecord
+from windlass.model.wire import API, MoveTrial, QueuePage, SetPriority, TaskPage
+from windlass.server.paging import PAGE_LIMIT
+from windlass.server.records import describe
+from windlass.server.routing import Route
+from windlass.server.services import Services
+
+Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
+Cursor = Annotated[str, Meta(max_length=10_000)] | None
+
+
+async def list_queue(services: Services, cursor: Cursor = None, limit: Limit = 100) -> QueuePage:
+    """The trials that wait for room, the first to be let in first, a page at a time."""
+    from windlass.server import queueing
+
+    return await queueing.page_of_queue(services, cursor, limit)
+
+
+async def set_priority(services: Services, trial_id: int, data: SetPriority) -> TrialRecord:
+    """Give a trial another priority; one that waits has its new place at once."""
+    from windlass.server import queueing
+
+    await queueing.set_priority(services, trial_id, data.priority)
+    return await describe(services, trial_id)
+
+
+async def move_trial(services: Services, trial_id: int, data: MoveTrial) -> TrialRecord:
+    """Have a trial that waits stand right ahead of another that does."""
+    from windlass.server import queueing
+
+    await queueing.move_ahead_of(services, trial_id, data.ahead_of)
+    return await describe(services, trial_id)
+
+
+async def list_tasks(
+    services: Services, trial_id: int, cursor: Cursor = None, limit: Limit = 100
+) -> TaskPage:
+    """The replicas of a trial, every attempt of each, with what they were given."""
+    from windlass.server import tasks
+
+    return await tasks.page_of_tasks(services, trial_id, cursor, limit)
+
+
+_TRIAL = f"{API}/trials/{{trial_id:int}}"
+routes = [
+    Route("GET", f"{API}/queue", list_queue),
+    Route("POST", f"{_TRIAL}/priority", set_priority),
+    Route("POST", f"{_TRIAL}/move", move_trial),
+    Route("GET", f"{_TRIAL}/tasks", list_tasks),
+]

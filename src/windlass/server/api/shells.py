@@ -1,0 +1,61 @@
+"""Shells: listened to, typed into, resized."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from windlass.model.wire import API, ShellSize, ShellTaken
+from windlass.server import shells
+from windlass.server.http import EVENTS, Answer, Request
+from windlass.server.routing import Route
+from windlass.server.services import Services
+
+_MOST_TYPED = 64 * 1024  # bytes at once
+
+Place = Annotated[int, Meta(ge=0, le=2**62)]
+Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
+
+
+async def stream_output(
+    services: Services, trial_id: int, offset: Place | None = None, follow: bool = True
+) -> Answer:
+    """What comes out of a shell, from a place on, or from what its terminal shows now."""
+    await shells.shell_record(services, trial_id)
+    return Answer(
+        shells.follow_shell(services, trial_id, offset, follows=follow),
+        media_type=EVENTS,
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def take_input(
+    request: Request,
+    services: Services,
+    trial_id: int,
+    writer: Writer,
+    offset: Place = 0,
+    last: bool = False,
+) -> ShellTaken:
+    """Type into a shell: the bytes of the body. The same once more is typed once."""
+    await shells.shell_record(services, trial_id)
+    data = await request.body()
+    key = bytes.fromhex(writer)
+    taken = await shells.type_into(services, trial_id, key, offset, data, is_last=last)
+    return ShellTaken(taken=taken)
+
+
+async def take_size(services: Services, trial_id: int, data: ShellSize) -> ShellSize:
+    """Give the terminal of a shell another size."""
+    await shells.shell_record(services, trial_id)
+    await shells.resize(services, trial_id, data.rows, data.columns)
+    return data
+
+
+_SHELL = f"{API}/shells/{{trial_id:int}}"
+routes = [
+    Route("GET", f"{_SHELL}/output", stream_output, media_type=EVENTS),
+    Route("POST", f"{_SHELL}/input", take_input, largest_body=_MOST_TYPED),
+    Route("POST", f"{_SHELL}/size", take_size),
+]

@@ -1,0 +1,65 @@
+"""Templates: made, changed, listed, looked up, deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from windlass.model.templates import ChangeTemplate, CreateTemplate, TemplatePage, TemplateRecord
+from windlass.model.wire import API
+from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.routing import Route
+from windlass.server.services import Services
+
+Text = Annotated[str, Meta(max_length=1000)]
+
+
+async def list_templates(
+    services: Services,
+    name: Text | None = None,
+    sort: Text = "id",
+    cursor: Cursor | None = None,
+    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
+) -> TemplatePage:
+    """Templates, sorted, a page at a time."""
+    return await services.templates.page(name=name, sort=sort, cursor=cursor, limit=limit)
+
+
+async def create_template(services: Services, data: CreateTemplate) -> TemplateRecord:
+    """Make a template; no other has its name."""
+    return await services.templates.create(data)
+
+
+async def get_template(services: Services, template_id: int) -> TemplateRecord:
+    """The template of an id."""
+    return await services.templates.record(template_id)
+
+
+async def find_template(services: Services, name: str) -> TemplateRecord:
+    """The template of a name; a number that is no name is an id."""
+    return await services.templates.record(name)
+
+
+async def change_template(
+    services: Services, template_id: int, data: ChangeTemplate
+) -> TemplateRecord:
+    """Give a template another name or other fields; trials stay as they are."""
+    return await services.templates.change(template_id, data)
+
+
+async def delete_template(services: Services, template_id: int) -> None:
+    """Delete a template; one that is gone is gone."""
+    await services.templates.delete(template_id)
+
+
+_TEMPLATES = f"{API}/templates"
+_TEMPLATE = f"{_TEMPLATES}/{{template_id:int}}"
+routes = [
+    Route("POST", _TEMPLATES, create_template, status=201),
+    Route("GET", _TEMPLATES, list_templates),
+    Route("GET", _TEMPLATE, get_template),
+    Route("PATCH", _TEMPLATE, change_template),
+    Route("DELETE", _TEMPLATE, delete_template),
+    Route("GET", f"{_TEMPLATES}/named/{{name:path}}", find_template),
+]

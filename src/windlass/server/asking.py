@@ -1,0 +1,117 @@
+"""Pages of logs for requests: read, from the end, or searched, beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.wire import LogPart
+from windlass.server.logs import Chosen
+from windlass.server.merging import HITS, Page, Slice
+from windlass.server.patterns import Pattern
+from windlass.server.services import Services
+
+T = TypeVar("T")
+
+_LONGEST_TAIL = 20.0  # seconds that the last lines that match may be looked for
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Which lines of a log are asked for."""
+
+    pattern: Pattern | None = None
+    stream: str | None = None
+    limit: int = HITS
+    is_followed: bool = False
+
+    def replace(self, *, is_followed: bool) -> Asked:
+        return msgspec.structs.replace(self, is_followed=is_followed)
+
+
+def asked_of(
+    search: str | None, *, regex: bool = False, stream: str | None = None, limit: int = HITS
+) -> Asked:
+    """What was asked for, checked."""
+    if stream not in (None, "stdout", "stderr"):
+        raise InvalidArgument(f"There is no stream {stream!r}.", hint="It is stdout or stderr.")
+    pattern = Pattern(search, is_regex=regex) if search else None
+    return Asked(pattern, stream, limit)
+
+
+async def log_page(
+    services: Services,
+    trial_id: int,
+    cursor: str | None,
+    tail: int | None,
+    asked: Asked,
+    whose: Chosen,
+) -> Page:
+    """Some of a trial's log; of a search it may be empty with more to come."""
+    pattern = asked.pattern
+    if pattern is None:
+        return await asyncio.to_thread(_read, services, trial_id, cursor, tail, asked, whose)
+
+    def search(cursor: str | None) -> Page:
+        return services.logs.search(
+            trial_id,
+            pattern,
+            cursor,
+            asked.stream,
+            whose,
+            limit=asked.limit,
+            is_followed=asked.is_followed,
+        )
+
+    if tail is None:
+        return await in_search_thread(lambda: search(cursor))
+    return await _last_matches(search, trial_id, tail)
+
+
+async def in_search_thread(run: Callable[[], T]) -> T:
+    """Run a slice of a search: few go on at a time, and they leave the other threads alone."""
+    return await asyncio.get_running_loop().run_in_executor(_searchers(), run)
+
+
+@functools.cache
+def _searchers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2, thread_name_prefix="windlass-search")
+
+
+def _read(
+    services: Services,
+    trial_id: int,
+    cursor: str | None,
+    tail: int | None,
+    asked: Asked,
+    whose: Chosen,
+) -> Page:
+    if tail is not None:
+        return services.logs.tail(trial_id, tail, asked.stream, whose)
+    page = services.logs.read(trial_id, cursor, asked.stream, whose)
+    while page.has_more and not page.parts:  # all of it was of the other stream
+        page = services.logs.read(trial_id, page.cursor, asked.stream, whose)
+    return page
+
+
+async def _last_matches(search: Callable[[str | None], Page], trial_id: int, count: int) -> Page:
+    last: deque[LogPart] = deque(maxlen=count)
+    time, cursor = Slice(_LONGEST_TAIL), None
+    while True:
+        page = await in_search_thread(functools.partial(search, cursor))
+        last.extend(page.parts)
+        if not page.has_more:
+            return page._replace(parts=list(last))
+        if time.is_over:
+            raise InvalidArgument(
+                f"Trial {trial_id} wrote too much to find the last lines that match within "
+                f"{_LONGEST_TAIL:g} seconds.",
+                hint='Say since when, as since="1h", or leave out tail.',
+            )
+        cursor = page.cursor

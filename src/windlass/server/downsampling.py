@@ -1,0 +1,67 @@
+"""Fewer points that look the same: the least and the greatest of each stretch stay.
+
+`tsdownsample` does the like with NumPy; loading that would take longer, and more memory, than all
+of this, which is done on arrays and their slices.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from windlass.server.columns import Column, column_of
+
+OUTLINED = 256  # points of which an outline has two or three
+
+
+def outline(column: Column) -> Column:
+    """The ends, and the least and the greatest, and the first NaN, of each `OUTLINED` points."""
+    count = len(column.values)
+    ends = {0, count - 1} if count else set()
+    return _picked(column, sorted({*ends, *_extremes(column, OUTLINED)}))
+
+
+def downsample(column: Column, most: int) -> Column:
+    """At most so many points: the first, the last, and those at the spikes between them.
+
+    >>> points = column_of((n, 0.0, 9.0 if n == 777 else 0.0) for n in range(10_000))
+    >>> few = downsample(points, 50)
+    >>> len(few.values) <= 50, 777 in few.steps, few.steps[0], few.steps[-1]
+    (True, True, 0, 9999)
+    """
+    count = len(column.values)
+    if count <= most:
+        return column
+    if most < 5:
+        return _picked(column, sorted({0, count - 1} if most > 1 else {count - 1}))
+    each = 3 if any(map(_is_nan, column.values)) else 2
+    groups = (most - 2) // each
+    length = -(-count // groups)
+    picked = {0, count - 1, *_extremes(column, length)}
+    return _picked(column, sorted(picked))
+
+
+def _extremes(column: Column, length: int) -> list[int]:
+    """Where the least, the greatest and the first NaN of each stretch are."""
+    values = column.values
+    found: list[int] = []
+    for start in range(0, len(values), length):
+        part = values[start : start + length]
+        numbers, here = part, set()
+        if (total := sum(part)) != total and any(map(_is_nan, part)):
+            # It is neither less nor greater: it would hide the others.
+            here.add(start + next(n for n, v in enumerate(part) if _is_nan(v)))
+            numbers = array("d", [v for v in part if not _is_nan(v)])
+        if numbers:
+            here.add(start + part.index(min(numbers)))
+            here.add(start + part.index(max(numbers)))
+        found += sorted(here)
+    return found
+
+
+def _is_nan(value: float) -> bool:
+    return value != value
+
+
+def _picked(column: Column, places: list[int]) -> Column:
+    steps, times, values = column
+    return column_of((steps[n], times[n], values[n]) for n in places)

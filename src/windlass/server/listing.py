@@ -1,0 +1,228 @@
+"""Which trials a list has, in which order, as one SQL query.
+
+What every trial is looked at for stands in an index of its own (`trials_listed`), and parameters
+and summaries in tables by name, so that a look at all of 100,000 trials reads a few MB. The long
+rows are read of those alone that are on the page.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.records import LISTED_KINDS, TrialKind, TrialState
+from windlass.model.text import shorten
+from windlass.server.database import Connection, Row
+from windlass.server.paging import Conditions, Key, Order, cut, nulls_last
+from windlass.server.projects import ARCHIVED_EXPERIMENTS, in_project
+from windlass.server.rows import COLUMNS, FROM
+from windlass.server.where import PARAMETER, Name, parse, parse_name
+from windlass.server.wherein import Compiling, duration_at
+
+_QUICK = ("id", "created", "state")  # that have indexes of their own
+# PostgreSQL will choose by itself; SQLite takes the table, which is a hundred times as large.
+_ALL_LISTED = "trials INDEXED BY trials_listed"
+
+_UNLISTED = ", ".join(f"'{kind.value}'" for kind in TrialKind if kind not in LISTED_KINDS)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Which trials are wanted: those that fulfil all that is given."""
+
+    uid: str | None = None
+    experiment: str | None = None
+    experiment_id: int | None = None
+    project: str | None = None
+    states: Sequence[TrialState] = ()
+    name: str | None = None
+    labels: Sequence[str] = ()
+    origin_id: int | None = None
+    parent_id: int | None = None
+    archived: bool | None = None
+    kinds: Sequence[TrialKind] = ()  # those that are listed unless others are asked for
+    user: str | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    where: str | None = None
+    sort: str = "id"
+    cursor: str | None = None
+    limit: int = 100
+
+
+def find_rows(
+    connection: Connection, asked: Asked, now: float | None = None
+) -> tuple[Sequence[Row], str | None, str]:
+    """The rows of a page, the cursor of the next, and, of an empty list, why it may be empty."""
+    query = _Query(connection, asked, time.time() if now is None else now)
+    rows, following = cut(connection.rows(query.text, query.parameters), asked.limit)
+    return rows, following, "" if rows or asked.cursor else query.doubt()
+
+
+class _Query:
+    def __init__(self, connection: Connection, asked: Asked, now: float) -> None:
+        self._connection = connection
+        self._asked = asked
+        self._conditions = Conditions()
+        self.parameters = self._conditions.parameters
+        self._names: list[Name] = []  # of parameters and metrics that are asked for
+        tree = parse(asked.where, now) if asked.where else None
+        order, joined = self._order(now)
+        self._require()
+        if tree is not None:
+            compiling = Compiling(self._conditions, asked.where or "", now)
+            self._conditions.require(compiling.condition(tree))
+            self._names += compiling.names
+            mentions_kind = compiling.mentions_kind
+        else:
+            mentions_kind = False
+        self._require_kind(mentions_kind)
+        order.begin_after(asked.cursor, self._conditions)
+        source = _ALL_LISTED if self._looks_at_all else "trials"
+        page = (
+            f"SELECT trials.id AS trial_id, {order.columns} FROM {source}{joined}"
+            f"{self._conditions.text}{order.tail(asked.limit)}"
+        )
+        self.text = (
+            f"SELECT {COLUMNS}, page.* {FROM} JOIN ({page}) AS page ON page.trial_id = trials.id"
+            f"{order.again('page')}"
+        )
+
+    @property
+    def _looks_at_all(self) -> bool:
+        """Whether all trials may have to be looked at, and what is asked for is in the index."""
+        asked = self._asked
+        if asked.uid or asked.origin_id is not None or asked.parent_id is not None:
+            return False
+        is_sorted_apart = asked.sort.removeprefix("-") not in _QUICK
+        others = (asked.where, asked.name, asked.user, asked.created_after, asked.created_before)
+        return is_sorted_apart or bool(asked.kinds) or any(each is not None for each in others)
+
+    def _require(self) -> None:
+        asked, conditions = self._asked, self._conditions
+        conditions.equal("trials.uid", asked.uid)
+        if asked.experiment is not None:
+            named = "SELECT id FROM experiments WHERE name = :name"
+            rows = self._connection.rows(named, {"name": asked.experiment})
+            conditions.one_of("trials.experiment_id", [row["id"] for row in rows] or [-1])
+        conditions.equal("trials.experiment_id", asked.experiment_id)
+        if asked.project is not None:
+            of_project = conditions.branch()
+            in_project(of_project, "project_id", asked.project)
+            found = f"SELECT id FROM experiments{of_project.text}"
+            conditions.require(f"trials.experiment_id IN ({found})")
+        if asked.archived is not None:
+            is_in = "IN" if asked.archived else "NOT IN"
+            conditions.require(f"trials.experiment_id {is_in} ({ARCHIVED_EXPERIMENTS})")
+        conditions.one_of("trials.state", [state.value for state in asked.states])
+        conditions.equal("trials.name", asked.name)
+        if asked.labels:
+            labelled = conditions.branch()
+            labelled.require("labelled.labels IS NOT NULL")  # so that its index serves
+            labelled.all_in("labelled.labels", asked.labels)
+            found = f"SELECT labelled.id FROM trials AS labelled{labelled.text}"
+            conditions.require(f"trials.id IN ({found})")
+        conditions.equal("trials.origin_id", asked.origin_id)
+        conditions.equal("trials.parent_id", asked.parent_id)
+        conditions.equal('trials."user"', asked.user)
+        for sign, bound in ((">=", asked.created_after), ("<", asked.created_before)):
+            if bound is not None:
+                conditions.require(f"trials.created {sign} {conditions.name_for(bound)}")
+
+    def _require_kind(self, is_mentioned: bool) -> None:
+        """A key is that of one trial, whatever it is of; and `where` may have chosen already."""
+        kinds = self._asked.kinds
+        if not kinds and (self._asked.uid or is_mentioned):
+            return
+        if kinds:
+            self._conditions.one_of("trials.kind", [kind.value for kind in kinds])
+        else:  # said so, no index is searched once for each kind that is listed
+            self._conditions.require(f"trials.kind NOT IN ({_UNLISTED})")
+
+    def _order(self, now: float) -> tuple[Order, str]:
+        """The order, and what has to be joined for it."""
+        sort = self._asked.sort
+        wanted = sort.removeprefix("-")
+        keys: dict[str, str | Sequence[Key]] = {
+            "id": "trials.id",
+            "created": "trials.created",
+            "name": "trials.name",
+            "state": "trials.state",
+            "user": 'trials."user"',
+            "started": nulls_last("trials.started"),
+            "ended": nulls_last("trials.ended"),
+        }
+        if wanted == "duration":
+            keys["duration"] = nulls_last(duration_at(self._conditions.name_for(now)))
+        name = parse_name(wanted) if "." in wanted else None
+        joined = ""
+        if name is not None:
+            self._names.append(name)
+            of_it = f"ON sorted.name = {self._conditions.name_for(name.name)}"
+            table = "parameters" if name.kind == PARAMETER else "summaries"
+            joined = f" LEFT JOIN {table} AS sorted {of_it} AND sorted.trial_id = trials.id"
+            value = f"sorted.{name.aspect}"
+            keys[wanted] = _PARAMETER_KEYS if name.kind == PARAMETER else nulls_last(value)
+        if wanted not in keys:
+            raise _cannot_sort_by(wanted, sorted({*keys, "duration"}))
+        return Order(sort, keys), joined
+
+    def doubt(self) -> str:
+        """What is probably wrong where nothing was found: a name that no trial has."""
+        for name in self._names:
+            table = "parameters" if name.kind == PARAMETER else "summaries"
+            found = f"SELECT 1 FROM {table} WHERE name = :name LIMIT 1"
+            if self._connection.value(found, {"name": name.name}) is None:
+                return _nobody_has(self._connection, name, table)
+        return ""
+
+
+def _cannot_sort_by(wanted: str, plain: Sequence[str]) -> InvalidArgument:
+    word = shorten(wanted, 60)
+    near = difflib.get_close_matches(word.lower(), plain, n=1)
+    meant = f"A parameter is written hparams.{word}, a metric metrics.{word}."
+    return InvalidArgument(
+        f"Cannot sort by {word!r}.",
+        hint=(f"Did you mean {near[0]}? " if near else f"{meant}\n")
+        + f"There are {', '.join(plain)}, hparams.NAME, metrics.NAME, metrics.NAME.min "
+        "(max, mean, count).",
+    )
+
+
+# Numbers, then texts, then those that have none.
+_PARAMETER_KEYS = (
+    Key(
+        "(CASE WHEN sorted.number IS NOT NULL THEN 0 WHEN sorted.text IS NOT NULL THEN 1"
+        " ELSE 2 END)",
+        is_fixed=True,
+    ),
+    Key("coalesce(sorted.number, 0.0)"),
+    Key("coalesce(sorted.text, '')"),
+)
+
+
+def _nobody_has(connection: Connection, name: Name, table: str) -> str:
+    known = [row["name"] for row in connection.rows(_distinct(table))]
+    what = "parameter" if name.kind == PARAMETER else "metric"
+    told = f"No trial has a {what} {name.name!r}."
+    near = difflib.get_close_matches(name.name, known, n=1)
+    if near:
+        return f"{told} Did you mean {name._replace(name=near[0], aspect='')}?"
+    some = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+    return f"{told} There is: {some}." if known else told
+
+
+def _distinct(table: str) -> str:
+    """The first thousand names, each found by one step in the index: there may be many rows."""
+    return f"""
+    WITH RECURSIVE known (name, number) AS (
+        SELECT min(name), 1 FROM {table}
+        UNION ALL
+        SELECT (SELECT min(name) FROM {table} WHERE {table}.name > known.name), number + 1
+        FROM known WHERE known.name IS NOT NULL AND number < 1000
+    )
+    SELECT name FROM known WHERE name IS NOT NULL
+    """

@@ -1,0 +1,366 @@
+"""Workspaces and projects in SQL: made, changed, listed, and deleted when they are empty."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.model import names
+from windlass.model.errors import Conflict, NotFound
+from windlass.model.names import DEFAULT, join_place, proper_flaw
+from windlass.model.places import (
+    ChangeProject,
+    ChangeWorkspace,
+    CreateProject,
+    CreateWorkspace,
+    ProjectPage,
+    ProjectRecord,
+    WorkspacePage,
+    WorkspaceRecord,
+)
+from windlass.server.database import Connection, Database, Row
+from windlass.server.paging import Conditions, Order, cut
+from windlass.server.projects import (
+    DEFAULT_ID,
+    as_id,
+    check_takes_more,
+    find_project,
+    insert_project,
+    missing,
+    workspace_named,
+)
+
+_SORTS = {"id": "id", "name": "name", "created": "created"}
+
+
+class PlaceStore:
+    """Every workspace and every project there is."""
+
+    def __init__(self, database: Database, on_rename: Callable[[], None] = lambda: None) -> None:
+        """`on_rename` is told when other texts name a project, in the writer's thread."""
+        self._db = database
+        self._on_rename = on_rename
+
+    # -- workspaces -------------------------------------------------------------------
+
+    async def create_workspace(self, request: CreateWorkspace) -> WorkspaceRecord:
+        """The workspace that a key made before, or that it makes now."""
+        names.check(proper_flaw(request.name, "workspace"))
+
+        def change(connection: Connection) -> WorkspaceRecord:
+            query = "SELECT * FROM workspaces WHERE uid = :key"
+            found = connection.row(query, {"key": request.key})
+            if found is None:
+                query = "SELECT * FROM workspaces WHERE name = :name"
+                found = connection.row(query, {"name": request.name})
+                if found is not None and not request.exist_ok:
+                    raise _taken("workspace", request.name, "wl.get_workspace")
+            if found is None:
+                [found] = connection.rows(
+                    "INSERT INTO workspaces (uid, name, description, created)"
+                    " VALUES (:uid, :name, :description, :created) RETURNING *",
+                    {
+                        "uid": request.key,
+                        "name": request.name,
+                        "description": request.description,
+                        "created": time.time(),
+                    },
+                )
+            return _workspaces(connection, [found])[0]
+
+        return await self._db.awrite(change)
+
+    async def workspace(self, which: int | str) -> WorkspaceRecord:
+        """One workspace, by id or by name."""
+        return await self._db.aread(lambda connection: _workspace_of(connection, which))
+
+    async def change_workspace(
+        self, workspace_id: int, request: ChangeWorkspace
+    ) -> WorkspaceRecord:
+        """Give a workspace other attributes."""
+
+        def change(connection: Connection) -> WorkspaceRecord:
+            before = _workspace_of(connection, workspace_id)
+            given = _given(request, ("name", "description", "archived"))
+            if before.id == DEFAULT_ID:
+                _keep_default("workspace", given)
+            if given.get("name", before.name) != before.name:
+                names.check(proper_flaw(given["name"], "workspace"))
+                _check_free(connection, "workspaces", {"name": given["name"]}, "workspace")
+            _update(connection, "workspaces", before.id, given)
+            return msgspec.structs.replace(before, **given)
+
+        return await self._db.awrite(change, lambda _: self._on_rename())
+
+    async def delete_workspace(self, workspace_id: int) -> None:
+        """Delete a workspace that holds nothing; one that is gone is gone."""
+
+        def change(connection: Connection) -> None:
+            try:
+                record = _workspace_of(connection, workspace_id)
+            except NotFound:
+                return  # asked again: the answer to the first time was lost
+            if record.id == DEFAULT_ID:
+                _keep_default("workspace", {"deleted": True})
+            _check_empty("workspace", record.name, {"project": record.projects})
+            connection.run("DELETE FROM workspaces WHERE id = :id", {"id": record.id})
+
+        await self._db.awrite(change)
+
+    async def list_workspaces(
+        self,
+        *,
+        name: str | None,
+        archived: bool | None,
+        sort: str,
+        cursor: str | None,
+        limit: int,
+    ) -> WorkspacePage:
+        """Workspaces that match, a page of them."""
+        asked, order = Conditions(), Order(sort, _SORTS)
+        asked.equal("name", name)
+        asked.equal("archived", archived)
+        order.begin_after(cursor, asked)
+        query = f"SELECT *, {order.columns} FROM workspaces{asked.text}{order.tail(limit)}"
+
+        def run(connection: Connection) -> WorkspacePage:
+            rows, following = cut(connection.rows(query, asked.parameters), limit)
+            return WorkspacePage(items=tuple(_workspaces(connection, rows)), next=following)
+
+        return await self._db.aread(run)
+
+    # -- projects ---------------------------------------------------------------------
+
+    async def create_project(self, request: CreateProject) -> ProjectRecord:
+        """The project that a key made before, or that it makes now."""
+        names.check(proper_flaw(request.name, "project"))
+
+        def change(connection: Connection) -> ProjectRecord:
+            query = "SELECT * FROM projects WHERE uid = :key"
+            made = connection.row(query, {"key": request.key})
+            if made is None:
+                workspace = _workspace_of(connection, request.workspace_id)
+                place = join_place(workspace.name, request.name)
+                made = find_project(connection, place)
+                if made is not None and not request.exist_ok:
+                    raise _taken("project", place, "wl.get_project")
+                if made is None:
+                    check_takes_more("workspace", workspace_named(connection, workspace.name))
+                    made = insert_project(
+                        connection, request.key, workspace.id, request.name,
+                        request.description, time.time(),
+                    )  # fmt: skip
+            return _projects(connection, [made])[0]
+
+        return await self._db.awrite(change)
+
+    async def project(self, which: int | str) -> ProjectRecord:
+        """One project, by id, or by the text that names it."""
+        return await self._db.aread(lambda connection: _project_of(connection, which))
+
+    async def change_project(self, project_id: int, request: ChangeProject) -> ProjectRecord:
+        """Give a project other attributes, or put it into another workspace."""
+
+        def change(connection: Connection) -> ProjectRecord:
+            before = _project_of(connection, project_id)
+            given = _given(request, ("name", "description", "archived"))
+            if not isinstance(request.workspace, msgspec.UnsetType):
+                workspace = workspace_named(connection, request.workspace)
+                if workspace["id"] != before.workspace_id:
+                    check_takes_more("workspace", workspace)
+                    given["workspace_id"] = workspace["id"]
+            if before.id == DEFAULT_ID:
+                _keep_default("project", given)
+            names.check(proper_flaw(given.get("name", before.name), "project"))
+            place = {
+                "workspace_id": given.get("workspace_id", before.workspace_id),
+                "name": given.get("name", before.name),
+            }
+            if place != {"workspace_id": before.workspace_id, "name": before.name}:
+                _check_free(connection, "projects", place, "project")
+            _update(connection, "projects", before.id, given)
+            return _project_of(connection, before.id)
+
+        return await self._db.awrite(change, lambda _: self._on_rename())
+
+    async def delete_project(self, project_id: int) -> None:
+        """Delete a project that holds nothing; one that is gone is gone."""
+
+        def change(connection: Connection) -> None:
+            try:
+                record = _project_of(connection, project_id)
+            except NotFound:
+                return  # asked again: the answer to the first time was lost
+            if record.id == DEFAULT_ID:
+                _keep_default("project", {"deleted": True})
+            held = {"experiment": record.experiments, "model": record.models}
+            _check_empty("project", record.place, held)
+            connection.run("DELETE FROM projects WHERE id = :id", {"id": record.id})
+
+        await self._db.awrite(change)
+
+    async def list_projects(
+        self,
+        *,
+        workspace: str | None,
+        name: str | None,
+        archived: bool | None,
+        sort: str,
+        cursor: str | None,
+        limit: int,
+    ) -> ProjectPage:
+        """Projects that match, a page of them; of a workspace that must exist."""
+        order = Order(sort, _SORTS)
+
+        def run(connection: Connection) -> ProjectPage:
+            asked = Conditions()
+            asked.equal("name", name)
+            asked.equal("archived", archived)
+            if workspace is not None:
+                asked.equal("workspace_id", workspace_named(connection, workspace)["id"])
+            elif archived is False:
+                asked.require("workspace_id NOT IN (SELECT id FROM workspaces WHERE archived)")
+            order.begin_after(cursor, asked)
+            query = f"SELECT *, {order.columns} FROM projects{asked.text}{order.tail(limit)}"
+            rows, following = cut(connection.rows(query, asked.parameters), limit)
+            return ProjectPage(items=tuple(_projects(connection, rows)), next=following)
+
+        return await self._db.aread(run)
+
+
+# -- rows and records -----------------------------------------------------------------
+
+
+def _workspace_of(connection: Connection, which: int | str) -> WorkspaceRecord:
+    query = "SELECT * FROM workspaces WHERE"
+    row = None
+    if isinstance(which, str):
+        row = connection.row(f"{query} name = :name", {"name": which})
+    if row is None:
+        row = connection.row(f"{query} id = :id", {"id": as_id(which)})
+    if row is None:
+        found = connection.rows("SELECT name FROM workspaces ORDER BY id DESC LIMIT 1000")
+        raise missing("workspace", which, [each["name"] for each in found])
+    return _workspaces(connection, [row])[0]
+
+
+def _project_of(connection: Connection, which: int | str) -> ProjectRecord:
+    row = find_project(connection, which) if isinstance(which, str) else None
+    if row is None:
+        row = connection.row("SELECT * FROM projects WHERE id = :id", {"id": as_id(which)})
+    if row is None:
+        if isinstance(which, str) and "/" in which:
+            workspace_named(connection, which.partition("/")[0])  # that one may be missing
+        found = connection.rows(
+            "SELECT workspaces.name AS workspace, projects.name FROM projects"
+            " JOIN workspaces ON workspaces.id = projects.workspace_id"
+            " ORDER BY projects.id DESC LIMIT 1000"
+        )
+        there = [join_place(each["workspace"], each["name"]) for each in found]
+        raise missing("project", which, there)
+    return _projects(connection, [row])[0]
+
+
+def _workspaces(connection: Connection, rows: Sequence[Row]) -> list[WorkspaceRecord]:
+    held = _counts(connection, "projects", "workspace_id", rows)
+    return [
+        WorkspaceRecord(
+            id=row["id"],
+            name=row["name"],
+            created=row["created"],
+            description=row["description"],
+            archived=bool(row["archived"]),
+            projects=held.get(row["id"], 0),
+        )
+        for row in rows
+    ]
+
+
+def _projects(connection: Connection, rows: Sequence[Row]) -> list[ProjectRecord]:
+    experiments = _counts(connection, "experiments", "project_id", rows)
+    models = _counts(connection, "models", "project_id", rows)
+    asked = Conditions()
+    asked.one_of("id", sorted({row["workspace_id"] for row in rows}) or [-1])
+    query = f"SELECT id, name FROM workspaces{asked.text}"
+    workspaces = {each["id"]: each["name"] for each in connection.rows(query, asked.parameters)}
+    return [
+        ProjectRecord(
+            id=row["id"],
+            name=row["name"],
+            workspace=workspaces[row["workspace_id"]],
+            workspace_id=row["workspace_id"],
+            created=row["created"],
+            description=row["description"],
+            archived=bool(row["archived"]),
+            experiments=experiments.get(row["id"], 0),
+            models=models.get(row["id"], 0),
+        )
+        for row in rows
+    ]
+
+
+def _counts(connection: Connection, table: str, column: str, rows: Sequence[Row]) -> dict[int, int]:
+    """How many rows of a table belong to each of some others."""
+    asked = Conditions()
+    asked.one_of(column, [row["id"] for row in rows] or [-1])
+    query = f"SELECT {column} AS id, count(*) AS number FROM {table}{asked.text} GROUP BY {column}"
+    return {each["id"]: each["number"] for each in connection.rows(query, asked.parameters)}
+
+
+# -- changes --------------------------------------------------------------------------
+
+
+def _given(request: msgspec.Struct, fields: Sequence[str]) -> dict[str, Any]:
+    """What of a request was given."""
+    told = {name: getattr(request, name) for name in fields}
+    return {k: value for k, value in told.items() if not isinstance(value, msgspec.UnsetType)}
+
+
+def _update(connection: Connection, table: str, row_id: int, given: dict[str, Any]) -> None:
+    if given:
+        changes = ", ".join(f"{name} = :{name}" for name in given)
+        connection.run(f"UPDATE {table} SET {changes} WHERE id = :id", {**given, "id": row_id})
+
+
+def _check_free(connection: Connection, table: str, wanted: dict[str, Any], noun: str) -> None:
+    asked = Conditions()
+    for column, value in wanted.items():
+        asked.equal(column, value)
+    if connection.value(f"SELECT id FROM {table}{asked.text}", asked.parameters) is not None:
+        raise _taken(noun, wanted["name"], f"wl.get_{noun}")
+
+
+def _taken(noun: str, name: str, getter: str) -> Conflict:
+    return Conflict(
+        f"There is a {noun} {name!r} already.",
+        hint=f"Ask for it, {getter}({name!r}), or choose another name.",
+    )
+
+
+def _keep_default(noun: str, given: dict[str, Any]) -> None:
+    """Refuse whatever would leave nothing of the name that is used where none is given."""
+    verbs = {
+        "name": "renamed", "archived": "archived", "workspace_id": "moved", "deleted": "deleted",
+    }  # fmt: skip
+    done = [
+        verbs[key] for key, value in given.items() if key in verbs and value not in (False, DEFAULT)
+    ]
+    if done:
+        raise Conflict(
+            f"The {noun} {DEFAULT!r} is what is used where none is named: it cannot be {done[0]}.",
+            hint=f"Make one of your own: windlass {noun} create NAME",
+        )
+
+
+def _check_empty(noun: str, name: str, held: dict[str, int]) -> None:
+    some = [
+        f"{count} {what}" + ("" if count == 1 else "s") for what, count in held.items() if count
+    ]
+    if some:
+        raise Conflict(
+            f"The {noun} {name!r} holds {' and '.join(some)}: it is not deleted.",
+            hint=f"Move what it holds first, or archive it: windlass {noun} archive {name}",
+        )

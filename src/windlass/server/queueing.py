@@ -1,0 +1,139 @@
+"""The queue as users see and change it: who waits for what, behind whom, and in which order."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.engine.admission import Order
+from windlass.model.errors import Conflict, InvalidArgument
+from windlass.model.job import JobSpec
+from windlass.model.records import TrialRecord
+from windlass.model.status import Event
+from windlass.model.wire import QueuePage, QueuePlace
+from windlass.server.hub import QUEUE
+from windlass.server.records import enrich
+from windlass.server.services import Services
+from windlass.server.steering import check_goes_on, name_of
+from windlass.server.trials import Place
+
+_order = msgspec.json.Decoder(Order)
+
+
+async def page_of_queue(services: Services, cursor: str | None, limit: int) -> QueuePage:
+    """Those who wait, the first to be let in first."""
+    line = services.admission.line(_decode(cursor), limit + 1)
+    uids = [each.uid for each in line]
+    if line and line[0].ahead is not None:
+        uids.append(line[0].ahead)
+    known = await services.trials.by_uid(uids)
+    items = tuple(
+        QueuePlace(
+            trial=enrich(services, known[each.uid]),
+            position=each.position,
+            why=each.why,
+            ahead=known[each.ahead].id if each.ahead in known else None,
+        )
+        for each in line[:limit]
+        if each.uid in known  # else it is being stored
+    )
+    return QueuePage(
+        items=items, next=_encode(line[limit - 1].order) if len(line) > limit else None
+    )
+
+
+async def set_priority(services: Services, trial_id: int, priority: int) -> None:
+    """Give a trial another priority: at once if it waits, else for when it waits again."""
+
+    def change(record: TrialRecord) -> tuple[JobSpec, list[Event]]:
+        check_goes_on(record)
+        return _with_priority(record, priority)
+
+    async with services.moving:
+        record = await services.trials.record(trial_id)
+        check_goes_on(record)
+        if record.spec.priority != priority:  # else it keeps the place it was moved to
+            await services.trials.change_spec(trial_id, change, place=None)
+            _move(services, record, priority, (float(record.id), ()))
+
+
+async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> None:
+    """Have one that waits stand right ahead of another that does, with that one's priority.
+
+    One move at a time: each is made from the order that the one before has left.
+    """
+    async with services.moving:
+        record = await services.trials.record(trial_id)
+        other = await services.trials.record(other_id)
+        if trial_id == other_id:
+            raise InvalidArgument(f"{name_of(record)} cannot stand ahead of itself.")
+        found = services.admission.place_ahead_of(record.uid, record.id, other.uid)
+        if found is None:
+            raise _not_waiting(services, record, other)
+        priority, age, moves = found
+        to: Place = (float(age), moves)  # a status is told by its bytes: 4 and 4.0 differ
+        if priority == record.spec.priority and _stands_so(services, record, other):
+            return
+
+        def change(record: TrialRecord) -> tuple[JobSpec, list[Event]]:
+            check_goes_on(record)
+            spec, told = _with_priority(record, priority)
+            moved = f"moved ahead of trial {other.id} ({other.name})"
+            return spec, [Event(time=time.time(), reason="Moved", message=moved), *told]
+
+        await services.trials.change_spec(trial_id, change, place=to)
+        _move(services, record, priority, to)
+
+
+def _move(services: Services, record: TrialRecord, priority: int, place: Place) -> None:
+    """It is stored: have it stand there, and whoever may be let in now be let in."""
+    services.admission.reorder(record.uid, priority, *place)
+    services.controller.wake(record.uid)
+    services.hub.publish(record.id)
+    services.hub.publish(QUEUE)
+
+
+def _with_priority(record: TrialRecord, priority: int) -> tuple[JobSpec, list[Event]]:
+    old = record.spec.priority
+    if old == priority:
+        return record.spec, []
+    told = Event(time=time.time(), reason="Priority", message=f"priority {old} -> {priority}")
+    return replace(record.spec, priority=priority), [told]
+
+
+def _stands_so(services: Services, record: TrialRecord, other: TrialRecord) -> bool:
+    """Whether the one is right ahead of the other already."""
+    one, two = services.admission.explain(record.uid), services.admission.explain(other.uid)
+    return one is not None and two is not None and one[1] + 1 == two[1]
+
+
+def _not_waiting(services: Services, *records: TrialRecord) -> Conflict:
+    """Which of them does not wait, and what can be done instead."""
+    gone = [each for each in records if not services.admission.is_waiting(each.uid)]
+    told = " and ".join(f"{name_of(each)} is {each.state.value}" for each in gone)
+    return Conflict(
+        f"{told or 'One of them has just been let in'}: only trials that wait in the queue have an "
+        "order.",
+        hint="See who waits: windlass queue",
+    )
+
+
+def _encode(order: Order) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(order)).decode().rstrip("=")
+
+
+def _decode(cursor: str | None) -> Order | None:
+    if cursor is None:
+        return None
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        order: Order = _order.decode(base64.urlsafe_b64decode(padded.encode("ascii")))
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        raise InvalidArgument(
+            "The cursor is not one this list gave out.", hint="Start again without a cursor."
+        ) from None
+    return order

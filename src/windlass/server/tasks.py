@@ -1,0 +1,121 @@
+"""Tasks: every attempt of every replica of a trial, with what it was given and how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from bisect import bisect_right
+
+import msgspec
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.job import GeneratorCall, Role
+from windlass.model.records import Attempt, TrialRecord
+from windlass.model.status import JobStatus, Phase, ReplicaId
+from windlass.model.wire import TaskPage, TaskRecord
+from windlass.server.recorder import signal_of
+from windlass.server.services import Services
+
+Key = tuple[int, int, int]  # the role's number, the index, the attempt
+
+_key = msgspec.json.Decoder(Key)
+
+
+async def page_of_tasks(
+    services: Services, trial_id: int, cursor: str | None, limit: int
+) -> TaskPage:
+    """Roles in their order, replicas by index, attempts as they came."""
+    record = await services.trials.record(trial_id)
+    status = await services.trials.status(trial_id)
+    keys = _keys(record)
+    first = 0 if cursor is None else bisect_right(keys, _decode(cursor))
+    page = keys[first : first + limit]
+    items = await asyncio.to_thread(_tasks, services, record, status, page)
+    more = first + limit < len(keys)
+    return TaskPage(items=items, next=_encode(page[-1]) if more else None)
+
+
+def _keys(record: TrialRecord) -> list[Key]:
+    """All tasks there are: those that were begun, and replicas that wait for their first."""
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        return []  # it consists of other trials, which have theirs
+    number = {role.name: position for position, role in enumerate(record.spec.roles)}
+    begun = {(number[a.role], a.index, a.attempt) for a in record.attempts if a.role in number}
+    if record.state.is_final:
+        return sorted(begun)
+    known = {key[:2] for key in begun}
+    waiting = {
+        (number[role.name], index, 0)
+        for role in record.spec.roles
+        for index in range(role.replicas)
+        if (number[role.name], index) not in known
+    }
+    return sorted(begun | waiting)
+
+
+def _tasks(
+    services: Services, record: TrialRecord, status: JobStatus, keys: list[Key]
+) -> tuple[TaskRecord, ...]:
+    attempts = {(each.role, each.index, each.attempt): each for each in record.attempts}
+    made = []
+    for position, index, number in keys:
+        role = record.spec.roles[position]
+        attempt = attempts.get((role.name, index, number))
+        made.append(_task(services, record, status, role, index, attempt))
+    return tuple(made)
+
+
+def _task(
+    services: Services,
+    record: TrialRecord,
+    status: JobStatus,
+    role: Role,
+    index: int,
+    attempt: Attempt | None,
+) -> TaskRecord:
+    at = f"{role.name}-{index}"
+    asked = TaskRecord(
+        trial_id=record.id,
+        role=role.name,
+        index=index,
+        cpus=role.resources.cpus,
+        memory=role.resources.memory,
+        devices=status.devices.get(at, ()),
+        address=status.addresses.get(at, ""),
+        state="Pending" if status.admitted else "Queued",
+    )
+    if attempt is None:
+        return asked
+    replica = ReplicaId(role.name, index, attempt.attempt)
+    place = services.runtime.place_of(record.uid, record.id, replica)
+    return msgspec.structs.replace(
+        asked,
+        attempt=attempt.attempt,
+        state=attempt.phase,
+        devices=asked.devices if place.devices is None else place.devices,
+        node=attempt.node,
+        address=attempt.address,
+        pid=None if Phase(attempt.phase).is_final else place.pid,
+        started=attempt.started,
+        ended=attempt.ended,
+        exit_code=attempt.exit_code,
+        signal=signal_of(attempt),
+        reason=attempt.reason,
+        message=attempt.message,
+    )
+
+
+def _encode(key: Key) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> Key:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        key: Key = _key.decode(base64.urlsafe_b64decode(padded.encode("ascii")))
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        raise InvalidArgument(
+            "The cursor is not one this list gave out.", hint="Start again without a cursor."
+        ) from None
+    return key

@@ -1,0 +1,294 @@
+"""Files into the blob store, from a trial's own process: copied, and hashed meanwhile.
+
+What has its name in the store is whole and on the disk. A file that the store has is not copied
+again; one that is byte for byte what it was in the checkpoint before is not even hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+from windlass.worker.files import write_bytes
+from windlass.worker.gathering import ChangedWhileSaved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from windlass.worker.gathering import Found
+
+STAGING = ".saving-"  # in the store, before the name of whoever saves: what has no name yet
+LOCK = ".lock"  # in the store: held together by those who save, alone by whoever removes
+_PIECE = 1 << 20
+_SYNCED_ONE_BY_ONE = 32  # more files than this go to the disk with all else of their file system
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_WRITE_AND_READ = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+@contextmanager
+def held(blobs: str) -> Iterator[None]:
+    """Have nothing removed from the store: many hold it at a time, whoever removes holds it alone.
+
+    A blob that was found in the store is still there when the record that names it is written.
+    """
+    import fcntl
+
+    os.makedirs(blobs, mode=0o700, exist_ok=True)
+    fd = os.open(os.path.join(blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+class Keeper:
+    """Keeps files in the store: nothing of it is there before `settle`."""
+
+    def __init__(self, blobs: str, whose: str) -> None:
+        self._blobs = blobs
+        self._staging = os.path.join(blobs, f"{STAGING}{whose}")
+        self._staged: dict[str, str] = {}  # where a blob is that has no name yet
+        self._count = 0
+        self._open: set[int] = set()  # of files that are not finished
+        self._copying: ThreadPoolExecutor | None = None
+        self._hashing: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Keeper:
+        os.makedirs(self._staging, mode=0o700, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pool in (self._copying, self._hashing):
+            if pool is not None:
+                pool.shutdown()
+        self._close(*self._open)
+        remove_tree(self._staging)
+
+    def keep(self, found: Found, before: str | None = None) -> Callable[[], str]:
+        """Begin to take in a file; what is returned waits for it, and says its digest.
+
+        `before` is what it had, if it may have it still.
+        """
+        try:
+            source = os.open(found.path, _READ)
+        except FileNotFoundError:
+            raise ChangedWhileSaved(found.path) from None
+        size = found.seen.st_size
+        try:
+            if before is not None and size and self._is_same(source, before):
+                return lambda: before
+            if size <= _PIECE:
+                digest = self._keep_small(source, found)
+                return lambda: digest
+            return self._keep_large(os.dup(source), found)
+        finally:
+            os.close(source)
+
+    def _keep_small(self, source: int, found: Found) -> str:
+        size = found.seen.st_size
+        data = _read_all(source, size)
+        if len(data) != size:
+            raise ChangedWhileSaved(found.path)
+        digest = hashlib.sha256(data).hexdigest()
+        if not self._has(digest):
+            staged = self._stage()
+            target = os.open(staged, _WRITE, 0o600)
+            try:
+                _write_all(target, memoryview(data))
+            finally:
+                os.close(target)
+            self._staged[digest] = staged
+        return digest
+
+    def _keep_large(self, source: int, found: Found) -> Callable[[], str]:
+        """The kernel copies; what it has copied so far is hashed meanwhile, of several at a time.
+
+        The copy is what is hashed, whatever happens to the file: a blob is always what it is
+        called.
+        """
+        if self._copying is None or self._hashing is None:
+            self._copying = ThreadPoolExecutor(1, "windlass-copy")
+            self._hashing = ThreadPoolExecutor(min(os.cpu_count() or 1, 4), "windlass-hash")
+        self._open.add(source)
+        staged = self._stage()
+        target = os.open(staged, _WRITE_AND_READ, 0o600)
+        self._open.add(target)
+        pieces: SimpleQueue[int] = SimpleQueue()
+        copying = self._copying.submit(_copy, source, target, pieces)
+        hashing = self._hashing.submit(_hash, target, found.seen.st_size, pieces)
+
+        def finish() -> str:
+            try:
+                copying.result()
+                digest = hashing.result()
+            finally:
+                self._close(source, target)
+            if digest is None:
+                raise ChangedWhileSaved(found.path)
+            if self._has(digest):
+                os.unlink(staged)
+            else:
+                self._staged[digest] = staged
+            return digest
+
+        return finish
+
+    def _close(self, *fds: int) -> None:
+        for fd in fds:
+            self._open.discard(fd)
+            os.close(fd)
+
+    def _has(self, digest: str) -> bool:
+        return digest in self._staged or os.path.exists(self._place(digest))
+
+    def put(self, data: bytes) -> str:
+        """Take in some bytes, at once; their digest."""
+        digest = hashlib.sha256(data).hexdigest()
+        if not os.path.exists(self._place(digest)):
+            staged = self._stage()
+            write_bytes(staged, data, durable=True)
+            self._name(staged, digest)
+            _flush(os.path.dirname(self._place(digest)))
+        return digest
+
+    def settle(self) -> None:
+        """Have all that was taken in on the disk, under its name."""
+        if not self._staged:
+            return
+        if len(self._staged) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
+            self._flush_each(list(self._staged.values()))
+        for digest, staged in self._staged.items():
+            self._name(staged, digest)
+        folders = sorted({os.path.dirname(self._place(digest)) for digest in self._staged})
+        if len(folders) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
+            self._flush_each(folders)
+        self._staged.clear()
+
+    def _is_same(self, source: int, digest: str) -> bool:
+        """Whether a file is what a blob is; most that are not differ at their beginning."""
+        try:
+            blob = os.open(self._place(digest), _READ)
+        except OSError:
+            return False
+        try:
+            while True:
+                mine, theirs = os.read(source, _PIECE), os.read(blob, _PIECE)
+                if mine != theirs:
+                    return False
+                if not mine:
+                    return True
+        finally:
+            os.close(blob)
+            os.lseek(source, 0, os.SEEK_SET)
+
+    def _stage(self) -> str:
+        self._count += 1
+        return os.path.join(self._staging, str(self._count))
+
+    def _place(self, digest: str) -> str:
+        return f"{self._blobs}/{digest[:2]}/{digest}"
+
+    def _name(self, staged: str, digest: str) -> None:
+        """Give a blob its name, in a folder that is made with its first."""
+        target = self._place(digest)
+        try:
+            os.replace(staged, target)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+            os.replace(staged, target)
+
+    def _flush_each(self, paths: list[str]) -> None:
+        """Many at a time: file systems turn that into few commits."""
+        if len(paths) == 1:
+            return _flush(paths[0])
+        with ThreadPoolExecutor(min(len(paths), 16), "windlass-sync") as pool:
+            list(pool.map(_flush, paths))
+        return None
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder with all that is in it, as far as it can be."""
+    import shutil  # of those who save, and of nobody else
+
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _copy(source: int, target: int, pieces: SimpleQueue[int]) -> None:
+    """Copy a file, telling of every piece that is there: its length, and 0 at the end."""
+    try:
+        while copied := _copy_piece(source, target):
+            pieces.put(copied)
+    finally:
+        pieces.put(0)
+
+
+def _copy_piece(source: int, target: int) -> int:
+    try:
+        return os.copy_file_range(source, target, _PIECE * 8)
+    except (OSError, AttributeError):
+        piece = os.read(source, _PIECE)  # where the kernel cannot
+        _write_all(target, memoryview(piece))
+        return len(piece)
+
+
+def _hash(copy: int, size: int, pieces: SimpleQueue[int]) -> str | None:
+    """The digest of a copy as it comes; none if it is not as long as it should be."""
+    import mmap
+
+    hasher, done, view = hashlib.sha256(), 0, None
+    while length := pieces.get():
+        if done + length > size:
+            while pieces.get():
+                pass
+            return None
+        if view is None:
+            os.ftruncate(copy, size)
+            view = memoryview(mmap.mmap(copy, size, prot=mmap.PROT_READ))
+        hasher.update(view[done : done + length])
+        done += length
+    return hasher.hexdigest() if done == size else None
+
+
+def _read_all(source: int, size: int) -> bytes:
+    """As much as there should be, and a little more, to see if there is."""
+    data = os.read(source, size + 1)
+    while 0 < len(data) <= size and (more := os.read(source, size + 1 - len(data))):
+        data += more
+    return data
+
+
+def _write_all(target: int, view: memoryview) -> None:
+    while view:
+        view = view[os.write(target, view) :]
+
+
+def _flush(path: str) -> None:
+    fd = os.open(path, _READ)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _flush_file_system(path: str) -> bool:
+    """Have all of a file system on the disk; false where that cannot be asked for.
+
+    For thousands of small files this is one commit, where each by itself would be one.
+    """
+    try:
+        import ctypes
+
+        sync = ctypes.CDLL(None, use_errno=True).syncfs
+    except (ImportError, OSError, AttributeError):
+        return False
+    fd = os.open(path, _READ)
+    try:
+        return bool(sync(fd) == 0)
+    finally:
+        os.close(fd)

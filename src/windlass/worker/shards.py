@@ -1,0 +1,171 @@
+"""Checkpoints in parts: each rank saves its own files, and all of them are one checkpoint.
+
+A part is `.shards/<step>-<ranks>/<rank>.json` among the trial's checkpoints, and names blobs.
+Whoever brings the last part makes the checkpoint; until then nobody sees anything of it. A part
+counts while the attempt that saved it is the newest of its replica.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from windlass.worker import checkpoints
+from windlass.worker.files import is_locked, read_json, write_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from windlass.worker.checkpoints import Entry, Saver
+    from windlass.worker.keeping import Keeper
+
+_SHARDS = ".shards"
+
+
+def save(
+    saver: Saver, path: str, step: int, metadata: Mapping[str, Any], rank: int, ranks: int
+) -> str:
+    """Keep a rank's part of the checkpoint of a step; the uid that the whole has."""
+    from windlass.worker.keeping import Keeper, held, remove_tree
+
+    with held(saver.blobs), Keeper(saver.blobs, checkpoints.begin(saver)) as keeper:
+        entries = checkpoints.keep_all(keeper, saver, path)
+        part = {
+            **saver.facts(),
+            "name": checkpoints.name_of(path) if os.path.isdir(path) else f"step-{step}",
+            "metadata": dict(metadata),
+            "manifest": keeper.put(checkpoints.encode(entries)),
+        }
+        with checkpoints.locked(saver.folder):
+            place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
+            parts = _parts(saver, place)
+            uid = str(parts.pop(-1, {}).get("uid") or "")
+            if not uid or _is_whole(saver, uid):
+                uid = os.urandom(16).hex()
+            entries_of = {each: _entries(saver, part) for each, part in parts.items()}
+            _refuse_clashes(entries, rank, entries_of)
+            os.makedirs(place, mode=0o700, exist_ok=True)
+            write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
+            text = json.dumps(part).encode()
+            write_bytes(os.path.join(place, f"{rank}.json"), text, durable=True)
+            parts[rank], entries_of[rank] = part, entries
+            if parts.keys() >= set(range(ranks)):
+                _make_whole(keeper, saver, uid, step, parts, entries_of)
+                remove_tree(place)
+                _forget_before(saver.folder, step, ranks)
+    return uid
+
+
+def forget_dead(folder: str) -> None:
+    """Remove parts of attempts that are no more, where all start again together."""
+    if not os.path.isdir(os.path.join(folder, _SHARDS)):
+        return
+    with checkpoints.locked(folder):
+        for place in _places(folder):
+            for rank, part in _read(place).items():
+                if rank >= 0 and not is_locked(os.path.join(_attempt(folder, part), "lock")):
+                    os.unlink(os.path.join(place, f"{rank}.json"))
+
+
+def _is_whole(saver: Saver, uid: str) -> bool:
+    """Whether there is that checkpoint: who made it was killed before the parts were removed."""
+    return any(record.get("uid") == uid for _, record in checkpoints.records(saver.folder))
+
+
+def _make_whole(
+    keeper: Keeper,
+    saver: Saver,
+    uid: str,
+    step: int,
+    parts: Mapping[int, dict[str, Any]],
+    entries_of: Mapping[int, list[Entry]],
+) -> None:
+    first = parts[0]
+    metadata: dict[str, Any] = {}
+    for rank in sorted(parts, reverse=True):  # what rank 0 says counts
+        metadata.update(parts[rank]["metadata"])
+    merged = {entry[0]: entry for entries in entries_of.values() for entry in entries}
+    record = {
+        "uid": uid,
+        "name": first["name"],
+        "is_folder": True,
+        "step": step,
+        "metadata": metadata,
+        "shards": len(parts),
+        **saver.facts(),
+    }
+    checkpoints.put(keeper, saver.folder, record, [*merged.values()])
+
+
+def _refuse_clashes(entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]) -> None:
+    """Refuse a file that another rank saved otherwise: one of them would be lost."""
+    mine = {path: (mode, digest) for path, mode, digest, _ in entries}
+    for other, theirs in entries_of.items():
+        if other == rank:
+            continue
+        for path, mode, digest, _ in theirs:
+            if mine.get(path, (mode, digest)) != (mode, digest):
+                raise ValueError(
+                    f"{path!r} of rank {rank} is another than that of rank {other}: in one "
+                    f"checkpoint they need names of their own, as {_example(path, rank)!r}. "
+                    "Nothing of this part was kept."
+                )
+
+
+def _example(path: str, rank: int) -> str:
+    stem, extension = os.path.splitext(path)
+    return f"{stem}-{rank}{extension}"
+
+
+def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
+    manifest = part["manifest"]
+    with open(f"{saver.blobs}/{manifest[:2]}/{manifest}", "rb") as file:
+        return [tuple(entry) for entry in json.load(file)["files"]]
+
+
+def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:
+    """The parts that count, and at -1 what the whole will be called."""
+    return {
+        rank: part
+        for rank, part in _read(place).items()
+        if rank < 0 or not os.path.isdir(_attempt(saver.folder, part, later=1))
+    }
+
+
+def _read(place: str) -> dict[int, dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = {}
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return found
+    for name in names:
+        text = name[:-5] if name.endswith(".json") else ""
+        part = read_json(os.path.join(place, name)) if text.lstrip("-").isdecimal() else None
+        if part is not None:
+            found[int(text)] = part
+    return found
+
+
+def _attempt(folder: str, part: Mapping[str, Any], later: int = 0) -> str:
+    replica = f"{part['role']}-{part['index']}"
+    return os.path.join(os.path.dirname(folder), replica, str(part["attempt"] + later))
+
+
+def _forget_before(folder: str, step: int, ranks: int) -> None:
+    """All ranks are beyond these steps: what is missing of them will never come."""
+    from windlass.worker.keeping import remove_tree
+
+    for place in _places(folder):
+        earlier, _, of = os.path.basename(place).rpartition("-")
+        if of == str(ranks) and earlier.isdecimal() and int(earlier) < step:
+            remove_tree(place)
+
+
+def _places(folder: str) -> list[str]:
+    top = os.path.join(folder, _SHARDS)
+    try:
+        return [os.path.join(top, name) for name in os.listdir(top)]
+    except OSError:
+        return []

@@ -1,0 +1,59 @@
+"""`windlass command`: something small beside the trials."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cli.shells import Shell
+
+
+@pytest.fixture
+def shell(module_shell: Shell) -> Shell:
+    return module_shell
+
+
+def test_a_command_shows_what_it_prints_and_ends_with_its_exit_code(shell: Shell) -> None:
+    assert shell.good("command", "echo", "hello") == "hello\n"
+    done = shell("command", "run", "--", "sh", "-c", "echo oh; exit 4")
+    assert (done.returncode, done.stdout) == (4, "oh\n")
+    assert "failed: exit code 4" in done.stderr
+
+
+def test_what_is_named_like_a_command_of_ours_is_run_after_two_dashes(shell: Shell) -> None:
+    shell.write("here.txt", "here\n")
+    assert shell.good("command", "--code", "--", "ls").split() == ["here.txt"]
+
+
+def test_commands_are_listed_and_trials_are_not_among_them(shell: Shell) -> None:
+    trial = shell.submit("--", "true")
+    shell("command", "sh", "-c", "exit 3")
+    listed = shell.good("command", "ls")
+    assert re.search(r"^ *\d+  sh -c 'exit 3' +FAILED +3 ", listed, re.MULTILINE), listed
+    assert all(each["kind"] == "command" for each in shell.json("command", "ls"))
+    shown = [each["id"] for each in shell.json("ls", "--all")]
+    assert trial in shown
+    assert not set(shown) & {each["id"] for each in shell.json("command", "ls")}
+    named = [each["name"] for each in shell.json("ls", "--experiments", "--all")]
+    assert "true" in named
+    assert "" not in named
+
+
+def test_a_command_that_is_not_waited_for_is_read_and_stopped(shell: Shell) -> None:
+    told = shell.good("command", "-d", "sh", "-c", "echo begun; sleep 1000")
+    found = re.match(r"Command (\d+) \(sh\) is submitted\.\n", told)
+    assert found, told
+    assert "STOPPED" not in shell.good("command", "ls", "-s", "running", "-s", "starting")
+    assert "is stopped." in shell.good("command", "stop", "--grace", "0", found[1])
+    assert shell.good("command", "logs", found[1]) in ("begun\n", "")
+    assert "sleep 1000" in shell.good("command", "show", found[1])
+
+
+def test_what_makes_no_sense_is_told_in_the_words_of_the_command_line(shell: Shell) -> None:
+    done = shell("command", "--cpus", "-1", "--timeout", "soon", "true")
+    assert done.returncode == 1
+    assert "--cpus: -1.0 is out of range" in done.stderr
+    assert "--timeout: 'soon' is no duration" in done.stderr
+    assert shell("command", "run").returncode == 2
+    assert "There is no trial 99999" in shell("command", "--trial", "99999", "true").stderr

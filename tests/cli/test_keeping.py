@@ -1,0 +1,171 @@
+"""`windlass workspace`, `project`, `model`, `template`, `edit`: what people keep, from a shell."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from cli.shells import Shell
+
+
+def unique(what: str) -> str:
+    """A name that nothing else has."""
+    return f"{what}-{uuid.uuid4().hex[:8]}"
+
+
+def test_workspaces_and_projects_are_made_changed_listed_and_deleted(shell: Shell) -> None:
+    lab, hall = unique("lab"), unique("hall")
+    assert f"Workspace {lab} is made." in shell.good("workspace", "create", lab)
+    assert f"Project {lab}/vision is made." in shell.good("project", "create", f"{lab}/vision")
+    assert shell.good("project", "rename", f"{lab}/vision", "sight").endswith(f"{lab}/sight now.\n")
+    shell.good("workspace", "rename", lab, hall)
+    [project] = shell.json("project", "ls", hall)
+    assert (project["name"], project["workspace"], project["experiments"]) == ("sight", hall, 0)
+    assert f"{hall}/sight" in shell.good("project", "ls")
+    done = shell("workspace", "rm", hall, "--yes")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "holds 1 project: it is not deleted" in done.stderr
+    shell.good("project", "archive", f"{hall}/sight")
+    assert f"{hall}/sight" not in shell.good("project", "ls")
+    assert f"{hall}/sight" in shell.good("project", "ls", "--archived")
+    shell.good("project", "unarchive", f"{hall}/sight")
+    moved = unique("sight")
+    shell.good("project", "rename", f"{hall}/sight", moved)
+    assert shell.good("project", "move", f"{hall}/{moved}", "default").endswith(f" {moved} now.\n")
+    assert shell.good("project", "rm", moved, "-y") == f"Project {moved} is deleted.\n"
+    assert shell.good("workspace", "rm", hall, "-y") == f"Workspace {hall} is deleted.\n"
+    assert hall not in shell.good("workspace", "ls")
+
+
+def test_an_experiment_is_moved_archived_and_noted_on(shell: Shell) -> None:
+    name, place = unique("noted"), unique("vision")
+    trial_id = shell.submit("--experiment", name, "--", "true")
+    shell.good("logs", str(trial_id), "-f")
+    told = shell.good(
+        "edit", "-e", name, "--project", place, "--description", "About.", "--label", "paper",
+        "--notes", "Line one\nLine two", "--priority", "4",
+    )  # fmt: skip
+    assert told.endswith(f"({name}) is in the project {place}.\n")
+    page = shell.good("show", "--experiment", name)
+    for text in (place, "About.", "paper", "Notes\n  Line one\n  Line two", "priority     4"):
+        assert text in page
+    assert [each["id"] for each in shell.json("ls", "-p", place)] == [trial_id]
+    shell.good("edit", str(trial_id), "--name", "first", "--notes", "Mine.", "-l", "kept")
+    shown = shell.good("show", str(trial_id))
+    for text in ("first", "Notes\n  Mine.", "kept", f"{name} (project {place})"):
+        assert text in shown
+    assert "is archived" in shell.good("edit", "-e", name, "--archive")
+    assert shell.json("ls", "-p", place) == []
+    assert [each["id"] for each in shell.json("ls", "-e", name)] == [trial_id], "it is asked for"
+    assert [each["id"] for each in shell.json("ls", "-p", place, "--archived")] == [trial_id]
+    assert [each["name"] for each in shell.json("ls", "--experiments", "--archived", "-p", place)]
+    shell.good("edit", "-e", name, "--unarchive", "--remove-label", "paper")
+    [experiment] = shell.json("ls", "--experiments", "-p", place)
+    assert (experiment["labels"], experiment["archived"]) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["edit", "1"], "Say what to change"),
+        (["edit", "--name", "x"], "Say which"),
+        (["edit", "1", "-e", "x", "--name", "x"], "Say which"),
+        (["edit", "1", "--archive"], "--archive is said of an experiment"),
+        (["edit", "1", "--project", "x"], "--project is said of an experiment"),
+        (["model", "alias", "net", "best"], "Give a version, or --remove"),
+        (["template", "create", "x", "cpus"], "'cpus' is not FIELD=VALUE"),
+        (["template", "rm"], "Missing argument"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_line_that_makes_no_sense_is_refused(
+    shell: Shell, args: list[str], why: str
+) -> None:
+    done = shell(*args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+
+
+def test_nothing_is_deleted_where_nobody_can_be_asked(shell: Shell) -> None:
+    name = unique("kept")
+    shell.good("workspace", "create", name)
+    done = shell("workspace", "rm", name)
+    assert done.returncode == 2 and "say --yes to delete" in done.stderr
+    assert name in shell.good("workspace", "ls")
+
+
+def test_a_template_is_made_used_changed_and_deleted(shell: Shell) -> None:
+    name = unique("small")
+    shell.good("template", "create", name, "cpus=0.5", "timeout=4h", "env.SEED=7", 'labels=["a"]')
+    [record] = [each for each in shell.json("template", "ls") if each["name"] == name]
+    assert record["fields"] == {
+        "cpus": 0.5, "timeout": "4h", "env": {"SEED": "7"}, "labels": ["a"],
+    }  # fmt: skip
+    trial_id = shell.submit("--template", name, "--env", "MORE=1", "--", "env")
+    shown = shell.good("show", str(trial_id))
+    for text in (f"template     {name}", "0.5 CPUs", "deadline     4h", "SEED=7", "MORE=1"):
+        assert text in shown
+    assert f"template     {name}" in shell.good("run", "--dry-run", "--template", name, "--", "env")
+    shell.write("job.toml", f'command = ["env"]\ntemplate = "{name}"\nbackoff_limit = 1\n')
+    by_file = int(shell.json("run", "-f", "job.toml", "--detach")["id"])
+    assert f"template     {name}" in shell.good("show", str(by_file))
+    told = shell.good("template", "set", name, "env.SEED=", "priority=3", "labels=")
+    assert told == f"Template {name} is: cpus=0.5 timeout=4h priority=3\n"
+    assert "priority     3" in shell.good("template", "show", name)
+    done = shell("template", "set", name, "cpu=1")
+    assert done.returncode == 1 and "There is no option 'cpu'; did you mean 'cpus'?" in done.stderr
+    done = shell("run", "--template", name[:-1], "--", "env")
+    assert done.returncode == 1 and f"Did you mean '{name}'?" in done.stderr
+    assert shell.complete(f"windlass run --template {name[:-2]}") == [name]
+    shell.good("template", "rm", name, "--yes")
+    assert name not in shell.good("template", "ls")
+
+
+SAVE = """
+import windlass as wl
+from pathlib import Path
+
+Path("model.txt").write_text("weights")
+wl.save_checkpoint("model.txt", step=3)
+"""
+
+
+def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> None:
+    name = unique("net")
+    shell.write("save.py", SAVE)
+    trial_id = shell.submit("save.py")
+    shell.good("logs", str(trial_id), "-f")
+    [checkpoint] = shell.client.get_trial(trial_id).list_checkpoints()
+    shell.good("model", "create", name, "--description", "Cats or dogs.", "-l", "vision")
+    version = shell.json("model", "register", name, str(checkpoint.id), "--alias", "best")
+    assert (version["version"], version["aliases"], version["step"]) == (1, ["best"], 3)
+    told = shell.good("model", "register", name, str(checkpoint.id))
+    assert told == f"Checkpoint {checkpoint.id} is version 1 of {name}.\n"
+    told = shell.good("model", "alias", name, "production", "1")
+    assert told == f"production is version 1 of {name}.\n"
+    told = shell.good("model", "alias", name, "staging", "production")
+    assert told == f"staging is version 1 of {name}.\n"
+    shell.good("model", "alias", name, "staging", "--remove")
+    assert f"{name} " in shell.good("model", "ls", "-l", "vision")
+    page = shell.good("model", "show", name)
+    for text in ("Cats or dogs.", "best is 1, production is 1", "CHECKPOINT"):
+        assert text in page
+    assert f"(trial {trial_id}, step 3)" in shell.good("model", "show", f"{name}@best")
+    assert shell.json("model", "show", name)["newest"][0]["checkpoint_id"] == checkpoint.id
+    shell.good("model", "download", f"{name}@production", "fetched")
+    assert (shell.folder / "fetched" / "model.txt").read_text() == "weights"
+    done = shell("model", "rm", f"{name}@1", "--yes")
+    assert done.returncode == 1 and "Version 1 is 'best', 'production'" in done.stderr
+    done = shell("model", "show", f"{name}@2")
+    assert done.returncode == 1 and "The latest is 1" in done.stderr
+    shell.good("model", "alias", name, "best", "--remove")
+    shell.good("model", "archive", name)
+    assert name not in shell.good("model", "ls")
+    shell.good("model", "unarchive", name)
+    new, place = unique("network"), unique("vision")
+    shell.good("model", "rename", name, new)
+    shell.good("model", "move", new, place)
+    assert shell.good("project", "ls").count(place) == 1
+    assert "with 1 version is deleted" in shell.good("model", "rm", new, "-y")
+    checkpoint.delete()

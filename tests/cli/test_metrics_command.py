@@ -1,0 +1,119 @@
+"""`windlass metrics`: what a person sees of what a trial reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.shells import Shell
+from cli.terminals import PATIENCE, eventually
+from roles import role
+from windlass.client.trials import Trial
+
+PROGRAM = """
+import math
+import windlass as wl
+for step in range(200):
+    wl.report(step, loss=9.0 if step == 100 else math.exp(-step / 50))
+    wl.report(step, group="validation", loss=1.0)
+wl.report(200, loss=float("nan"))
+"""
+
+
+@pytest.fixture(scope="module")
+def reported(module_shell: Shell) -> Trial[Any]:
+    return module_shell.submit_roles(role(PROGRAM)).wait(timeout=PATIENCE)
+
+
+def test_a_table_of_all_metrics(module_shell: Shell, reported: Trial[Any]) -> None:
+    head, loss, validation = module_shell.good("metrics", str(reported.id)).splitlines()
+    assert head.split() == ["NAME", "LAST", "MIN", "MAX", "MEAN", "STEP", "COUNT"]
+    assert loss.split()[:4] == ["loss", "nan", "0.0186856", "9"]
+    assert validation.split() == ["validation/loss", "1", "1", "1", "1", "199", "200"]
+    told = module_shell.json("metrics", str(reported.id), "--json")
+    assert told["validation/loss"]["count"] == 200
+
+
+def test_the_points_of_one_metric(module_shell: Shell, reported: Trial[Any]) -> None:
+    lines = module_shell.good("metrics", str(reported.id), "loss").splitlines()
+    assert lines[0] == "0\t1\tworker-0.1"
+    assert lines[-1] == "200\tnan\tworker-0.1"
+    assert len(lines) == 201
+    few = module_shell.good("metrics", str(reported.id), "loss", "-n", "20").splitlines()
+    assert "100\t9\tworker-0.1" in few
+    assert len(few) <= 20
+    grouped = module_shell.good("metrics", str(reported.id), "loss", "-g", "validation", "--json")
+    points = [json.loads(line) for line in grouped.splitlines()]
+    assert len(points) == 200
+    assert (points[0]["step"], points[0]["value"], points[0]["name"]) == (0, 1.0, "validation/loss")
+
+
+def test_a_curve_is_drawn_as_wide_as_the_terminal(
+    module_shell: Shell, reported: Trial[Any]
+) -> None:
+    terminal = module_shell.terminal("metrics", str(reported.id), "loss", "--plot", columns=60)
+    with terminal.closing():
+        assert terminal.end() == 0
+        head, *curve, below, odd = [line.rstrip() for line in terminal.lines if line.strip()]
+    assert head.startswith(f"loss  trial {reported.id} (mnist)  last nan  min 0.0186856  max 9")
+    assert all(len(line) <= 60 for line in curve)
+    assert all("┤" in line for line in curve)
+    spike = curve[0].index("┤") + 1 + (60 - curve[0].index("┤") - 1) // 2
+    # The spike is in the middle, and on every line.
+    assert all(set(line[spike - 2 : spike + 2]) - {" "} for line in curve)
+    assert below.split() == ["0", "199"]
+    assert odd == "NaN or infinite, and not drawn: 1 of the points"
+
+
+def test_a_terminal_without_braille_gets_stars(module_shell: Shell, reported: Trial[Any]) -> None:
+    plain = module_shell.good(
+        "metrics", str(reported.id), "loss", "--plot", PYTHONIOENCODING="ascii", COLUMNS="50"
+    )
+    assert plain.isascii()
+    assert any(set(line.partition("|")[2]) == {" ", "*"} for line in plain.splitlines())
+
+
+def test_points_are_printed_as_they_come(module_shell: Shell, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    program = f"""
+import windlass as wl
+wl.report_progress(0.5)
+wl.report(1, loss=0.5)
+wait_for({str(gate)!r})
+wl.report(2, loss=0.25)
+"""
+    trial = module_shell.submit_roles(role(program))
+    terminal = module_shell.terminal("metrics", str(trial.id), "loss", "-f")
+    with terminal.closing():
+        terminal.until("1\t0.5\tworker-0.1")
+        eventually(lambda: "RUNNING 50%" in module_shell.good("ls"), "how far it is")
+        assert "50%" in module_shell.good("show", str(trial.id))
+        gate.touch()
+        assert terminal.end() == 0
+        assert "2\t0.25\tworker-0.1" in terminal.text
+
+
+def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) -> None:
+    number = str(reported.id)
+    for args in (["los"], ["los", "--plot"]):
+        done = module_shell("metrics", number, *args)
+        assert done.returncode == 1
+        assert "has no metric 'los'. Did you mean 'loss'?" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert "Which metric?" in module_shell("metrics", number, "--plot").stderr
+    assert (
+        "leave out --max-points" in module_shell("metrics", number, "loss", "-f", "-n", "3").stderr
+    )
+    silent = module_shell.submit_roles(role("pass")).wait(timeout=PATIENCE)
+    done = module_shell("metrics", str(silent.id))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "has reported no metrics" in done.stderr
+
+
+def test_the_metrics_of_the_trial_are_completed(module_shell: Shell, reported: Trial[Any]) -> None:
+    words = f"windlass metrics {reported.id} val"
+    done = module_shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS=words, COMP_CWORD="3")
+    assert done.stdout.splitlines()[:2] == ["plain", "validation/loss"]

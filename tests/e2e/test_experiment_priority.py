@@ -1,0 +1,35 @@
+"""The priority of an experiment: of all its trials that wait, and of what is added to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from steps import step
+
+import windlass as wl
+from harness import PATIENCE
+
+
+def test_it_is_that_of_all_that_wait_and_of_what_is_added(
+    home: Path, one_cpu: None, gate: Path
+) -> None:
+    whole = step.options(cpus=1)
+    first = whole.submit("holds", str(gate))
+    exp = wl.create_experiment("urgent")
+    other = whole.submit("other")
+    waiting = [exp.add(whole, args={"word": str(number)}) for number in range(2)]
+    assert [each.trial.id for each in wl.list_queue()] == [other.id, *(t.id for t in waiting)]
+    exp.set_priority(7)
+    added = exp.add(whole, args={"word": "added"})
+    own = exp.add(wl.Job(wl.Command(["true"]), priority=9))
+    assert [each.refresh().priority for each in (*waiting, added, own)] == [7, 7, 7, 9]
+    order = [own.id, *(t.id for t in waiting), added.id, other.id]
+    assert [each.trial.id for each in wl.list_queue()] == order
+    assert (first.refresh().priority, other.refresh().priority) == (0, 0)
+    assert exp.refresh().priority == 7
+    with pytest.raises(wl.InvalidArgument, match="is no priority"):
+        exp.set_priority(10**7)
+    gate.touch()
+    for trial in (*waiting, added, own, other):
+        assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED"

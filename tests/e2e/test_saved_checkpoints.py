@@ -1,0 +1,376 @@
+"""Checkpoints, as the server has them and users ask for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import BIN, Project, eventually, kill_server
+
+
+@wl.run(cpus=0.1)
+def train(losses: list[float], name: str = "model", **noted: Any) -> str:
+    """Save a folder at each step, after its loss was reported."""
+    folder = Path(name)
+    folder.mkdir(exist_ok=True)
+    found = wl.latest_checkpoint()
+    began = "" if found is None else (Path(found) / "weights").read_text()
+    for step, loss in enumerate(losses):
+        (folder / "weights").write_text(f"{began}{loss} ")
+        (folder / "vocabulary").write_text("the same " * 1000)
+        wl.report(step, loss=loss)
+        wl.save_checkpoint(folder, step=step, metadata={"loss": loss, **noted})
+    return began
+
+
+def steps_of(trial: wl.Trial[Any], **how: Any) -> list[int | None]:
+    return [each.step for each in trial.list_checkpoints(**how)]
+
+
+def test_what_a_trial_saved_is_listed_and_sorted_by_what_it_reported(home: Path) -> None:
+    trial = train.submit([0.5, 0.2, float("nan"), 0.9]).wait()
+    assert steps_of(trial) == [0, 1, 2, 3]
+    assert steps_of(trial, sort_by="-step", limit=2) == [3, 2]
+    assert steps_of(trial, sort_by="loss") == [1, 0, 3, 2]
+    assert steps_of(trial, sort_by="-metrics.loss") == [3, 0, 1, 2]
+    best = next(trial.list_checkpoints(sort_by="loss"))
+    assert (best.metrics, best.trial_id, best.attempt, best.files) == (
+        {"loss": 0.2},
+        trial.id,
+        1,
+        2,
+    )
+    assert best.trial.id == trial.id
+    assert best.list_files() == ["vocabulary", "weights"]
+    assert best == wl.get_checkpoint(best.uid) == pickle.loads(pickle.dumps(best))
+    with pytest.raises(wl.InvalidArgument, match="reported no such metric") as error:
+        list(trial.list_checkpoints(sort_by="accuracy"))
+    assert "It reported: loss" in str(error.value)
+    with pytest.raises(wl.InvalidArgument, match="of all trials cannot be sorted"):
+        list(wl.list_checkpoints(sort_by="loss"))
+    with pytest.raises(wl.NotFound, match="There is no checkpoint 99999"):
+        wl.get_checkpoint(99999)
+    with pytest.raises(wl.NotFound, match="There is no trial 99999"):
+        list(wl.list_checkpoints(trial=99999))
+
+
+def test_pages_of_checkpoints_follow_each_other_and_garbage_is_no_cursor(home: Path) -> None:
+    trial = train.submit([3.0, 1.0, 2.0, 1.0, 5.0]).wait()
+    transport = wl.Client().transport
+    from windlass.model.wire import CheckpointPage
+
+    for sort in ("loss", "-loss", "step", "-id"):
+        whole = [each.id for each in trial.list_checkpoints(sort_by=sort)]
+        query: dict[str, Any] = {"trial_id": trial.id, "sort": sort, "limit": 2, "cursor": None}
+        walked: list[int] = []
+        while True:
+            page = transport.ask("GET", "/checkpoints", CheckpointPage, query=query)
+            walked += [each.id for each in page.items]
+            if page.next is None:
+                break
+            query["cursor"] = page.next
+        assert walked == whole
+        assert len(whole) == 5
+        for garbage in ("nonsense", "e30", "WyJ4IiwieSIsInoiXQ"):
+            with pytest.raises(wl.InvalidArgument, match="cursor"):
+                transport.ask(
+                    "GET", "/checkpoints", CheckpointPage, query={**query, "cursor": garbage}
+                )
+
+
+def test_a_checkpoint_is_downloaded_whole_and_asking_again_mends(
+    home: Path, tmp_path: Path
+) -> None:
+    trial = train.submit([0.5]).wait()
+    [checkpoint] = trial.list_checkpoints()
+    folder = checkpoint.download(tmp_path / "model")
+    assert folder == tmp_path / "model"
+    assert (folder / "weights").read_text() == "0.5 "
+    (folder / "weights").unlink()
+    checkpoint.download(folder)
+    assert (folder / "weights").read_text() == "0.5 "
+    (folder / "mine").write_text("not of it")
+    with pytest.raises(wl.Conflict, match="holds something else"):
+        checkpoint.download(folder)
+
+
+def test_large_files_come_back_as_they_were(home: Path, tmp_path: Path) -> None:
+    @wl.run(cpus=0.1)
+    def save(data: bytes) -> str | None:
+        Path("model.bin").write_bytes(data * 4)
+        return wl.save_checkpoint("model.bin")
+
+    data = os.urandom(4 << 20)
+    uid = save.submit(data).result()
+    saved = wl.get_checkpoint(uid or "").download(tmp_path)
+    assert saved == tmp_path / "model.bin"
+    assert saved.read_bytes() == data * 4
+
+
+def test_notes_are_put_and_removed_one_by_one(home: Path) -> None:
+    [checkpoint] = train.submit([0.5], lr=0.1).wait().list_checkpoints()
+    assert checkpoint.metadata == {"loss": 0.5, "lr": 0.1}
+    checkpoint.add_metadata(note="best", lr=[1, 2]).remove_metadata("loss", "not-there")
+    assert checkpoint.metadata == wl.get_checkpoint(checkpoint.id).metadata
+    assert checkpoint.metadata == {"lr": [1, 2], "note": "best"}
+    with pytest.raises(wl.InvalidArgument, match="metadata"):
+        checkpoint.add_metadata(thing=object())
+    with pytest.raises(wl.InvalidArgument, match="there can be 100"):
+        checkpoint.add_metadata(**{f"n{number}": 1 for number in range(200)})
+    assert len(checkpoint.refresh().metadata) == 2
+
+
+def test_a_deleted_checkpoint_is_gone_for_the_trial_too(home: Path) -> None:
+    trial = train.submit([0.5, 0.4]).wait()
+    first, last = trial.list_checkpoints()
+    last.delete()
+    with pytest.raises(wl.NotFound):
+        last.refresh()
+    assert steps_of(trial) == [0]
+    assert trial.continue_().result() == "0.5 "
+    with pytest.raises(wl.Conflict, match=r"trial \d+ began with it"):
+        first.delete()
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [
+        ({"keep_last": 2}, [3, 4]),
+        ({"keep_last": 1, "keep_best": "min loss"}, [1, 4]),
+        ({"keep_last": 2, "keep_best": "2 max loss"}, [0, 2, 3, 4]),
+        ({"keep_best": "3 min loss"}, [1, 3, 4]),
+        ({}, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_only_those_stay_that_are_to_be_kept(
+    home: Path, keep: dict[str, Any], left: list[int]
+) -> None:
+    trial = train.options(**keep).submit([0.9, 0.1, 0.8, 0.3, 0.7]).wait()
+    assert steps_of(trial) == left
+    names = {path.name for path in Path(trial.directory, "checkpoints").iterdir()}
+    assert names == {f"{step + 1}.json" for step in left}
+
+
+def test_what_is_to_be_kept_is_checked_before_anything_runs(home: Path) -> None:
+    wrong: Any
+    for wrong in (0, -1, True, "3", 1.5):
+        with pytest.raises(wl.InvalidArgument, match=r"keep_last: .* is no number of checkpoints"):
+            train.options(keep_last=wrong)
+    for wrong in ("loss", "best loss", "min", "", 3, "0 min loss"):
+        with pytest.raises(wl.InvalidArgument, match="keep_best: "):
+            wl.Job(wl.Command(["true"]), keep_best=wrong).submit()
+
+
+def test_what_a_continued_trial_began_with_is_not_given_up(home: Path) -> None:
+    @wl.run(cpus=0.1, keep_last=1)
+    def save(gate: str) -> None:
+        import time
+
+        Path("state").write_text("1")
+        wl.save_checkpoint("state", step=1)
+        while not Path(gate).exists():
+            time.sleep(0.01)  # nothing tells of a file
+        for step in (2, 3):
+            wl.save_checkpoint("state", step=step)
+
+    gate = home / "gate"
+    trial = save.submit(str(gate))
+    eventually(lambda: steps_of(trial) == [1], "it was told of while it goes on")
+    with pytest.raises(wl.Conflict, match="it goes on by itself"):
+        trial.continue_()
+    other = trial.fork()
+    gate.touch()
+    trial.wait()
+    other.wait()
+    assert steps_of(trial) == [1, 3]  # 1 is what the other began with
+
+
+def test_a_trial_goes_on_from_where_another_was(home: Path, project: Project) -> None:
+    trial = train.submit([0.5, 0.4]).wait()
+    longer = trial.continue_({"losses": [0.3]})
+    assert longer.result() == "0.4 "
+    assert (longer.origin.id if longer.origin else None, longer.params["losses"]) == (
+        trial.id,
+        [0.3],
+    )
+    begun = longer.begins_with
+    assert begun is not None
+    assert (begun.trial_id, begun.step) == (trial.id, 1)
+    [own] = longer.list_checkpoints()
+    assert own.step == 0
+    assert longer.continue_().result() == "0.4 0.3 "  # its own, now that it has one
+    first = next(trial.list_checkpoints())
+    other = trial.fork(first, {"losses": []}, name="other way")
+    assert other.result() == "0.5 "
+    assert other.rerun().result() == "0.5 "  # the very same again
+    assert other.continue_().result() == "0.5 "  # it saved none: that with which it began
+    with pytest.raises(wl.InvalidArgument, match="is of trial"):
+        trial.fork(own)
+    shown = project.run(BIN / "windlass", "show", str(trial.id)).stdout
+    assert "continued at step 1" in shown
+    assert "forked at step 0" in shown
+    nothing = train.submit([]).wait()
+    with pytest.raises(wl.InvalidArgument, match="saved no checkpoint"):
+        nothing.continue_()
+
+
+def test_ranks_save_parts_that_are_one_checkpoint_when_all_are_there(
+    home: Path, tmp_path: Path
+) -> None:
+    @wl.run(cpus=0.1, replicas=3, framework="torch", retries=1)
+    def save(gate: str) -> str | None:
+        import os
+        import signal
+        import time
+
+        rank, attempt = wl.rank(), os.environ["WINDLASS_ATTEMPT"]
+        found = wl.latest_checkpoint()
+        if found is not None:
+            return " ".join(sorted(path.read_text() for path in Path(found).iterdir()))
+        Path("part").mkdir(exist_ok=True)
+        Path("part", f"shard-{rank}").write_text(f"{rank} of attempt {attempt}")
+        if attempt == "1" and rank == 2:
+            while len(os.listdir(gate)) < 2:
+                time.sleep(0.01)  # nothing tells of a file
+            os.kill(os.getpid(), signal.SIGKILL)
+        wl.save_checkpoint("part", step=7, shard=True, metadata={"by": rank})
+        Path(gate, f"{rank}-{attempt}").touch()
+        if attempt == "1":
+            time.sleep(600)  # until it is killed with the others
+        return None
+
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    trial = save.submit(str(gate))
+    trial.wait()
+    [checkpoint] = trial.list_checkpoints()
+    assert (checkpoint.shards, checkpoint.step, checkpoint.attempt) == (3, 7, 2)
+    assert checkpoint.metadata == {"by": 0}
+    assert checkpoint.list_files() == ["shard-0", "shard-1", "shard-2"]
+    assert trial.continue_().result() == "0 of attempt 2 1 of attempt 2 2 of attempt 2"
+    left = [path.name for path in Path(trial.directory, "checkpoints").iterdir()]
+    assert left == ["1.json"]  # no part is left
+
+
+def test_what_was_saved_while_no_server_ran_is_taken_in_once(fresh_home: Path) -> None:
+    @wl.run(cpus=0.1)
+    def save(gate: str) -> None:
+        import time
+
+        Path("state").write_text("1")
+        while not Path(gate).exists():
+            time.sleep(0.01)  # nothing tells of a file
+        wl.save_checkpoint("state", step=1)
+        Path(gate).unlink()
+        while not Path(gate).exists():
+            time.sleep(0.01)
+
+    gate = fresh_home / "gate"
+    trial = save.submit(str(gate))
+    eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
+    kill_server(fresh_home)
+    gate.touch()
+    eventually(lambda: not gate.exists(), "it has saved")
+    eventually(lambda: steps_of(trial) == [1], "a new server found it")
+    gate.touch()
+    trial.wait()
+    assert steps_of(trial) == [1]
+
+
+def test_a_server_killed_while_it_deletes_finishes_that_when_it_is_back(fresh_home: Path) -> None:
+    trial = train.submit([0.5, 0.4]).wait()
+    folder = Path(trial.directory, "checkpoints")
+    kill_server(fresh_home)
+    import sqlite3
+
+    with sqlite3.connect(fresh_home / "windlass.db") as database:
+        database.execute("UPDATE checkpoints SET is_deleted = 1 WHERE number = 2")
+    assert steps_of(trial) == [0]
+    eventually(lambda: not (folder / "2.json").exists(), "its record is gone")
+    assert steps_of(trial) == [0]
+
+
+def test_commands_list_show_fetch_and_delete(home: Path, project: Project) -> None:
+    trial = train.submit([0.5, 0.25], lr=0.1).wait()
+    first, last = trial.list_checkpoints()
+
+    def windlass(*words: object) -> str:
+        done = project.run(BIN / "windlass", *map(str, words))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    listed = windlass("checkpoint", "ls", trial.id, "--sort", "loss").splitlines()
+    assert listed[0].split() == ["ID", "STEP", "LOSS", "SIZE", "SAVED", "NAME"]
+    assert listed[1].split()[:3] == [str(last.id), "1", "0.25"]
+    assert str(last.uid) in windlass("checkpoint", "ls", "--json")
+    shown = windlass("checkpoint", "show", last.id)
+    assert f"Checkpoint {last.id}  model  step 1" in shown
+    assert "lr" in shown
+    assert "weights" in shown
+    assert f"{trial.id}, its 2nd checkpoint" in shown
+    assert f"{last.id} (step 1, " in windlass("show", trial.id)
+    windlass("checkpoint", "download", last.id, "--to", "out")
+    assert (project.path / "out" / "weights").read_text() == "0.25 "
+    assert "0.5 0.25" not in windlass(
+        "continue", trial.id, "--checkpoint", first.id, "--arg", "losses=[]"
+    )
+    assert "is deleted" in windlass("checkpoint", "rm", "--yes", last.id)
+    refused = project.run(BIN / "windlass", "checkpoint", "rm", "--yes", str(first.id))
+    assert refused.returncode == 1
+    assert "began with it" in refused.stderr
+
+
+def test_a_program_killed_while_it_saves_leaves_nothing_half(home: Path) -> None:
+    @wl.run(cpus=0.1)
+    def save(size: int) -> None:
+        import threading
+
+        Path("model").write_bytes(os.urandom(1 << 20) * size)
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        while True:
+            wl.save_checkpoint("model", step=size)
+
+    trial = save.submit(32).wait()
+    assert trial.state == "FAILED"
+    for checkpoint in trial.list_checkpoints():
+        assert checkpoint.size == 32 << 20
+    left = [path.name for path in (home / "blobs").iterdir()]
+    assert not [name for name in left if name.startswith(".saving")]
+
+
+def test_checkpoints_of_earlier_versions_are_taken_in(fresh_home: Path, tmp_path: Path) -> None:
+    trial = train.submit([0.5]).wait()
+    folder = Path(trial.directory, "checkpoints")
+    kill_server(fresh_home)
+    (folder / "1.json").unlink()  # as if only the old version had saved
+    for number in (2, 3):
+        data = folder / str(number) / "data" / "model"
+        data.mkdir(parents=True)
+        (data / "weights").write_text(f"{number} ")
+        record = {"name": "model", "time": 1.7e9 + number, "step": number, "role": "main"}
+        (data.parents[1] / "checkpoint.json").write_text(json.dumps({**record, "attempt": 1}))
+    (fresh_home / "trials" / ".upgraded").unlink(missing_ok=True)
+    eventually(lambda: steps_of(trial)[-2:] == [2, 3], "they are taken in")
+    assert not (folder / "3").exists()
+    last = next(trial.list_checkpoints(sort_by="-number"))
+    assert (last.download(tmp_path / "model") / "weights").read_text() == "3 "
+    assert trial.continue_({"losses": []}).result() == "3 "
+
+
+def test_checkpoints_of_earlier_versions_are_taken_in_by_the_age_of_their_trials(
+    tmp_path: Path,
+) -> None:
+    """Their ids then tell which are newer, as those of others do."""
+    from windlass.server.checkpoint_upgrade import old_ones
+
+    trials = tmp_path / "trials"
+    for number in range(1, 30):
+        (trials / str(number) / "checkpoints" / "1").mkdir(parents=True)
+    assert list(old_ones(trials, {7})) == [*range(1, 7), *range(8, 30)]

@@ -1,0 +1,73 @@
+"""`windlass artifacts` and `windlass tensorboard`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import leaving
+
+from harness import BIN, PATIENCE, Project
+
+WINDLASS = BIN / "windlass"
+
+
+def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
+    files = {"model.pt": "weights", "plots/loss.svg": "<svg/>", "two\nlines": "x"}
+    trial = leaving.leave.submit(files).wait(timeout=PATIENCE)
+    done = project.run(WINDLASS, "artifacts", str(trial.id))
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["SIZE", "CHANGED", "NAME"]
+    assert [(line[0], line[-1]) for line in lines[1:3]] == [
+        ("7", "model.pt"),
+        ("6", "plots/loss.svg"),
+    ]
+    assert lines[3][-2:] == ["two", "lines"]  # on one line
+    assert "3 files, 14 B" in done.stderr
+    told = json.loads(project.run(WINDLASS, "artifacts", str(trial.id), "*.svg", "--json").stdout)
+    assert [(each["name"], each["size"], each["role"]) for each in told] == [
+        ("plots/loss.svg", 6, "main")
+    ]
+    done = project.run(WINDLASS, "artifacts", str(trial.id), "*.pt", "--to", "got")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "The files are in got\n"
+    assert [each.name for each in (project.path / "got").iterdir()] == ["model.pt"]
+    (project.path / "got" / "model.pt").write_text("mine")
+    again = ("artifacts", str(trial.id), "--to", "got")
+    done = project.run(WINDLASS, *again)
+    assert done.returncode == 1
+    assert "other files of these names: 'model.pt'" in done.stderr
+    assert project.run(WINDLASS, *again, "--overwrite").returncode == 0
+    assert (project.path / "got" / "model.pt").read_text() == "weights"
+
+
+def test_a_trial_without_files_says_how_to_have_some(home: Path, project: Project) -> None:
+    trial = leaving.leave.submit({}).wait(timeout=PATIENCE)
+    done = project.run(WINDLASS, "artifacts", str(trial.id))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "wl.output_dir()" in done.stderr
+    done = project.run(WINDLASS, "tensorboard", str(trial.id))
+    assert done.returncode == 1
+    assert "Nothing was written for TensorBoard by these trials" in done.stderr
+
+
+def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project: Project) -> None:
+    trial = leaving.leave.submit({"tensorboard/events.out.tfevents.1": "x"})
+    trial.wait(timeout=PATIENCE)
+    # As where it is not installed: neither to be imported nor on the path.
+    project.write(
+        "without.py",
+        """
+        import importlib.util
+        import sys
+
+        find = importlib.util.find_spec
+        importlib.util.find_spec = lambda name: None if name == "tensorboard" else find(name)
+        from windlass.cli.main import main
+        main()
+        """,
+    )
+    done = project.python("without.py", "tensorboard", str(trial.id), env={"PATH": "/nowhere"})
+    assert done.returncode == 1
+    assert "TensorBoard is not installed here." in done.stderr
+    assert "pip install tensorboard" in done.stderr

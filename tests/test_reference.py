@@ -1,0 +1,154 @@
+"""The reference is what the docstrings say, and every example in it runs."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import inspect
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import windlass as wl
+from harness import Project
+
+ROOT = Path(__file__).parent.parent
+
+# Those that cannot be run by themselves, and why.
+NOT_RUN = {
+    "Trial.scale": "three ways for trials of different roles",
+    "Shell.attach": "it takes a terminal",
+    "Checkpoint.delete": "a model version uses that one by then",
+}
+LIVE = {"Trial.suspend", "Trial.set_priority", "Trial.move_ahead_of"}  # whose trial goes on
+
+
+# Whose examples are run together, in a home of their own; those of all others in another.
+PARTS = [("Trial",), ("Experiment",), ("Model", "ModelVersion")]
+
+
+def reference() -> ModuleType:
+    """The tool, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_what_the_docstrings_say() -> None:
+    there, now = (ROOT / "docs" / "sdk.md").read_text(), reference().page()
+    changed = list(difflib.unified_diff(there.splitlines(), now.splitlines(), n=0, lineterm=""))
+    assert there == now, "\n".join(["docs/sdk.md is old. Write it anew: make docs", *changed[:40]])
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    titles = re.findall(r"^### wl\.(\w+)$", (ROOT / "docs" / "sdk.md").read_text(), re.MULTILINE)
+    assert sorted(titles) == sorted(name for name in wl.__all__ if name != "__version__")
+
+
+def examples() -> dict[str, list[str]]:
+    """The fenced examples of all members of the public classes, by whose they are."""
+    members = reference()._members
+    found: dict[str, list[str]] = {}
+    for name in wl.__all__:
+        thing = getattr(wl, name)
+        if not isinstance(thing, type) or issubclass(thing, BaseException) or thing is wl.Client:
+            continue  # the methods of the client are the functions
+        properties, methods = members(thing)
+        for member, value in (*properties, *methods):
+            blocks = re.findall(r"```python\n(.*?)```", inspect.getdoc(value) or "", re.DOTALL)
+            if blocks and f"{name}.{member}" not in NOT_RUN:
+                found[f"{name}.{member}"] = blocks
+    return found
+
+
+@pytest.mark.parametrize("kinds", [*PARTS, ()], ids="-".join)
+def test_the_examples_of_the_members_run(
+    project: Project, home: Path, kinds: tuple[str, ...]
+) -> None:
+    """Each with a trial and an experiment at hand; those of the names are run elsewhere."""
+    apart = {kind for part in PARTS for kind in part}
+    told = {
+        whose: blocks
+        for whose, blocks in examples().items()
+        if (whose.partition(".")[0] in kinds if kinds else whose.partition(".")[0] not in apart)
+    }
+    assert told
+    project.write(
+        "examples.py",
+        """
+        import asyncio, json, sys
+        import windlass as wl
+
+        NAMES = ("train", "sweep", "tuning", "cifar10", "cifar10-deeper")
+
+
+        @wl.run(cpus=0.1)
+        def train(lr, layers=2):
+            for step in range(3):
+                wl.report(step, loss=lr / (step + 1))
+                wl.report(step, group="validation", loss=lr / (step + 1))
+            folder = wl.output_dir() / "model"
+            folder.mkdir(exist_ok=True)
+            (folder / "weights").write_text(str(lr))
+            wl.save_checkpoint(folder, step=step)
+            return 1 - lr
+
+
+        def experiment_of(name):
+            '''The one of that name: an example may have made another, or deleted it.'''
+            there = list(wl.list_experiments(name=name, archived=None, sort_by="-id"))
+            at_hand = (each for each in there if not each.archived and each.project == "default")
+            first = next(at_hand, None)
+            for each in there:
+                if each is not first:
+                    each.set_name(f"{name} ({each.id})")
+            if first is None:
+                first = wl.create_experiment(name)
+                first.add(train, args={"lr": 0.1}).wait()
+            return first.refresh()
+
+
+        def trial_of(whose):
+            if whose in json.load(open("live.json")):
+                return wl.Job(wl.Command(["sleep", "600"]), executor=wl.Local(cpus=0.1)).submit()
+            if whose == "Trial.logs":
+                worker = wl.Job(wl.Command(["echo", "hello"]), executor=wl.Local(cpus=0.1))
+                return wl.JobGroup(worker=worker, chief=worker).submit().wait()
+            return train.submit(0.1).wait()
+
+
+        def try_out(whose, block):
+            exp = [experiment_of(name) for name in NAMES if name in block or name == "train"][0]
+            trial = trial_of(whose)
+            given = {"wl": wl, "train": train, "trial": trial, "exp": exp, "experiment": exp,
+                     "job": wl.Job(wl.Command(["echo"])), "asyncio": asyncio,
+                     "__file__": __file__}
+            if whose.startswith("SearchResult."):
+                space = {"lr": wl.uniform(0, 1), "layers": wl.choice(2, 4)}
+                given["found"] = exp.search(train, space=space, metric="loss", trials=4)
+            try:
+                exec(compile(block, whose, "exec"), given)
+            except BaseException as error:
+                return f"{whose}: {error!r}"
+            finally:
+                if not trial.refresh().is_finished:
+                    trial.stop(grace=0)
+
+
+        if __name__ == "__main__":
+            list(train.map([0.1, 0.2, 0.3]))
+            told = json.load(open("examples.json"))
+            wrong = [try_out(name, block) for name, blocks in told.items() for block in blocks]
+            sys.exit("\\n".join(filter(None, wrong)) or 0)
+        """,
+    )
+    project.write("examples.json", json.dumps(told))
+    project.write("live.json", json.dumps(sorted(LIVE)))
+    done = project.python("examples.py")
+    assert done.returncode == 0, done.stderr
