@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from windlass.worker.files import write_bytes
-from windlass.worker.gathering import ChangedWhileSaved
+from windlass.worker.gathering import changed_while_saved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Keeper:
         try:
             source = os.open(found.path, _READ)
         except FileNotFoundError:
-            raise ChangedWhileSaved(found.path) from None
+            raise changed_while_saved(found.path) from None
         size = found.seen.st_size
         try:
             if before is not None and size and self._is_same(source, before):
@@ -94,7 +94,7 @@ class Keeper:
         size = found.seen.st_size
         data = _read_all(source, size)
         if len(data) != size:
-            raise ChangedWhileSaved(found.path)
+            raise changed_while_saved(found.path)
         digest = hashlib.sha256(data).hexdigest()
         if not self._has(digest):
             staged = self._stage()
@@ -130,7 +130,7 @@ class Keeper:
             finally:
                 self._close(source, target)
             if digest is None:
-                raise ChangedWhileSaved(found.path)
+                raise changed_while_saved(found.path)
             if self._has(digest):
                 os.unlink(staged)
             else:
