@@ -71,6 +71,42 @@ def test_a_query_that_makes_no_sense_is_refused_with_what_is_wrong(
     assert told in fault["message"]
 
 
+def test_a_cursor_is_good_for_the_question_it_came_with_alone(server: Server) -> None:
+    """Elsewhere it would be a place in a list whose beginning nobody has seen."""
+    for number in range(3):
+        assert submit(server, 100 + number, experiment="walked")[0] == 201
+        template = json.dumps({"key": f"{number:032x}", "name": f"t{number}", "fields": {}})
+        assert server.ask("POST", f"{API}/templates", template.encode())[0] == 201
+    question = f"{API}/trials?experiment=walked&sort=created"
+    _, first = server.ask("GET", f"{question}&limit=1")
+    cursor = first["next"]
+    status, second = server.ask("GET", f"{question}&limit=2&cursor={cursor}")
+    assert (status, second["next"], len(second["items"])) == (200, None, 2)
+    for other in (
+        "trials?sort=created",
+        "trials?experiment=walked&sort=-created",
+        "trials?experiment=walked&sort=id",
+        "trials?experiment=walked&sort=created&state=FAILED",
+        "trials?experiment=other&sort=created",
+        "trials?experiment=walked&sort=created&where=hparams.lr+%3C+1",
+        "experiments?sort=created",
+        "templates?sort=created",
+        "checkpoints?sort=created",
+        "queue?limit=1",
+        f"trials/{first['items'][0]['id']}/tasks?limit=1",
+        f"trials/{first['items'][0]['id']}/artifacts?limit=1",
+        f"trials/{first['items'][0]['id']}/metrics?name=loss",
+        "logs?search=a",
+    ):
+        status, fault = server.ask("GET", f"{API}/{other}&cursor={cursor}")
+        assert status == 400, (other, fault)
+        assert fault["message"].startswith("The cursor is of another question")
+        assert "start again without a cursor" in fault["hint"]
+    _, walked = server.ask("GET", f"{API}/templates?sort=name&limit=1")
+    status, fault = server.ask("GET", f"{API}/workspaces?sort=name&limit=1&cursor={walked['next']}")
+    assert (status, fault["code"]) == (400, "invalid_argument")
+
+
 def test_a_body_that_makes_no_sense_is_refused_with_what_is_wrong(server: Server) -> None:
     for body, told in (
         (b"", "no JSON"),

@@ -339,7 +339,7 @@ routes = [
     Route("GET", _TRIAL, get_trial),
     Route("PATCH", _TRIAL, change_trial),
     Route("GET", f"{_TRIAL}/stream", stream_trial, media_type=EVENTS),
-    Route("GET", f"{_TRIAL}/logs", read_logs),
+    Route("GET", f"{_TRIAL}/logs", read_logs, is_log=True),
     Route("GET", f"{_TRIAL}/events", list_events),
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
