@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
 import windlass as wl
 from asking import API, Server
+from harness import PATIENCE
 from windlass.server.http import Answer, Refused
 from windlass.server.routing import Route, Routes
 
@@ -125,6 +128,43 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Server) -
     path, told = f"{API}/trials/1/stop", str(2 << 20)
     status, fault = server.ask("POST", path, b"", Content_Length=told)
     assert (status, fault["code"]) == (413, "invalid_argument")
+
+
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+def test_whoever_sends_too_much_hears_why_instead_of_a_reset(
+    server: Server, connection: str
+) -> None:
+    """Whatever takes a body, whatever it is refused for, and however the client goes on."""
+    _, document = server.ask("GET", f"{API}/schema/openapi.json")
+    operations = [
+        (method.upper(), re.sub(r"\{\w+\}", "1", path))
+        for path, methods in document["paths"].items()
+        for method in methods
+        if method not in ("get", "delete")
+    ]
+    assert len(operations) > 30
+    refused = set()
+    for method, path in operations:
+        given = "?writer=0011223344556677" if path.endswith("/input") else ""
+        status, fault = server.ask(method, path + given, bytes(5 << 20), Connection=connection)
+        assert 400 <= status < 500, (method, path, status)
+        assert fault["code"] and fault["message"].strip(), (method, path)
+        refused.add(status)
+    assert 413 in refused
+    status, fault = server.ask("POST", f"{API}/trials", bytes(5 << 20), token="wrong")
+    assert (status, fault["code"]) == (401, "unauthorized")
+
+
+def test_a_body_of_no_told_length_is_refused_once_it_is_too_much(server: Server) -> None:
+    """Who says no length is heard until it is too much; the answer says how much that is."""
+    pieces = (bytes(1 << 16) for _ in range(80))
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=PATIENCE)
+    headers = {"Authorization": f"Bearer {server.token}"}
+    connection.request("POST", f"{API}/trials/1/stop", pieces, headers, encode_chunked=True)
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Connection"]) == (413, "close")
+    assert "larger than 1.0 MB" in json.loads(answer.read())["message"]
 
 
 def test_the_document_has_every_operation_with_its_parameters(server: Server) -> None:
