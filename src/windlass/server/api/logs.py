@@ -53,7 +53,7 @@ async def search_logs(
 
     `trials` are ids, joined by commas. Commands and shells are searched if they are named there.
     """
-    asked = asked_of(search, regex=regex, stream=stream, limit=limit)
+    asked = await asked_of(search, regex=regex, stream=stream, limit=limit)
     if asked.pattern is None:
         raise InvalidArgument("There is nothing to search for: the text is empty.")
     wanted = Conditions()

@@ -159,7 +159,7 @@ async def read_logs(
     """
     if tail is not None and cursor is not None:
         raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
-    asked = asked_of(search, regex=regex, stream=stream, limit=limit)
+    asked = await asked_of(search, regex=regex, stream=stream, limit=limit)
     whose = Chosen(role, index, attempt, since, until)
     _check_exists(await services.trials.record(trial_id), whose)
     news = services.hub.subscribe(trial_id)
