@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,12 +54,21 @@ def _print(lines: list[LogLine], asked: Asked) -> None:
     if asked.as_json:
         print_json_lines(lines, with_trial=True)
         return
+    from windlass.client.interleaving import contained
+    from windlass.client.taming import tame
+    from windlass.client.view import is_terminal, write
+
+    is_tamed = is_terminal(sys.stdout) and not asked.is_raw
     for line in lines:
-        click.echo(f"{_prefix(line, timestamps=asked.timestamps)} {line}")
+        text: str = line
+        if is_tamed:  # what it matched may have been drawn over since: all of it is shown
+            text = tame(contained(line.replace("\r", "\\r")), asked.reach)
+        write(sys.stdout, f"{_prefix(line, timestamps=asked.timestamps)} {text}\n")
+    sys.stdout.flush()
 
 
 def _prefix(line: LogLine, *, timestamps: bool) -> str:
-    from windlass.cli.text import format_moment
+    from windlass.cli.text import format_moment, paint
 
     name = f"{line.trial_id} {line.trial_name}"
     if line.role != "main" or line.replica_index:
@@ -66,7 +76,7 @@ def _prefix(line: LogLine, *, timestamps: bool) -> str:
     if line.attempt > 1:
         name += f" attempt {line.attempt}"
     moment = f" {format_moment(line.time)}" if timestamps else ""
-    return click.style(f"{name}{moment} |", fg="cyan")
+    return paint(f"{name}{moment} |", "cyan")
 
 
 def _name_or_id(text: str) -> str | int:

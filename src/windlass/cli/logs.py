@@ -13,6 +13,7 @@ from windlass.cli.parameters import TRIAL_ID, complete_experiments, complete_rol
 if TYPE_CHECKING:
     from windlass.client.logs import LogLine
     from windlass.client.session import Client
+    from windlass.client.taming import Reach
     from windlass.client.trials import Trial
     from windlass.model.records import TrialRecord
     from windlass.model.wire import LogPart
@@ -50,6 +51,9 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only what it wrote to stdout.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only what it wrote to stderr.")
 @click.option("-t", "--timestamps", is_flag=True, help="Say when each line was written.")
+@click.option(
+    "--raw", is_flag=True, help="To a terminal, too: all that it wrote, as it is, whatever it does."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.pass_context
 def command(
@@ -70,6 +74,7 @@ def command(
     only_stdout: bool,
     only_stderr: bool,
     timestamps: bool,
+    raw: bool,
     as_json: bool,
 ) -> int | None:
     """Print what a trial wrote: its stdout on stdout, its stderr on stderr.
@@ -79,6 +84,9 @@ def command(
 
     Without an ID, --search looks through the logs of all trials, or of an experiment's, and each
     line begins with the trial that wrote it.
+
+    In a terminal, what it wrote may have colours and draw over its own line; what else would
+    steer the terminal is shown as text, unless --raw is given. Piped, it is as it was written.
     """
     from windlass.client.log_pages import check_ends, filters
     from windlass.client.session import default_client
@@ -93,7 +101,7 @@ def command(
         search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
         since=since, until=until,
     )  # fmt: skip
-    asked = Asked(query, follow, head, tail, timestamps, as_json)
+    asked = Asked(query, follow, head, tail, timestamps, raw, as_json)
     client = default_client()
     if trial_id is None:
         from windlass.cli.log_search import search_many
@@ -118,7 +126,15 @@ class Asked(NamedTuple):
     head: int | None
     tail: int | None
     timestamps: bool
+    is_raw: bool
     as_json: bool
+
+    @property
+    def reach(self) -> Reach:
+        """How far what was written may go in a terminal: a log may be another's."""
+        from windlass.client.taming import Reach
+
+        return Reach.ALL if self.is_raw else Reach.LINE
 
 
 def _check_many(ctx: click.Context, asked: Asked) -> None:
@@ -156,7 +172,7 @@ def _print_one(client: Client, trial: Trial[Any], asked: Asked) -> int | None:
     try:
         if asked.as_json:
             _print_json(pages())
-        elif not _print(pages, _names(trial, query), timestamps=asked.timestamps):
+        elif not _print(pages, _names(trial, query), asked):
             _explain_silence(trial, asked)
     except KeyboardInterrupt:
         return _leave(trial)
@@ -190,7 +206,7 @@ def _print_family(client: Client, trial: Trial[Any], asked: Asked) -> int | None
         if asked.as_json:
             _print_json(pages)
             return None
-        with View() as view:
+        with View(reach=asked.reach) as view:
             for parts in pages:
                 view.tell_apart(names)
                 for part in parts:
@@ -264,7 +280,7 @@ def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
     return names_of(trial.record.spec, trial.attempts) if len(asked) > 1 else []
 
 
-def _print(pages: Callable[[Tell], Pages], names: Sequence[str], *, timestamps: bool) -> bool:
+def _print(pages: Callable[[Tell], Pages], names: Sequence[str], asked: Asked) -> bool:
     """Print the pieces where they belong, by name if names are given; whether there were any.
 
     What the trial does meanwhile is told below them, in a terminal.
@@ -274,11 +290,11 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], *, timestamps: 
 
     clock = Clock()
     wrote = False
-    with View() as view:
+    with View(reach=asked.reach) as view:
         view.tell_apart(names)
         for parts in pages(lambda record: view.status(status_text(record) if record else "")):
             for part in parts:
-                view.show(clock.stamp(part) if timestamps else part)
+                view.show(clock.stamp(part) if asked.timestamps else part)
                 wrote = True
             view.flush()
     return wrote
