@@ -13,35 +13,41 @@ if TYPE_CHECKING:
     from windlass.client.session import Client
 
 
-def search_many(client: Client, asked: Asked, experiment: str | None, *, counts: bool) -> int:
+def search_many(
+    client: Client, asked: Asked, experiment: str | None, where: str | None, *, counts: bool
+) -> int:
     """Print the lines that match, each with its trial."""
-    from windlass.cli.text import say
+    from windlass.cli.text import say, saying_doubts
     from windlass.client.log_pages import hits
 
-    query: dict[str, Any] = dict(asked.query)
+    query: dict[str, Any] = {**asked.query, "where": where}
     if experiment is not None:
         query["experiment_id"] = client.get_experiment(_name_or_id(experiment)).id
     if counts:
         return say_count(client, query)
     found = 0
     try:
-        for lines in hits(client.transport, query, asked.head):
-            found += len(lines)
-            _print(lines, asked)
+        with saying_doubts():
+            for lines in hits(client.transport, query, asked.head):
+                found += len(lines)
+                _print(lines, asked)
     except KeyboardInterrupt:
         return 130
     if not found:
-        where = f"No trial of {experiment}" if experiment else "No trial"
-        say(f"{where} wrote anything like that.")
+        whose = f"No trial of {experiment}" if experiment else "No trial"
+        whose += " that fulfils --where" if where else ""
+        say(f"{whose} wrote anything like that.")
     return 0
 
 
 def say_count(client: Client, query: dict[str, Any]) -> int:
     """Print how many lines match."""
+    from windlass.cli.text import saying_doubts
     from windlass.client.log_pages import count
 
     try:
-        found = count(client.transport, query)
+        with saying_doubts():
+            found = count(client.transport, query)
     except KeyboardInterrupt:
         return 130
     click.echo(str(found))

@@ -40,6 +40,11 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
     help="Without an ID: search the trials of an experiment, by name or id.",
 )
 @click.option(
+    "--where",
+    metavar="EXPRESSION",
+    help='Without an ID: search trials that fulfil it, as "hparams.lr < 0.1".',
+)
+@click.option(
     "--role", metavar="NAME", shell_complete=complete_role_names, help="Only replicas of a role."
 )
 @click.option("--index", type=click.IntRange(min=0), metavar="N", help="Only replica N of each.")
@@ -66,6 +71,7 @@ def command(
     regex: bool,
     count: bool,
     experiment: str | None,
+    where: str | None,
     role: str | None,
     index: int | None,
     attempt: int | None,
@@ -82,8 +88,8 @@ def command(
     Of several replicas, each line begins with the name of the one that wrote it; of a trial that
     a generator built, with the name and the number of the trial in it that did.
 
-    Without an ID, --search looks through the logs of all trials, or of an experiment's, and each
-    line begins with the trial that wrote it.
+    Without an ID, --search looks through the logs of all trials, or of an experiment's, or of
+    those that fulfil --where, and each line begins with the trial that wrote it.
 
     In a terminal, what it wrote may have colours and draw over its own line; what else would
     steer the terminal is shown as text, unless --raw is given. Piped, it is as it was written.
@@ -107,9 +113,10 @@ def command(
         from windlass.cli.log_search import search_many
 
         _check_many(ctx, asked)
-        return search_many(client, asked, experiment, counts=count)
-    if experiment is not None:
-        raise click.UsageError("An ID names the trial already: leave out --experiment.", ctx)
+        return search_many(client, asked, experiment, where, counts=count)
+    for option, value in (("--experiment", experiment), ("--where", where)):
+        if value is not None:
+            raise click.UsageError(f"An ID names the trial already: leave out {option}.", ctx)
     trial = client.get_trial(trial_id)
     if count:
         from windlass.cli.log_search import say_count

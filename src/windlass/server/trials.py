@@ -17,7 +17,7 @@ from windlass.model.status import ConditionType, Event, JobStatus, Replica
 from windlass.model.wire import ChangeTrial, CreateTrial, TrialPage
 from windlass.server.checkpoint_rows import find_by_uid, use
 from windlass.server.database import Connection, Database, Row
-from windlass.server.listing import Asked, find_rows
+from windlass.server.listing import Asked, doubt, find_rows
 from windlass.server.metadata import changed_labels
 from windlass.server.paging import Conditions
 from windlass.server.recent import Recent, StoredTrial
@@ -33,6 +33,7 @@ from windlass.server.rows import (
     store,
     stored_trials,
 )
+from windlass.server.where import Name
 
 Place = tuple[float, tuple[tuple[int, int], ...]]  # in the queue, of one that was moved
 
@@ -350,6 +351,10 @@ class TrialStore:
         return list(
             await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
         )
+
+    async def doubt(self, names: Sequence[Name]) -> str:
+        """Why nothing may have been found by these names of parameters and metrics."""
+        return await self._db.aread(lambda connection: doubt(connection, names))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
         """Some trials, by their uids; those that are not there are left out."""
