@@ -1,7 +1,7 @@
 """Files into the blob store, from a trial's own process: copied, and hashed meanwhile.
 
-What has its name in the store is whole and on the disk. A file that the store has is not copied
-again; one that is byte for byte what it was in the checkpoint before is not even hashed.
+What has its name in the store is whole and on the disk. A file that is what it was in the
+checkpoint before is not copied, and a small one not even hashed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from windlass.worker.copying import Copying, are_same
+from windlass.worker.copying import Copying, digest_of
 from windlass.worker.files import write_bytes
 from windlass.worker.gathering import ChangedWhileSaved
 
@@ -186,13 +186,16 @@ class Keeper:
             os.close(blob)
 
     def _compare_large(self, source: int, found: Found, before: str) -> Callable[[], str]:
-        """Look meanwhile whether a file is what a blob is; if not, it is taken in after all."""
+        """See if a file is what it was; if not, it is taken in after all.
+
+        By its digest: what it was is on the disk, and may have to be read from there.
+        """
         self._open.add(source)
-        comparing = self._pools()[0].submit(are_same, source, self._place(before))
+        hashing = self._pools()[1].submit(digest_of, source)
 
         def finish() -> str:
             try:
-                is_same = comparing.result()
+                is_same = hashing.result() == before
             except BaseException:
                 self._close(source)
                 raise
