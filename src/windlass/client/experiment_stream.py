@@ -9,8 +9,8 @@ import msgspec
 from windlass.client.following import Stream
 from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
 from windlass.model.errors import WaitTimeout
+from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord
-from windlass.model.wire import Points
 
 ExperimentNews = ExperimentRecord | TrialRecord | Points
 

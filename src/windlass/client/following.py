@@ -11,8 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
 from windlass.model.errors import ServerUnreachable, WaitTimeout
+from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord
-from windlass.model.wire import CreateTrial, LogPage, StreamEnd
+from windlass.model.wire import CreateTrial, StreamEnd
 
 T = TypeVar("T")
 News = TrialRecord | LogPage | StreamEnd

@@ -9,8 +9,8 @@ import msgspec
 from windlass.client.pages import Listing, walk
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
+from windlass.model.queue import MoveTrial, SetPriority, TaskPage, TaskRecord
 from windlass.model.records import TrialRecord
-from windlass.model.wire import MoveTrial, SetPriority, TaskPage, TaskRecord
 
 if TYPE_CHECKING:
     from windlass.client.transport import Transport

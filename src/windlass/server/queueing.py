@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from windlass.engine.admission import Order
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import JobSpec
+from windlass.model.queue import QueuePage, QueuePlace
 from windlass.model.records import TrialRecord
 from windlass.model.status import Event
-from windlass.model.wire import QueuePage, QueuePlace
 from windlass.server.hub import QUEUE
 from windlass.server.records import enrich
 from windlass.server.services import Services

@@ -11,9 +11,9 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import GeneratorCall, Role
+from windlass.model.queue import TaskPage, TaskRecord
 from windlass.model.records import Attempt, TrialRecord
 from windlass.model.status import JobStatus, Phase, ReplicaId
-from windlass.model.wire import TaskPage, TaskRecord
 from windlass.server.recorder import signal_of
 from windlass.server.services import Services
 

@@ -6,7 +6,7 @@ from windlass.client.pages import Listing, walk
 from windlass.client.questions.asker import Asker
 from windlass.client.queueing import QueueEntry
 from windlass.client.trials import Trial
-from windlass.model.wire import QueuePage
+from windlass.model.queue import QueuePage
 
 
 class QueueQuestions(Asker):

@@ -20,8 +20,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.outputs import FetchOutputs, OutputPage, WantedOutput
 from windlass.model.records import OutputFile, TrialRecord
-from windlass.model.wire import API, FetchOutputs, OutputPage, WantedOutput
+from windlass.model.wire import API
 from windlass.server.http import OCTETS, Answer
 from windlass.server.outputs import Asked, OutputStore, Place
 from windlass.server.paging import PAGE_LIMIT

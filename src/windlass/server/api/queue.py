@@ -6,8 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from windlass.model.queue import MoveTrial, QueuePage, SetPriority, TaskPage
 from windlass.model.records import TrialRecord
-from windlass.model.wire import API, MoveTrial, QueuePage, SetPriority, TaskPage
+from windlass.model.wire import API
 from windlass.server.paging import PAGE_LIMIT
 from windlass.server.records import describe
 from windlass.server.routing import Route

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
+from windlass.model.logs import LogPage
 from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
@@ -21,7 +22,6 @@ from windlass.model.wire import (
     ChangeTrial,
     CreateTrial,
     Deleted,
-    LogPage,
     ScaleTrial,
     StopTrial,
     TrialPage,
