@@ -23,9 +23,9 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.outputs import FetchOutputs, OutputPage, WantedOutput
 from windlass.model.records import OutputFile, TrialRecord
 from windlass.model.wire import API
+from windlass.server.api.queries import Limit
 from windlass.server.http import OCTETS, Answer
 from windlass.server.outputs import Asked, OutputStore, Place
-from windlass.server.paging import PAGE_LIMIT
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
@@ -44,7 +44,7 @@ async def list_outputs(
     role: Annotated[str, Meta(max_length=100)] | None = None,
     index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
     cursor: Annotated[str, Meta(max_length=_LONGEST_CURSOR)] | None = None,
-    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
+    limit: Limit = 100,
 ) -> OutputPage:
     """The files in the output folders of a trial, by role, index and path, also while it runs."""
     record = await services.trials.record(trial_id)
