@@ -10,8 +10,9 @@ import msgspec
 from windlass.model.errors import NotFound
 from windlass.model.registry import LATEST, ModelRecord, ModelVersionRecord
 from windlass.server.database import Connection, Row
+from windlass.server.named import as_id, find_row
 from windlass.server.paging import Conditions
-from windlass.server.projects import as_id, missing, places_of
+from windlass.server.projects import places_of
 
 VERSIONS = """
 SELECT model_versions.*, models.name AS model, checkpoints.uid AS checkpoint_uid,
@@ -21,22 +22,9 @@ JOIN checkpoints ON checkpoints.id = model_versions.checkpoint_id
 """
 
 
-def model_row(connection: Connection, which: int | str) -> Row:
-    """One model, by id or by name; a missing one is told with what there is near it."""
-    row = None
-    if isinstance(which, str):
-        row = connection.row("SELECT * FROM models WHERE name = :name", {"name": which})
-    if row is None:
-        row = connection.row("SELECT * FROM models WHERE id = :id", {"id": as_id(which)})
-    if row is None:
-        found = connection.rows("SELECT name FROM models ORDER BY id DESC LIMIT 1000")
-        raise missing("model", which, [each["name"] for each in found])
-    return row
-
-
 def version_row(connection: Connection, model_id: int, which: str) -> Row:
     """One version of a model, by number or alias, or the latest."""
-    model = model_row(connection, model_id)
+    model = find_row(connection, "model", model_id)
     asked: dict[str, Any] = {"model_id": model["id"]}
     query = f"{VERSIONS} WHERE model_versions.model_id = :model_id"
     if which == LATEST:

@@ -29,15 +29,10 @@ from windlass.model.registry import (
 from windlass.server import checkpoint_rows as checkpoints
 from windlass.server.database import Connection, Database
 from windlass.server.metadata import changed_labels, kept_labels
-from windlass.server.model_rows import (
-    VERSIONS,
-    model_records,
-    model_row,
-    version_records,
-    version_row,
-)
+from windlass.server.model_rows import VERSIONS, model_records, version_records, version_row
+from windlass.server.named import as_id, find_row, given_fields, taken, update_row
 from windlass.server.paging import Conditions, Order, cut
-from windlass.server.projects import ARCHIVED_PROJECTS, as_id, in_project, project_for
+from windlass.server.projects import ARCHIVED_PROJECTS, in_project, project_for
 
 USE = "model version"  # what a version is called among those that need a checkpoint
 _LARGEST_METADATA = 64 << 10
@@ -66,7 +61,7 @@ class ModelStore:
                     "SELECT * FROM models WHERE name = :name", {"name": request.name}
                 )
                 if found is not None and not request.exist_ok:
-                    raise _taken(request.name)
+                    raise taken("model", request.name)
             if found is None:
                 now = time.time()
                 [found] = connection.rows(
@@ -90,27 +85,27 @@ class ModelStore:
 
     async def record(self, which: int | str) -> ModelRecord:
         """One model, by id or by name."""
-        return await self._db.aread(lambda each: model_records(each, [model_row(each, which)])[0])
+        return await self._db.aread(lambda each: model_records(each, [find_row(each, "model", which)])[0])
 
     async def change(self, model_id: int, request: ChangeModel) -> ModelRecord:
         """Give a model other attributes, or have it belong to another project."""
 
         def change(connection: Connection) -> ModelRecord:
-            row = model_row(connection, model_id)
+            row = find_row(connection, "model", model_id)
             [before] = model_records(connection, [row])
-            given = _plain(request, ("name", "description", "notes", "archived"))
+            given = given_fields(request, ("name", "description", "notes", "archived"))
             if given.get("name", before.name) != before.name:
                 names.check(proper_flaw(given["name"], "model"))
                 query = "SELECT id FROM models WHERE name = :name"
                 if connection.value(query, {"name": given["name"]}) is not None:
-                    raise _taken(given["name"])
+                    raise taken("model", given["name"])
             if not isinstance(request.project, msgspec.UnsetType):
                 place = request.project
                 if place not in (before.project, row["project_id"]):
                     given["project_id"] = project_for(connection, place, time.time())
             given |= _noted(before, request)
-            _update(connection, "models", row["id"], given)
-            return model_records(connection, [model_row(connection, row["id"])])[0]
+            update_row(connection, "model", row["id"], given)
+            return model_records(connection, [find_row(connection, "model", row["id"])])[0]
 
         return await self._db.awrite(change)
 
@@ -166,7 +161,7 @@ class ModelStore:
         _check_version_name(request.name)
 
         def change(connection: Connection) -> ModelVersionRecord:
-            row = model_row(connection, model_id)
+            row = find_row(connection, "model", model_id)
             checkpoint = checkpoints.find(connection, request.checkpoint)
             asked = {"model_id": row["id"], "checkpoint_id": checkpoint.id}
             query = f"{VERSIONS} WHERE model_id = :model_id AND checkpoint_id = :checkpoint_id"
@@ -218,10 +213,10 @@ class ModelStore:
         def change(connection: Connection) -> ModelVersionRecord:
             row = version_row(connection, model_id, str(number))
             [before] = version_records(connection, [row])
-            given = _plain(request, ("name", "notes"))
+            given = given_fields(request, ("name", "notes"))
             _check_version_name(given.get("name", ""))
             given |= _noted(before, request)
-            _update(connection, "model_versions", row["id"], given)
+            update_row(connection, "model_version", row["id"], given)
             return version_records(connection, [version_row(connection, model_id, str(number))])[0]
 
         return await self._db.awrite(change)
@@ -257,7 +252,7 @@ class ModelStore:
 
         def run(connection: Connection) -> VersionPage:
             asked = Conditions()
-            asked.equal("model_versions.model_id", model_row(connection, model_id)["id"])
+            asked.equal("model_versions.model_id", find_row(connection, "model", model_id)["id"])
             asked.all_in("model_versions.labels", labels)
             order.begin_after(cursor, asked)
             query = VERSIONS.replace("FROM", f", {order.columns} FROM", 1)
@@ -274,7 +269,7 @@ class ModelStore:
         names.check(alias_flaw(alias), "alias: ")
 
         def change(connection: Connection) -> ModelRecord:
-            row = model_row(connection, model_id)
+            row = find_row(connection, "model", model_id)
             version_row(connection, row["id"], str(number))
             connection.run(
                 "INSERT INTO model_aliases (model_id, alias, version)"
@@ -290,7 +285,7 @@ class ModelStore:
         """Have an alias name nothing; one that does not is no matter."""
 
         def change(connection: Connection) -> ModelRecord:
-            row = model_row(connection, model_id)
+            row = find_row(connection, "model", model_id)
             connection.run(
                 "DELETE FROM model_aliases WHERE model_id = :model_id AND alias = :alias",
                 {"model_id": row["id"], "alias": alias},
@@ -301,11 +296,6 @@ class ModelStore:
 
 
 # -- changes --------------------------------------------------------------------------
-
-
-def _plain(request: msgspec.Struct, fields: Sequence[str]) -> dict[str, Any]:
-    told = {name: getattr(request, name) for name in fields}
-    return {k: value for k, value in told.items() if not isinstance(value, msgspec.UnsetType)}
 
 
 def _noted(
@@ -336,20 +326,8 @@ def _changed(metadata: dict[str, Any], put: dict[str, Any], gone: Sequence[str])
     return new
 
 
-def _update(connection: Connection, table: str, row_id: int, given: dict[str, Any]) -> None:
-    changes = ", ".join(f"{name} = :{name}" for name in given)
-    connection.run(f"UPDATE {table} SET {changes} WHERE id = :id", {**given, "id": row_id})
-
-
 def _check_version_name(name: str) -> None:
     names.check(name_flaw(name) if name else "", "name: ")
-
-
-def _taken(name: str) -> Conflict:
-    return Conflict(
-        f"There is a model {name!r} already.",
-        hint=f"Ask for it, wl.get_model({name!r}), or choose another name.",
-    )
 
 
 def _archived(name: str) -> Conflict:

@@ -18,6 +18,7 @@ from windlass.server.checkpoint_rows import use
 from windlass.server.database import Connection, Database
 from windlass.server.lineage import check_origin, check_parent, with_checkpoint
 from windlass.server.metadata import changed_labels
+from windlass.server.named import given_fields
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import Outcome, add_events, advanced, find, insert, store
 from windlass.server.trial_lookup import TrialLookup
@@ -144,9 +145,7 @@ class TrialStore(TrialLookup):
 
     async def change(self, trial_id: int, change: ChangeTrial) -> None:
         """Give a trial other labels, another name or other texts, whether or not it has ended."""
-        names = ("name", "description", "notes")
-        told = {name: getattr(change, name) for name in names}
-        given = {k: value for k, value in told.items() if not isinstance(value, msgspec.UnsetType)}
+        given = given_fields(change, ("name", "description", "notes"))
         if given:
             await self._change_texts(trial_id, given)
         await self._change_labels(trial_id, change)
