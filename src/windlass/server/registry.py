@@ -85,7 +85,9 @@ class ModelStore:
 
     async def record(self, which: int | str) -> ModelRecord:
         """One model, by id or by name."""
-        return await self._db.aread(lambda each: model_records(each, [find_row(each, "model", which)])[0])
+        return await self._db.aread(
+            lambda each: model_records(each, [find_row(each, "model", which)])[0]
+        )
 
     async def change(self, model_id: int, request: ChangeModel) -> ModelRecord:
         """Give a model other attributes, or have it belong to another project."""
