@@ -41,7 +41,7 @@ _CHANGED_BY = {
 
 
 class Labelled:
-    """What has labels: a trial, an experiment.
+    """What has labels: a trial, an experiment, a model.
 
     Labels are added and removed on the server one by one: others that change them meanwhile lose
     nothing by it.
