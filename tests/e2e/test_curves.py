@@ -18,7 +18,7 @@ import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
 from windlass.client.session import default_client
-from windlass.model.wire import FetchMetrics
+from windlass.model.metrics import FetchMetrics
 
 # Two replicas, the first of which starts anew at step 2; a group besides; a spike.
 PROGRAM = """

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from windlass.client.logs import LogLine
     from windlass.client.session import Client
     from windlass.client.trials import Trial
+    from windlass.model.logs import LogPart
     from windlass.model.records import TrialRecord
-    from windlass.model.wire import LogPart
 
 Pages = Iterator[Sequence["LogPart"]]
 Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that is to be told
@@ -227,8 +227,8 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
 def _follow_pages(client: Client, trial_id: int, wanted: dict[str, Any], tell: Tell) -> Pages:
     """All of the log to the end of the trial, taken up again if the server is replaced."""
     from windlass.client.following import Following
+    from windlass.model.logs import LogPage
     from windlass.model.records import TrialRecord
-    from windlass.model.wire import LogPage
 
     for news in Following(client.transport, trial_id=trial_id):
         if isinstance(news, LogPage):

@@ -11,8 +11,8 @@ import msgspec
 from windlass.client.curves import Curve, to_numpy, to_pandas, unpack
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, NotFound, shown
+from windlass.model.metrics import FetchMetrics
 from windlass.model.records import Summary, TrialRecord
-from windlass.model.wire import FetchMetrics
 
 if TYPE_CHECKING:
     from windlass.client.following import Following

@@ -17,8 +17,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from windlass.model.logs import LogPart
 from windlass.model.quantities import format_duration
-from windlass.model.wire import LogPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

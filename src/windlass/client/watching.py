@@ -16,10 +16,11 @@ from windlass.client.transport import path_of
 from windlass.client.trials import Trial
 from windlass.client.view import View
 from windlass.model.errors import WindlassError
+from windlass.model.logs import LogPage
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import CreateTrial, LogPage, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import CreateTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
     from windlass.client.turns import Turns

@@ -30,7 +30,7 @@ LIVE = "SELECT * FROM checkpoints WHERE NOT is_deleted"
 
 
 def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
-    """Note that something needs a checkpoint: a `trial` that began with it, a `model` version."""
+    """Note that something needs a checkpoint: a `trial` that began with it, a `model version`."""
     connection.run(
         "INSERT INTO checkpoint_uses (checkpoint_id, kind, user_id)"
         " SELECT id, :kind, :user_id FROM checkpoints WHERE uid = :uid AND NOT is_deleted"
