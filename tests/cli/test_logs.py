@@ -132,6 +132,13 @@ def test_many_trials_are_searched_and_each_line_says_whose_it_is(
     [told] = [json.loads(each) for each in shell.good(*asked, "--json").splitlines()]
     assert (told["trial"], told["name"], told["text"]) == (job.id, "mnist", "aside worker-1 2")
     assert len(shell.good("logs", "--search", "from", "--head", "2").splitlines()) == 2
+    assert shell.good(*asked, "--where", f"id = {job.id} and name = 'mnist'") == line
+    done = shell(*asked, "--where", "hparams.rate < 1")
+    assert done.stderr.splitlines()[-1] == (
+        "No trial that fulfils --where wrote anything like that."
+    )
+    assert "No trial has a parameter 'rate'." in done.stderr
+    assert "Warning" not in done.stderr
     done = shell("logs", "--search", "nobody wrote this")
     assert (done.stdout, done.stderr) == ("", "No trial wrote anything like that.\n")
 
@@ -147,6 +154,8 @@ def test_many_trials_are_searched_and_each_line_says_whose_it_is(
         (["1", "--head", "1", "--tail", "1"], "the first lines and the last"),
         (["1", "--since", "soon"], "'soon' is no time"),
         (["1", "--search", "a", "-e", "mnist"], "leave out --experiment"),
+        (["1", "--search", "a", "--where", "id = 1"], "leave out --where"),
+        (["--search", "a", "--where", "lr <"], "where: "),
     ],
 )
 def test_what_cannot_be_searched_is_told(shell: Shell, asked: list[str], why: str) -> None:

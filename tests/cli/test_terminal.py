@@ -87,18 +87,50 @@ def test_options_of_ours_behind_the_script_are_pointed_out(shell: Shell) -> None
     assert shell("run", "echoes.py", "--replicas", "2").stderr == ""
 
 
+WILD = "\x1b[31mcrimson\x1b[0m 10%\r20%\x1b[K "
+
+
 def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None:
     """No title, no cleared screen, no question that the terminal would answer as if typed."""
-    wild = "\x1b[31mred\x1b[0m 10%\r20%\x1b[K \x1b[1A\x1b[1B "
-    tamed = "\x1b]0;title\x07\x1b[2J\x1b[6n\x1b[?1049h\x9b5n\x1bc\x00"
-    shell.write("wild.py", f"print({wild + tamed!r})")
+    moving = "\x1b[1A\x1b[1B\x1b[2E\x1b[F"
+    title, clipboard = "\x1b]0;title\x07", "\x1b]52;c;cm0gLXJmIH4=\x07"
+    tamed = f"{title}{clipboard}\x1b[2J\x1b[6n\x1b[?1049h\x1b[5;5H\x9b5n\x1bc\x00"
+    shell.write("wild.py", f"print({WILD + moving + tamed!r})")
     trial_id = str(shell.submit("wild.py"))
+    escaped = tamed.encode("unicode_escape").decode()
     terminal = shell.terminal("logs", "-f", trial_id)
     assert terminal.end() == 0
-    escaped = tamed.encode("unicode_escape").decode()
-    assert terminal.raw == f"{wild}{escaped}\r\n"
+    assert terminal.raw == f"{WILD}{escaped}\r\n"
+    found = shell.terminal("logs", "--search", "crimson")
+    assert found.end() == 0
+    assert f"10%\\r20% {escaped}\x1b[0m\r\n" in found.raw
+    for option in (["--raw"], ["-f", "--raw"]):
+        terminal = shell.terminal("logs", trial_id, *option)
+        assert terminal.end() == 0
+        assert f"{WILD}{moving}{tamed}\r\n" in terminal.raw
     # Piped, it is what it was; `subprocess` reads all ends of lines as one.
-    assert shell.good("logs", trial_id) == (wild + tamed + "\n").replace("\r", "\n")
+    written = (WILD + moving + tamed + "\n").replace("\r", "\n")
+    assert shell.good("logs", trial_id) == written
+    assert shell.good("logs", "--search", "crimson").count(written) == 1
+
+
+def test_what_one_runs_oneself_may_draw_bars_above_each_other(shell: Shell) -> None:
+    bars = f"{WILD}\x1b[1A\x1b[1B"
+    shell.write("bars.py", f"print({bars!r}, end='\\n\\x1b]0;title\\x07')")
+    terminal = shell.terminal("run", "bars.py")
+    assert terminal.end() == 0
+    assert bars in terminal.raw
+    assert "\x1b]" not in terminal.raw
+
+
+def test_a_colour_that_a_program_left_on_does_not_outlive_its_log(shell: Shell) -> None:
+    """Else a prompt would be red after it, or what is typed there could not be seen."""
+    shell.write("hides.py", r"print('plain \x1b[0;8mhidden')")
+    trial_id = str(shell.submit("hides.py"))
+    shell.good("logs", "-f", trial_id)
+    terminal = shell.terminal("logs", trial_id)
+    assert terminal.end() == 0
+    assert terminal.raw == "plain \x1b[0;8mhidden\r\n\x1b[0m"
 
 
 def test_a_tip_repeats_nothing_that_takes_a_terminal_over(shell: Shell) -> None:

@@ -60,7 +60,9 @@ def report_kinds() -> list[str]:
         try:
             wl.report(step, **given)
         except (TypeError, ValueError) as error:
-            said.append(f"{type(error).__name__}: {error}")
+            python = "TypeError" if isinstance(error, TypeError) else "ValueError"
+            assert isinstance(error, wl.InvalidArgument)
+            said.append(f"{python}: {error}")
         else:
             said.append("taken")
     return said

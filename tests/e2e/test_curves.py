@@ -259,8 +259,8 @@ wait_for({str(gates[0])!r})
 for wrong in (-0.1, 1.1, float("nan"), "half", None):
     try:
         wl.report_progress(wrong)
-    except (ValueError, TypeError) as error:
-        print(error)
+    except wl.InvalidArgument as error:
+        print(error.message)
 wl.report_progress(1)
 wait_for({str(gates[1])!r})
 """
@@ -274,11 +274,11 @@ wait_for({str(gates[1])!r})
     trial.wait(timeout=PATIENCE)
     assert trial.progress == 1.0
     assert list(trial.logs()) == [
-        "progress: -0.1 is not between 0 and 1",
-        "progress: 1.1 is not between 0 and 1",
-        "progress: nan is not between 0 and 1",
-        "progress: 'half' is no number",
-        "progress: None is no number",
+        "progress: -0.1 is not between 0 and 1.",
+        "progress: 1.1 is not between 0 and 1.",
+        "progress: nan is not between 0 and 1.",
+        "progress: 'half' is no number.",
+        "progress: None is no number.",
     ]
 
 

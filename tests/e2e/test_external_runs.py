@@ -266,6 +266,52 @@ def test_one_that_is_stopped_by_the_kernel_is_not_lost(started: Any, home: Path)
     assert trial.refresh().state == "RUNNING"
 
 
+def test_one_whose_code_holds_the_interpreter_is_not_lost(started: Any, home: Path) -> None:
+    """As C code does that computes for long: no thread of Python runs meanwhile."""
+    holds = """
+    import ctypes
+    sys.stdout.flush()
+    ctypes.PyDLL(None).sleep(1000)  # what PyDLL calls keeps the lock of the interpreter
+"""
+    program = started(RUNS + holds)
+    trial = named("runs")
+    kill_server(home)
+    eventually(lambda: wl.server_info().reconciles > 0, "the new server looked at it")
+    assert trial.refresh().state == "RUNNING"
+    program.kill()
+    assert until_ended(trial) < A_MINUTE
+    assert trial.message.startswith("Lost")
+
+
+def test_one_that_closes_what_it_did_not_open_is_not_lost(
+    started: Any, home: Path, tmp_path: Path
+) -> None:
+    """As daemons do when they begin; nor is a file closed that it opened in that place since."""
+    go = tmp_path / "go"
+    program = started(
+        RUNS.replace('print("ready")', "")
+        + f"""
+    os.closerange(3, 65536)
+    own = [os.open("own.txt", os.O_RDWR | os.O_CREAT) for _ in range(64)]
+    print("ready")
+    while not os.path.exists({str(go)!r}):
+        time.sleep(0.01)
+    wl.report(2, loss=0.25)
+    trial.finish()
+    assert all(os.fstat(each).st_size == 0 for each in own)
+    print(trial.state)
+"""
+    )
+    trial = named("runs")
+    kill_server(home)
+    eventually(lambda: wl.server_info().reconciles > 0, "the new server looked at it")
+    assert trial.refresh().state == "RUNNING"
+    go.touch()
+    told, complaints = program.communicate(timeout=PATIENCE)
+    assert told.strip() == "SUCCEEDED", complaints
+    assert trial.refresh().summary_metrics["loss"].count == 2
+
+
 def test_a_stop_is_heard_by_should_stop_and_ends_the_record(started: Any) -> None:
     polite = """
     while not wl.should_stop():

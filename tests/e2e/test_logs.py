@@ -171,6 +171,34 @@ def test_the_logs_of_many_trials_are_searched(trial: wl.Trial[Any]) -> None:
         wl.search_logs(7)  # type: ignore[arg-type]
 
 
+@wl.run(cpus=0.1)
+def rate(lr: float) -> None:
+    """Say one's own rate."""
+    print(f"learns at {lr}")
+    wl.report(0, loss=lr * 2)
+
+
+def test_the_logs_of_trials_that_fulfil_something_are_searched() -> None:
+    trials = [rate.submit(lr).wait(PATIENCE) for lr in (0.1, 0.5, 2.0)]
+    assert list(wl.search_logs("learns", where="hparams.lr < 1")) == [
+        "learns at 0.1",
+        "learns at 0.5",
+    ]
+    both = "metrics.loss.min > 0.5 and hparams.lr in (0.1, 0.5)"
+    [line] = wl.search_logs("learns at", where=both, experiment="rate", limit=5)
+    assert (line.trial_id, line) == (trials[1].id, "learns at 0.5")
+    assert wl.search_logs("learns", where=f"id >= {trials[1].id} and name = 'rate'").count() == 2
+    ran = wl.run_command(["echo", "learns nothing"], wait=True)
+    assert list(wl.search_logs("learns nothing")) == []
+    [line] = wl.search_logs("learns nothing", where="kind = 'command'")
+    assert line.trial_id == ran.id
+    with pytest.warns(UserWarning, match="No trial has a parameter 'lrr'. Did you mean hparams.lr"):
+        assert list(wl.search_logs("learns", where="hparams.lrr < 1")) == []
+    with pytest.raises(wl.InvalidArgument, match="where: ") as caught:
+        list(wl.search_logs("learns", where="hparams.lr <"))
+    assert "^" in str(caught.value), "it points at the place"
+
+
 @pytest.mark.parametrize("cursor", ["x", "1/x", "1//", "-1", "1/main-0.1:5-", "9" * 30])
 def test_a_cursor_that_no_search_gave_out_is_refused(trial: wl.Trial[Any], cursor: str) -> None:
     with pytest.raises(wl.InvalidArgument, match="cursor"):

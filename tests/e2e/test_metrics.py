@@ -65,16 +65,30 @@ def test_numbers_of_every_kind_are_taken_and_all_else_is_refused(home: Path) -> 
     assert [point.value for point in kinds] == [1, 1, 0.5, 0.25, 2, 3, 4]
     assert {point.step for point in kinds} == {5}
     assert list(trial.summary_metrics) == ["kind"]
+    hint = "Report numbers: of a tensor of many, their mean or norm."
     assert said[:6] == [
-        "TypeError: loss: '0.5' is no number",
-        "TypeError: loss: None is no number",
-        "TypeError: loss: array([1, 2]) is no number",
-        f"ValueError: loss: {'1' + '0' * 98}… is too large for a float",
-        "TypeError: report: name what is reported: wl.report(step, loss=0.1)",
-        "ValueError: step: -1 is not between 0 and 2**63 - 1",
+        f"TypeError: loss: '0.5' is no number.\n  {hint}",
+        f"TypeError: loss: None is no number.\n  {hint}",
+        f"TypeError: loss: array([1, 2]) is no number.\n  {hint}",
+        f"ValueError: loss: {'1' + '0' * 98}… is too large for a float.\n  Report its logarithm.",
+        "TypeError: report: no metric is named.\n"
+        "  Name what is reported: wl.report(step, loss=0.1).",
+        "ValueError: step: -1 is not between 0 and 2**63 - 1.\n"
+        "  Count from 0: wl.report(0, loss=0.1).",
     ]
     assert "taken" not in said
     assert all(len(text) < 300 for text in said)
+
+
+def test_what_is_refused_reaches_its_author_as_the_error_that_it_is(home: Path) -> None:
+    trial = report_all.submit(["low"]).wait(timeout=PATIENCE)
+    with pytest.raises(wl.InvalidArgument, match="loss: 'low' is no number") as caught:
+        trial.result()
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.hint is not None
+    told = list(trial.logs())
+    assert told[-2] == "windlass.InvalidArgument: loss: 'low' is no number."
+    assert trial.error is not None and trial.error.type == "windlass.InvalidArgument"
 
 
 def test_a_metric_too_many_is_refused(home: Path) -> None:

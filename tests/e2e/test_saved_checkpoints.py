@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import windlass as wl
-from harness import BIN, Project, eventually, kill_server
+from harness import BIN, PATIENCE, Project, eventually, kill_server
 
 
 @wl.run(cpus=0.1)
@@ -28,6 +28,39 @@ def train(losses: list[float], name: str = "model", **noted: Any) -> str:
         wl.report(step, loss=loss)
         wl.save_checkpoint(folder, step=step, metadata={"loss": loss, **noted})
     return began
+
+
+@wl.run(cpus=0.1)
+def refused() -> list[str]:
+    """What a program that catches our errors and no others hears of what cannot be saved."""
+    folder = Path("model")
+    folder.mkdir()
+    (folder / "weights").write_text("1")
+    wrong: list[tuple[Any, dict[str, Any]]] = [
+        ("nowhere", {}),
+        (7, {}),
+        (folder, {"step": -1}),
+        (folder, {"step": "first"}),
+        (folder, {"metadata": {"model": object()}}),
+        (folder, {"metadata": {"x" * 10_000: 1}}),
+        (folder, {"shard": True}),
+    ]
+    said = []
+    for path, options in wrong:
+        try:
+            wl.save_checkpoint(path, **options)
+        except wl.WindlassError as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
+def test_what_cannot_be_saved_is_told_by_errors_of_ours(home: Path) -> None:
+    trial = refused.submit()
+    said = trial.result(timeout=PATIENCE)
+    assert [text.partition(":")[0] for text in said] == ["NotFound"] + ["InvalidArgument"] * 6
+    assert said[0].startswith("NotFound: There is no file or folder 'nowhere' to save (in /")
+    assert all("\n  " in text and len(text) < 600 for text in said), said
+    assert list(trial.list_checkpoints()) == []
 
 
 def steps_of(trial: wl.Trial[Any], **how: Any) -> list[int | None]:

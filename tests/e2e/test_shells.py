@@ -307,6 +307,7 @@ def test_a_trial_that_is_no_shell_has_no_terminal(
         ("input?writer=ada", b"x", 400),
         ("input?writer=0011223344556677&offset=-1", b"x", 400),
         ("input?writer=0011223344556677", b"x" * 70_000, 413),
+        ("input?writer=0011223344556677", b"x" * (5 << 20), 413),
         ("size", b"{}", 400),
         ("size", b'{"rows": 0, "columns": 80}', 400),
         ("size", b'{"rows": 99999, "columns": 80}', 400),

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -174,6 +174,8 @@ DIGEST = "0" * 64
         ("GET", "/trials/1/logs?stream=stdin", None, 400),
         ("GET", f"/trials/1/logs?regex=true&search={'a%7B0,1000%7D' * 100}", None, 400),
         ("GET", f"/logs?regex=true&search={'(a%7Cb)%7B9,900%7D' * 40}", None, 400),
+        ("GET", "/logs?regex=true&search=" + quote(r"(\PN*){999}"), None, 400),
+        ("GET", "/trials/1/logs?regex=true&search=" + quote(r"\w\pL" * 199), None, 400),
         ("GET", f"/trials/1/logs?regex=true&search={'(' * 499}a{')' * 499}", None, 400),
         ("GET", f"/models/{2**63}/versions/1", None, 404),
         ("PATCH", f"/models/1/versions/{2**63}", b"{}", 404),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -228,6 +230,8 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
         ("(?=a)", "invalid perl operator"),
         (r"(a)\1", "invalid escape sequence"),
         ("(x{1000}){1000}", "invalid repetition size"),
+        (r"(\PN*){999}", "pattern too large"),
+        (r"\w\pL" * 200, "more than 50 classes of Unicode"),
         ("", "nothing to search for"),
         ("a\nb", "one line at a time"),
         ("x" * 2000, "at most 1000 characters"),
@@ -236,6 +240,20 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
 def test_what_cannot_be_searched_for_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
         Pattern(text, is_regex=True)
+
+
+def test_no_expression_takes_long_to_be_read() -> None:
+    """Nothing else of the server runs meanwhile. Without bounds it is more than half a second."""
+    hostile = [
+        r"(\PN*){999}", r"(?i)(\PN*){999}", r"\pL{1000}", r"(\PL\pL){1,1000}", r"\w\pL" * 200,
+        r"(\pL|\pN|\pS)" * 70, r"\pL\pN\pS\pP" * 80, r".{1000}.{999}",
+    ]  # fmt: skip
+    Pattern("a", is_regex=True)  # imports what is needed
+    for expression in hostile:
+        began = time.thread_time()
+        with contextlib.suppress(InvalidArgument):
+            Pattern(expression, is_regex=True)
+        assert time.thread_time() - began < 0.25, expression
 
 
 def test_an_expression_that_ruins_others_is_answered_in_slices(tmp_path: Path) -> None:

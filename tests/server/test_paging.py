@@ -121,15 +121,6 @@ def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
         table.page("name", cursor, 5)
 
 
-def test_a_cursor_of_a_list_that_is_sorted_otherwise_is_refused() -> None:
-    table = Table([("a", 1.0, None), ("b", 2.0, None)])
-    for sort, other in (("name", "created"), ("name", "-name"), ("id", "-id"), ("-id", "name")):
-        _, cursor = table.page(sort, None, 1)
-        assert table.page(sort, cursor, 1)[1] is None
-        with pytest.raises(InvalidArgument, match=r"sorted otherwise|not one this list"):
-            table.page(other, cursor, 1)
-
-
 @unhurried
 @given(st.text(max_size=40))
 def test_no_text_at_all_breaks_the_cursor(cursor: str) -> None:

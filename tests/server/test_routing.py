@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
 import windlass as wl
 from asking import API, Server
+from harness import PATIENCE
 from windlass.server.http import Answer, Refused
 from windlass.server.routing import Route, Routes
 
@@ -71,6 +74,42 @@ def test_a_query_that_makes_no_sense_is_refused_with_what_is_wrong(
     assert told in fault["message"]
 
 
+def test_a_cursor_is_good_for_the_question_it_came_with_alone(server: Server) -> None:
+    """Elsewhere it would be a place in a list whose beginning nobody has seen."""
+    for number in range(3):
+        assert submit(server, 100 + number, experiment="walked")[0] == 201
+        template = json.dumps({"key": f"{number:032x}", "name": f"t{number}", "fields": {}})
+        assert server.ask("POST", f"{API}/templates", template.encode())[0] == 201
+    question = f"{API}/trials?experiment=walked&sort=created"
+    _, first = server.ask("GET", f"{question}&limit=1")
+    cursor = first["next"]
+    status, second = server.ask("GET", f"{question}&limit=2&cursor={cursor}")
+    assert (status, second["next"], len(second["items"])) == (200, None, 2)
+    for other in (
+        "trials?sort=created",
+        "trials?experiment=walked&sort=-created",
+        "trials?experiment=walked&sort=id",
+        "trials?experiment=walked&sort=created&state=FAILED",
+        "trials?experiment=other&sort=created",
+        "trials?experiment=walked&sort=created&where=hparams.lr+%3C+1",
+        "experiments?sort=created",
+        "templates?sort=created",
+        "checkpoints?sort=created",
+        "queue?limit=1",
+        f"trials/{first['items'][0]['id']}/tasks?limit=1",
+        f"trials/{first['items'][0]['id']}/artifacts?limit=1",
+        f"trials/{first['items'][0]['id']}/metrics?name=loss",
+        "logs?search=a",
+    ):
+        status, fault = server.ask("GET", f"{API}/{other}&cursor={cursor}")
+        assert status == 400, (other, fault)
+        assert fault["message"].startswith("The cursor is of another question")
+        assert "start again without a cursor" in fault["hint"]
+    _, walked = server.ask("GET", f"{API}/templates?sort=name&limit=1")
+    status, fault = server.ask("GET", f"{API}/workspaces?sort=name&limit=1&cursor={walked['next']}")
+    assert (status, fault["code"]) == (400, "invalid_argument")
+
+
 def test_a_body_that_makes_no_sense_is_refused_with_what_is_wrong(server: Server) -> None:
     for body, told in (
         (b"", "no JSON"),
@@ -89,6 +128,43 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Server) -
     path, told = f"{API}/trials/1/stop", str(2 << 20)
     status, fault = server.ask("POST", path, b"", Content_Length=told)
     assert (status, fault["code"]) == (413, "invalid_argument")
+
+
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+def test_whoever_sends_too_much_hears_why_instead_of_a_reset(
+    server: Server, connection: str
+) -> None:
+    """Whatever takes a body, whatever it is refused for, and however the client goes on."""
+    _, document = server.ask("GET", f"{API}/schema/openapi.json")
+    operations = [
+        (method.upper(), re.sub(r"\{\w+\}", "1", path))
+        for path, methods in document["paths"].items()
+        for method in methods
+        if method not in ("get", "delete")
+    ]
+    assert len(operations) > 30
+    refused = set()
+    for method, path in operations:
+        given = "?writer=0011223344556677" if path.endswith("/input") else ""
+        status, fault = server.ask(method, path + given, bytes(5 << 20), Connection=connection)
+        assert 400 <= status < 500, (method, path, status)
+        assert fault["code"] and fault["message"].strip(), (method, path)
+        refused.add(status)
+    assert 413 in refused
+    status, fault = server.ask("POST", f"{API}/trials", bytes(5 << 20), token="wrong")
+    assert (status, fault["code"]) == (401, "unauthorized")
+
+
+def test_a_body_of_no_told_length_is_refused_once_it_is_too_much(server: Server) -> None:
+    """Who says no length is heard until it is too much; the answer says how much that is."""
+    pieces = (bytes(1 << 16) for _ in range(80))
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=PATIENCE)
+    headers = {"Authorization": f"Bearer {server.token}"}
+    connection.request("POST", f"{API}/trials/1/stop", pieces, headers, encode_chunked=True)
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Connection"]) == (413, "close")
+    assert "larger than 1.0 MB" in json.loads(answer.read())["message"]
 
 
 def test_the_document_has_every_operation_with_its_parameters(server: Server) -> None:

@@ -238,8 +238,10 @@ def test_what_is_not_there_is_an_error_and_leaves_nothing(trial: Path, tmp_path:
         FileNotFoundError, match=r"There is no file or folder '.*no-such.pt' to save"
     ):
         wl.save_checkpoint(tmp_path / "no-such.pt")
+    with pytest.raises(wl.NotFound, match="Write it first"):
+        wl.save_checkpoint(tmp_path / "no-such.pt")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="neither a file nor a folder"):
+    with pytest.raises(wl.InvalidArgument, match="neither a file nor a folder"):
         wl.save_checkpoint(tmp_path / "pipe")
     assert visible(trial) == []
     assert blobs_of(trial) == []
@@ -264,8 +266,9 @@ def test_what_changes_while_it_is_saved_is_refused(trial: Path, tmp_path: Path) 
         lambda: (folder / "newer").unlink(),
     ]
     for change in changes:
-        with during_saving(change), pytest.raises(RuntimeError, match="changed while it was saved"):
+        with during_saving(change), pytest.raises(wl.Conflict, match="changed while it was") as why:
             wl.save_checkpoint(folder)
+        assert isinstance(why.value, RuntimeError)
         assert visible(trial) == kept
         assert blobs_of(trial) == stored
     wl.save_checkpoint(folder)
@@ -306,17 +309,22 @@ def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path
     assert json.loads((trial / "1.json").read_text())["step"] == 7
     wrong: Any
     for wrong in (1.5, float("nan"), "7", {}):
-        with pytest.raises(TypeError, match=r"step: .* is no whole number"):
+        with pytest.raises(TypeError, match=r"step: .* is no whole number") as why:
             wl.save_checkpoint(model, step=wrong)
+        assert isinstance(why.value, wl.InvalidArgument)
     for wrong in (-1, 2**63):
-        with pytest.raises(ValueError, match=r"step: .* is not from 0"):
+        with pytest.raises(wl.InvalidArgument, match=r"step: .* is not from 0"):
             wl.save_checkpoint(model, step=wrong)
     for wrong in ({1: 2}, {"": 1}, {str(n): n for n in range(101)}, {"long": "x" * 70_000}):
-        with pytest.raises(ValueError, match="metadata: at most 100 names"):
+        with pytest.raises(wl.InvalidArgument, match=r"metadata: .* at most 100 names"):
             wl.save_checkpoint(model, metadata=wrong)
-    for wrong in ({"x": object()}, {"x": {1, 2}}, {"x": "\ud800"}):
-        with pytest.raises(TypeError, match=r"metadata: .* what JSON can say"):
+    for wrong in ({"x": object()}, {"x": {1, 2}}, {"x": "\ud800"}, 5, ["x"]):
+        with pytest.raises(TypeError, match=r"metadata: .*") as why:
             wl.save_checkpoint(model, metadata=wrong)
+        assert isinstance(why.value, wl.InvalidArgument)
+    for wrong in (5, None, "a\0b"):
+        with pytest.raises(wl.InvalidArgument, match=r"path: .* is no path"):
+            wl.save_checkpoint(wrong)
     assert visible(trial) == ["1.json"]
 
 

@@ -13,6 +13,7 @@ from windlass.cli.parameters import TRIAL_ID, complete_experiments, complete_rol
 if TYPE_CHECKING:
     from windlass.client.logs import LogLine
     from windlass.client.session import Client
+    from windlass.client.taming import Reach
     from windlass.client.trials import Trial
     from windlass.model.logs import LogPart
     from windlass.model.records import TrialRecord
@@ -39,6 +40,11 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
     help="Without an ID: search the trials of an experiment, by name or id.",
 )
 @click.option(
+    "--where",
+    metavar="EXPRESSION",
+    help='Without an ID: search trials that fulfil it, as "hparams.lr < 0.1".',
+)
+@click.option(
     "--role", metavar="NAME", shell_complete=complete_role_names, help="Only replicas of a role."
 )
 @click.option("--index", type=click.IntRange(min=0), metavar="N", help="Only replica N of each.")
@@ -50,6 +56,9 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
 @click.option("--stdout", "only_stdout", is_flag=True, help="Only what it wrote to stdout.")
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only what it wrote to stderr.")
 @click.option("-t", "--timestamps", is_flag=True, help="Say when each line was written.")
+@click.option(
+    "--raw", is_flag=True, help="To a terminal, too: all that it wrote, as it is, whatever it does."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.pass_context
 def command(
@@ -62,6 +71,7 @@ def command(
     regex: bool,
     count: bool,
     experiment: str | None,
+    where: str | None,
     role: str | None,
     index: int | None,
     attempt: int | None,
@@ -70,6 +80,7 @@ def command(
     only_stdout: bool,
     only_stderr: bool,
     timestamps: bool,
+    raw: bool,
     as_json: bool,
 ) -> int | None:
     """Print what a trial wrote: its stdout on stdout, its stderr on stderr.
@@ -77,8 +88,11 @@ def command(
     Of several replicas, each line begins with the name of the one that wrote it; of a trial that
     a generator built, with the name and the number of the trial in it that did.
 
-    Without an ID, --search looks through the logs of all trials, or of an experiment's, and each
-    line begins with the trial that wrote it.
+    Without an ID, --search looks through the logs of all trials, or of an experiment's, or of
+    those that fulfil --where, and each line begins with the trial that wrote it.
+
+    In a terminal, what it wrote may have colours and draw over its own line; what else would
+    steer the terminal is shown as text, unless --raw is given. Piped, it is as it was written.
     """
     from windlass.client.log_pages import check_ends, filters
     from windlass.client.session import default_client
@@ -93,15 +107,16 @@ def command(
         search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
         since=since, until=until,
     )  # fmt: skip
-    asked = Asked(query, follow, head, tail, timestamps, as_json)
+    asked = Asked(query, follow, head, tail, timestamps, raw, as_json)
     client = default_client()
     if trial_id is None:
         from windlass.cli.log_search import search_many
 
         _check_many(ctx, asked)
-        return search_many(client, asked, experiment, counts=count)
-    if experiment is not None:
-        raise click.UsageError("An ID names the trial already: leave out --experiment.", ctx)
+        return search_many(client, asked, experiment, where, counts=count)
+    for option, value in (("--experiment", experiment), ("--where", where)):
+        if value is not None:
+            raise click.UsageError(f"An ID names the trial already: leave out {option}.", ctx)
     trial = client.get_trial(trial_id)
     if count:
         from windlass.cli.log_search import say_count
@@ -118,7 +133,15 @@ class Asked(NamedTuple):
     head: int | None
     tail: int | None
     timestamps: bool
+    is_raw: bool
     as_json: bool
+
+    @property
+    def reach(self) -> Reach:
+        """How far what was written may go in a terminal: a log may be another's."""
+        from windlass.client.taming import Reach
+
+        return Reach.ALL if self.is_raw else Reach.LINE
 
 
 def _check_many(ctx: click.Context, asked: Asked) -> None:
@@ -156,7 +179,7 @@ def _print_one(client: Client, trial: Trial[Any], asked: Asked) -> int | None:
     try:
         if asked.as_json:
             _print_json(pages())
-        elif not _print(pages, _names(trial, query), timestamps=asked.timestamps):
+        elif not _print(pages, _names(trial, query), asked):
             _explain_silence(trial, asked)
     except KeyboardInterrupt:
         return _leave(trial)
@@ -190,7 +213,7 @@ def _print_family(client: Client, trial: Trial[Any], asked: Asked) -> int | None
         if asked.as_json:
             _print_json(pages)
             return None
-        with View() as view:
+        with View(reach=asked.reach) as view:
             for parts in pages:
                 view.tell_apart(names)
                 for part in parts:
@@ -264,7 +287,7 @@ def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
     return names_of(trial.record.spec, trial.attempts) if len(asked) > 1 else []
 
 
-def _print(pages: Callable[[Tell], Pages], names: Sequence[str], *, timestamps: bool) -> bool:
+def _print(pages: Callable[[Tell], Pages], names: Sequence[str], asked: Asked) -> bool:
     """Print the pieces where they belong, by name if names are given; whether there were any.
 
     What the trial does meanwhile is told below them, in a terminal.
@@ -274,11 +297,11 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], *, timestamps: 
 
     clock = Clock()
     wrote = False
-    with View() as view:
+    with View(reach=asked.reach) as view:
         view.tell_apart(names)
         for parts in pages(lambda record: view.status(status_text(record) if record else "")):
             for part in parts:
-                view.show(clock.stamp(part) if timestamps else part)
+                view.show(clock.stamp(part) if asked.timestamps else part)
                 wrote = True
             view.flush()
     return wrote

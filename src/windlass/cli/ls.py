@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -137,7 +136,7 @@ class Asked(NamedTuple):
 def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bool) -> None:
     from windlass.cli.machine import print_json_array
     from windlass.cli.tables import Column, print_table
-    from windlass.cli.text import is_terminal, paint, say
+    from windlass.cli.text import is_terminal, paint, say, saying_doubts
     from windlass.client.listing import list_trials
 
     experiment = asked.experiment
@@ -160,12 +159,8 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         sort_by=asked.sort or "-id",
         limit=limit and limit + 1,
     )
-    with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("ignore")  # Python's own, as of a server that was just started
-        warnings.simplefilter("always", UserWarning)
+    with saying_doubts():
         first = next(found, None)
-    for doubt in doubts:
-        say(str(doubt.message))
     if as_json:
         rest = itertools.chain(() if first is None else (first,), found)
         print_json_array(trial.record for trial in itertools.islice(rest, limit))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 import click
@@ -65,6 +67,19 @@ def say(text: str) -> None:
     """Print a line on stderr: something said about the output, not the output itself."""
     sys.stdout.flush()
     print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def saying_doubts() -> Iterator[None]:
+    """Say in words what Python would warn of: a name that was asked for and no trial has."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("ignore")  # Python's own, as of a server that was just started
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for doubt in doubts:
+        say(str(doubt.message))
 
 
 def say_error(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.following import insist
 from windlass.client.logs import LineJoiner, LogLine
 from windlass.client.moments import Moment, moment_of
+from windlass.client.pages import warn_of
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.logs import LogHits, LogPage, LogPart
@@ -119,6 +120,7 @@ def hits(
         size = _HITS if left is None else min(left, _HITS)
         asked = {**query, "cursor": cursor, "limit": size}
         page = transport.ask("GET", "/logs", LogHits, query=asked)
+        warn_of(page.hint)
         yield [LogLine.of(hit.line, hit.trial_id, hit.trial) for hit in page.items]
         left = None if left is None else left - len(page.items)
         cursor = page.next
@@ -132,6 +134,7 @@ def count(transport: Transport, query: dict[str, Any]) -> int:
     while True:
         asked = {**query, "cursor": cursor, "count": "true"}
         page = transport.ask("GET", "/logs", LogHits, query=asked)
+        warn_of(page.hint)
         total += page.count
         cursor = page.next
         if cursor is None:

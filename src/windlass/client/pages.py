@@ -158,14 +158,18 @@ def walk(
     def ask(cursor: str | None, size: int) -> Page[T]:
         asked = {**query, "cursor": cursor, "limit": size}
         found: Page[T] = transport.ask("GET", path, page, query=asked)
-        hint: str = getattr(found, "hint", "")
-        if hint:  # a name that no trial has: it may be misspelt, or nothing has reported it yet
-            import warnings
-
-            warnings.warn(hint, stacklevel=3)
+        warn_of(getattr(found, "hint", ""))
         return found
 
     return Listing(ask, limit, _itself)
+
+
+def warn_of(hint: str) -> None:
+    """Say that a name is one that no trial has: misspelt, or nothing has reported it yet."""
+    if hint:
+        import warnings
+
+        warnings.warn(hint, stacklevel=4)
 
 
 def _itself(record: T) -> T:

@@ -2,7 +2,8 @@
 
 In a terminal the status line is drawn below the output and wiped before each piece of
 it; of what the output would do to the terminal, only colours and progress bars are let
-through. Anywhere else there is only the output: what is piped stays as it was written.
+through (`taming.py`). Anywhere else there is only the output: what is piped stays as it was
+written.
 
 Of a trial of several replicas every line is shown whole, with the name of its writer before
 it; one that has not ended for a while is shown in place of the status line meanwhile.
@@ -11,12 +12,12 @@ it; one that has not ended for a while is shown in place of the status line mean
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from windlass.client.taming import RESET, Reach, leaves_colour, tame
 from windlass.model.logs import LogPart
 from windlass.model.quantities import format_duration
 
@@ -30,14 +31,19 @@ _PLAIN_FRAMES = "|/-\\"
 _DELAY = 0.15  # what is over sooner is not worth a line
 _TICK = 0.1
 _PAUSE = 0.3  # that a line of one of several replicas may take to end before it is shown
-# Colours, and the movements of progress bars; then all else that is not to be printed.
-_STEERING = re.compile(r"\x1b\[[0-9;]*[A-GKm]|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class View:
     """Shows one run. Use as a context manager, so that the line is always wiped."""
 
-    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        *,
+        reach: Reach = Reach.LINES,
+    ) -> None:
+        self._reach = reach
         self._out = out or sys.stdout or _nowhere()
         self._err = err or sys.stderr or _nowhere()
         self.is_live = is_terminal(self._err) and os.environ.get("TERM") != "dumb"
@@ -49,6 +55,7 @@ class View:
         self._text = ""
         self._since = time.monotonic()
         self._is_drawn = False
+        self._coloured: set[TextIO] = set()  # terminals that would go on in a program's colour
         self._open_line: TextIO | None = None  # where a line was begun and not ended
         self._lanes: Lanes | None = None  # of a trial of several replicas
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
@@ -70,6 +77,9 @@ class View:
         with self._lock:
             self._wipe()
             self._end_open_line()
+            for terminal in self._coloured:  # what comes after is not the program's
+                terminal.write(RESET)
+                terminal.flush()
 
     def status(self, text: str) -> None:
         """Say what is being waited for."""
@@ -89,7 +99,10 @@ class View:
             self._wipe()
             if self._open_line is not None and self._open_line is not target:
                 self._end_open_line()
-            text = tame(part.text) if is_terminal(target) else part.text
+            text = part.text
+            if is_terminal(target):
+                text = tame(text, self._reach)
+                self._note_colour(target, text)
             write(target, text + ("\n" if part.end else ""))
             self._open_line = None if part.end else target
 
@@ -140,10 +153,15 @@ class View:
             self._wipe()
             target = self._err if line.stream == "stderr" else self._out
             text = line.text
-            if is_terminal(target):
+            if is_terminal(target) and self._reach is not Reach.ALL:
                 text = tame(contained(text))
             prefix = lanes.prefix(line.name, coloured=self._colours[target])
             write(target, f"{prefix}{text}\n")
+
+    def _note_colour(self, target: TextIO, text: str) -> None:
+        left = leaves_colour(text)
+        if left is not None and self._reach is not Reach.ALL:
+            (self._coloured.add if left else self._coloured.discard)(target)
 
     def _end_open_line(self) -> None:
         # On separate destinations a line that is still open is nobody else's business.
@@ -222,21 +240,6 @@ def can_encode(stream: TextIO, text: str) -> bool:
     except (UnicodeEncodeError, LookupError, AttributeError):
         return False
     return True
-
-
-def tame(text: str) -> str:
-    r"""A text that may colour a terminal and draw over a line, but not clear it or talk to it.
-
-    >>> tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
-    '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'
-    """
-    if text.isprintable():
-        return text
-    return _STEERING.sub(lambda found: _shown(found[0]), text)
-
-
-def _shown(steering: str) -> str:
-    return steering if len(steering) > 1 else steering.encode("unicode_escape").decode()
 
 
 def write(stream: TextIO, text: str) -> None:

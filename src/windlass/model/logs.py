@@ -41,3 +41,4 @@ class LogHits(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[LogHit, ...]
     count: int
     next: str | None = None
+    hint: str = ""  # why nothing was found, if a name is probably wrong

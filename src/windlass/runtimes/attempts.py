@@ -115,14 +115,13 @@ class Attempt:
 
     @property
     def is_alive(self) -> bool:
-        """Whether a supervisor has it; of an external one, the process itself.
+        """Whether a supervisor has it; of an external one, whether its process runs.
 
-        What that forked may hold its lock for longer than it lives.
+        The lock of that says nothing once it has begun: its program may close what it did not
+        open, and what it forked may hold the lock for longer than it lives.
         """
-        if not is_locked(self._file(layout.LOCK)):
-            return False
         owner = self.supervisor() if self.is_external else None
-        return owner is None or is_alive(*owner)
+        return is_locked(self._file(layout.LOCK)) if owner is None else is_alive(*owner)
 
     @property
     def is_external(self) -> bool:

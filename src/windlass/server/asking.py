@@ -35,13 +35,15 @@ class Asked(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, is_followed=is_followed)
 
 
-def asked_of(
+async def asked_of(
     search: str | None, *, regex: bool = False, stream: str | None = None, limit: int = HITS
 ) -> Asked:
-    """What was asked for, checked."""
+    """What was asked for, checked; an expression is made ready beside the event loop."""
     if stream not in (None, "stdout", "stderr"):
         raise InvalidArgument(f"There is no stream {stream!r}.", hint="It is stdout or stderr.")
-    pattern = Pattern(search, is_regex=regex) if search else None
+    pattern = None
+    if search:
+        pattern = await in_search_thread(functools.partial(Pattern, search, is_regex=regex))
     return Asked(pattern, stream, limit)
 
 

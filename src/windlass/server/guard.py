@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from windlass.model.wire import API, VERSION_HEADER, Fault
+from windlass.server.lingering import Exchange, has_body
 from windlass.version import __version__
 
 _HEALTH = f"{API}/health"
@@ -34,7 +35,11 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})  # there are none
             return
-        refusal = self._refusal(scope["path"], dict(scope["headers"]))
+        headers = dict(scope["headers"])
+        if has_body(headers):
+            exchange = Exchange(receive, send)
+            receive, send = exchange.receive, exchange.send
+        refusal = self._refusal(scope["path"], headers)
         if refusal is None:
             await self._app(scope, receive, _with_version(send))
         else:

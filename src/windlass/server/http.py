@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
+from windlass.model.quantities import format_size
 from windlass.model.wire import Fault
 
 JSON = "application/json"
@@ -75,9 +76,9 @@ class Request:
 
 
 def _too_large(largest: int) -> Refused:
-    text = f"The request is larger than {largest >> 20} MB."
-    # What is left of it is not waited for.
-    return Refused(413, Fault(code="invalid_argument", message=text), {"Connection": "close"})
+    text = f"The request is larger than {format_size(largest)}, the most that is taken here."
+    fault = Fault(code="invalid_argument", message=text, hint="Send less at once.")
+    return Refused(413, fault, {"Connection": "close"})  # who goes on sending is left in the end
 
 
 def event(name: str, data: bytes, identity: str = "") -> bytes:

@@ -59,7 +59,7 @@ def find_rows(
     """The rows of a page, the cursor of the next, and, of an empty list, why it may be empty."""
     query = _Query(connection, asked, time.time() if now is None else now)
     rows, following = cut(connection.rows(query.text, query.parameters), asked.limit)
-    return rows, following, "" if rows or asked.cursor else query.doubt()
+    return rows, following, "" if rows or asked.cursor else doubt(connection, query.names)
 
 
 class _Query:
@@ -68,14 +68,14 @@ class _Query:
         self._asked = asked
         self._conditions = Conditions()
         self.parameters = self._conditions.parameters
-        self._names: list[Name] = []  # of parameters and metrics that are asked for
+        self.names: list[Name] = []  # of parameters and metrics that are asked for
         tree = parse(asked.where, now) if asked.where else None
         order, joined = self._order(now)
         self._require()
         if tree is not None:
             compiling = Compiling(self._conditions, asked.where or "", now)
             self._conditions.require(compiling.condition(tree))
-            self._names += compiling.names
+            self.names += compiling.names
             mentions_kind = compiling.mentions_kind
         else:
             mentions_kind = False
@@ -160,7 +160,7 @@ class _Query:
         name = parse_name(wanted) if "." in wanted else None
         joined = ""
         if name is not None:
-            self._names.append(name)
+            self.names.append(name)
             of_it = f"ON sorted.name = {self._conditions.name_for(name.name)}"
             table = "parameters" if name.kind == PARAMETER else "summaries"
             joined = f" LEFT JOIN {table} AS sorted {of_it} AND sorted.trial_id = trials.id"
@@ -170,14 +170,15 @@ class _Query:
             raise _cannot_sort_by(wanted, sorted({*keys, "duration"}))
         return Order(sort, keys), joined
 
-    def doubt(self) -> str:
-        """What is probably wrong where nothing was found: a name that no trial has."""
-        for name in self._names:
-            table = "parameters" if name.kind == PARAMETER else "summaries"
-            found = f"SELECT 1 FROM {table} WHERE name = :name LIMIT 1"
-            if self._connection.value(found, {"name": name.name}) is None:
-                return _nobody_has(self._connection, name, table)
-        return ""
+
+def doubt(connection: Connection, names: Sequence[Name]) -> str:
+    """What is probably wrong where nothing was found: a name that no trial has."""
+    for name in names:
+        table = "parameters" if name.kind == PARAMETER else "summaries"
+        found = f"SELECT 1 FROM {table} WHERE name = :name LIMIT 1"
+        if connection.value(found, {"name": name.name}) is None:
+            return _nobody_has(connection, name, table)
+    return ""
 
 
 def _cannot_sort_by(wanted: str, plain: Sequence[str]) -> InvalidArgument:

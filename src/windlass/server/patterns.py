@@ -18,6 +18,10 @@ from windlass.worker.segment import HEADER_WIDTH, has_header, read_parts
 
 LONGEST = 1000  # characters of a text or an expression
 _MOST_REPEATED = 2000  # times in all that counted repetitions say; more take RE2 minutes to read
+_MOST_CLASSES = 50  # of Unicode, of hundreds of ranges each
+# Bytes of what RE2 makes of an expression. It makes it before it sees that it is too large, and
+# lets nothing else of this process run meanwhile: with this, for some hundredths of a second.
+_LARGEST_PROGRAM = 1 << 20
 
 _PATIENCE = 64  # wrong candidates of one block, after which a surer way is taken
 _SAMPLE = 64 * 1024  # bytes by which it is judged which byte is rare
@@ -38,7 +42,7 @@ class Pattern:
     def __init__(self, text: str, *, is_regex: bool = False) -> None:
         _check(text)
         if is_regex:
-            _check_repetitions(text)
+            _check_size(text)
         raw = text.encode("utf-8", "surrogatepass")
         self._line = _compile(raw) if is_regex else _compile_literal(raw)
         self._text = None if is_regex else raw
@@ -162,8 +166,14 @@ def _check(text: str) -> None:
         )
 
 
-def _check_repetitions(expression: str) -> None:
-    """Refuse what takes RE2 a time that grows with the square of what is to be repeated."""
+def _check_size(expression: str) -> None:
+    """Refuse what takes RE2 long to read: it is not told to, and cannot be left at it."""
+    if len(re.findall(r"\\[pP]", expression)) > _MOST_CLASSES:
+        raise InvalidArgument(
+            f"{shown(expression)} has more than {_MOST_CLASSES} classes of Unicode, as \\pL is.",
+            hint="Repeat one, as in \\pL+, or put several into one: [\\pL\\pN].",
+        )
+    # What is counted takes a time that grows with the square of what is to be repeated.
     bounds = re.findall(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", expression, re.ASCII)
     if sum(int(most or least) for least, most in bounds) > _MOST_REPEATED:
         raise InvalidArgument(
@@ -184,6 +194,10 @@ def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
         options.encoding = re2.Options.Encoding.LATIN1
         expression = re2.escape(expression)
     try:
+        if not is_literal:  # made small once to see if it is; the other has room to be fast in
+            full, options.max_mem = options.max_mem, _LARGEST_PROGRAM
+            re2.compile(b"(?m)" + expression, options)
+            options.max_mem = full
         return re2.compile(b"(?m)" + expression, options)
     except re2.error as error:
         why = error.args[0] if error.args else error

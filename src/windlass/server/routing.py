@@ -2,7 +2,8 @@
 
 A parameter named in the path comes from there, `data` from the body, `request` and `services`
 are given, and every other one comes from the query, checked against its annotation. What is
-returned is sent as JSON, unless it is an `Answer`. The same signatures make the OpenAPI document.
+returned is sent as JSON, unless it is an `Answer`. Cursors of lists are bound to what was asked
+(`bound_cursors.py`). The same signatures make the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from windlass.model.errors import NotFound
 from windlass.model.learning import learned
 from windlass.model.wire import Fault
+from windlass.server.bound_cursors import bind, mark_of, unbind
 from windlass.server.http import JSON, Answer, Refused, Request
 
 Handler = Callable[..., Awaitable[Any]]
@@ -40,6 +42,7 @@ class Route:
         status: int = 200,
         media_type: str = JSON,
         largest_body: int | None = _LARGEST_BODY,
+        is_log: bool = False,
     ) -> None:
         self.method = method
         self.path = _BLANK.sub(r"{\1}", path)
@@ -52,6 +55,9 @@ class Route:
         self.body: Any = self.hints.get("data")
         self.query = _query_type(handler, self.hints, self.blanks)
         self._takes = set(self.hints)
+        # A place in a log is one whatever is asked of it: whoever follows asks otherwise then.
+        is_list = "cursor" in self.hints and hasattr(self.hints.get("return"), "next")
+        self._binds_cursors = is_list and not is_log
         self._decoder = msgspec.json.Decoder(learned(self.body)) if self.body is not None else None
         pattern = _BLANK.sub(lambda m: f"(?P<{m[1]}>{_BLANKS[m[2]]})", path)
         self.pattern = re.compile(pattern, re.DOTALL)
@@ -65,6 +71,9 @@ class Route:
         }
         if self.query is not None:
             given.update(_read_query(self.query, query))
+        mark = mark_of(self.path, given) if self._binds_cursors else ""
+        if mark and given["cursor"] is not None:
+            given["cursor"] = unbind(given["cursor"], mark)
         if self._decoder is not None:
             given["data"] = self._decoder.decode(await request.body())
         if "request" in self._takes:
@@ -74,6 +83,8 @@ class Route:
         answer = await self.handler(**given)
         if isinstance(answer, Answer):
             return answer
+        if mark and answer.next is not None:
+            answer = msgspec.structs.replace(answer, next=bind(answer.next, mark))
         return Answer(msgspec.json.encode(answer), self.status)
 
 

@@ -13,10 +13,11 @@ from windlass.model.records import LISTED_KINDS, TrialRecord, TrialState
 from windlass.model.status import Event, JobStatus
 from windlass.model.wire import TrialPage
 from windlass.server.database import Connection, Database, Row
-from windlass.server.listing import Asked, find_rows
+from windlass.server.listing import Asked, doubt, find_rows
 from windlass.server.paging import Conditions
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import COLUMNS, FROM, decode_spec, find, stored_trials
+from windlass.server.where import Name
 
 
 class TrialLookup:
@@ -54,6 +55,10 @@ class TrialLookup:
         return list(
             await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
         )
+
+    async def doubt(self, names: Sequence[Name]) -> str:
+        """Why nothing may have been found by these names of parameters and metrics."""
+        return await self._db.aread(lambda connection: doubt(connection, names))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
         """Some trials, by their uids; those that are not there are left out."""

@@ -91,7 +91,7 @@ def begin(saver: Saver) -> str:
 def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
     """Have all files of a path in the store; the lines of their manifest, by path."""
     from windlass.worker.gathering import (
-        ChangedWhileSaved,
+        changed_while_saved,
         gather,
         is_as_it_was,
         wait_for_the_clock,
@@ -109,9 +109,9 @@ def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
                 entries.append(_finished(*begun.popleft()))
         entries += [_finished(*each) for each in begun]
     except FileNotFoundError:
-        raise ChangedWhileSaved(path) from None
+        raise changed_while_saved(path) from None
     if not is_as_it_was(path, found, saver.folder):
-        raise ChangedWhileSaved(path)
+        raise changed_while_saved(path)
     keeper.settle()
     return entries
 

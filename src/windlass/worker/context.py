@@ -7,6 +7,7 @@ from operator import index
 
 from windlass.worker import checkpoints
 from windlass.worker.family import MARKER
+from windlass.worker.refusing import invalid, shown, wrong_type
 from windlass.worker.whereabouts import attempt_dir, replica, trial_dir
 
 TYPE_CHECKING = False
@@ -83,17 +84,21 @@ def save_checkpoint(
     noted = _metadata(metadata)
     part = _part(shard)
     if part is not None and number is None:
-        raise ValueError("shard: parts are put together by their step: say step=...")
+        raise invalid(
+            "shard: parts are put together by their step, and none is given.",
+            "Say step=..., the same in every rank.",
+        )
     saver = _saver()
     if saver is None or (part is None and not _is_keeper()) or _is_over():
         return None
+    source = _path(path)
     try:
         if part is None or number is None:
-            uid = checkpoints.save(saver, os.fspath(path), number, noted)
+            uid = checkpoints.save(saver, source, number, noted)
         else:
             from windlass.worker import shards
 
-            uid = shards.save(saver, os.fspath(path), number, noted, *part)
+            uid = shards.save(saver, source, number, noted, *part)
     except OSError:
         if not _is_over():
             raise
@@ -163,15 +168,37 @@ def _step(step: SupportsIndex) -> int:
     try:
         number = index(step)
     except TypeError:
-        raise TypeError(f"step: {step!r} is no whole number") from None
+        raise wrong_type(
+            f"step: {shown(step)} is no whole number.", "Count from 0: step=0, step=1."
+        ) from None
     if not 0 <= number < 2**63:
-        raise ValueError(f"step: {number} is not from 0 to 2^63 - 1")
+        raise invalid(
+            f"step: {shown(number)} is not from 0 to 2^63 - 1.", "Count from 0: step=0, step=1."
+        )
     return number
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise wrong_type(
+            f"path: {shown(path)} is no path.", 'A text or a pathlib.Path is: "model.pt".'
+        ) from None
+    if "\0" in text:
+        raise invalid(f"path: {shown(path)} is no path.", "No file has a null character in it.")
+    return text
 
 
 def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is noted on a checkpoint, if JSON can say it."""
-    noted: dict[Any, Any] = dict(metadata or {})
+    try:
+        noted: dict[Any, Any] = dict(metadata or {})
+    except (TypeError, ValueError):
+        raise wrong_type(
+            f"metadata: {shown(metadata)} is no mapping.",
+            'Say what JSON can say, by name: metadata={"note": "warm"}.',
+        ) from None
     if not noted:
         return noted
     import json
@@ -182,19 +209,24 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         kept: dict[str, Any] = json.loads(plain, parse_constant=_ODD.get)
         text = json.dumps(kept, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"metadata: {error}; it is what JSON can say, by name") from None
+        raise wrong_type(
+            f"metadata: JSON cannot say it: {str(error)[:200]}.",
+            "Texts, numbers, lists and mappings by text can be noted; save others as a file.",
+        ) from None
     wrong = [name for name in noted if not isinstance(name, str) or not 0 < len(name) <= 200]
     if wrong or len(noted) > _MOST_METADATA or len(text) > _LARGEST_METADATA:
-        raise ValueError(
-            f"metadata: at most {_MOST_METADATA} names of 1 to 200 characters, and "
-            f"{_LARGEST_METADATA} bytes in all; save what is larger as a file"
+        odd = f"{shown(wrong[0])} is no name" if wrong else f"{len(noted)} names, {len(text)} bytes"
+        raise invalid(
+            f"metadata: {odd}; at most {_MOST_METADATA} names of 1 to 200 characters can be noted, "
+            f"and {_LARGEST_METADATA} bytes in all.",
+            "Save what is larger as a file.",
         )
     return kept
 
 
 def _item(value: Any) -> Any:
     if not hasattr(value, "item"):
-        raise TypeError(f"{type(value).__name__} {value!r}"[:100])
+        raise TypeError(shown(value))
     return value.item()
 
 
@@ -208,14 +240,20 @@ def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
             return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         part = (rank(), world_size())
         if part[0] < 0:
-            raise ValueError("shard: a replica that serves the others has no rank, and no part")
+            raise invalid(
+                "shard: a replica that serves the others has no rank, and no part.",
+                "Save from the ranks alone: if wl.rank() >= 0.",
+            )
         return part
     try:
         number, of = map(index, shard)
     except (TypeError, ValueError):
-        raise TypeError(f"shard: {shard!r} is neither True nor (part, of how many)") from None
+        raise wrong_type(
+            f"shard: {shown(shard)} is neither True nor (part, of how many).",
+            "With shard=True it is this rank's part; shard=(0, 4) is the first of four.",
+        ) from None
     if not 0 <= number < of:
-        raise ValueError(f"shard: there is no part {number} of {of}; the first is 0")
+        raise invalid(f"shard: there is no part {number} of {of}.", "The first is 0: shard=(0, 4).")
     return number, of
 
 

@@ -6,6 +6,8 @@ import os
 import stat
 import time
 
+from windlass.worker.refusing import changed, invalid, no_such_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,14 +15,12 @@ if TYPE_CHECKING:
 _LONGEST_TICK = 0.05  # seconds; kernels stamp files at most this far apart
 
 
-class ChangedWhileSaved(RuntimeError):
-    """Something wrote to what was being saved: nothing of it was kept."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(
-            f"{path} changed while it was saved: nothing was kept. "
-            "Save when nothing writes to it any more, or save a copy."
-        )
+def changed_while_saved(path: str) -> Exception:
+    """The error for what something wrote to while it was being saved."""
+    return changed(
+        f"{path} changed while it was saved: nothing was kept.",
+        "Save when nothing writes to it any more, or save a copy.",
+    )
 
 
 class Found:
@@ -65,10 +65,11 @@ def gather(path: str, besides: str = "") -> list[Found]:
     """
     try:
         seen = os.stat(path)
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"There is no file or folder {path!r} to save"
-            + ("." if os.path.isabs(path) else f" (in {os.getcwd()}).")
+    except (FileNotFoundError, NotADirectoryError):
+        where = "" if os.path.isabs(path) else f" (in {os.getcwd()})"
+        raise no_such_file(
+            f"There is no file or folder {path!r} to save{where}.",
+            "Write it first: what is at the path when this is called is what is kept.",
         ) from None
     if not stat.S_ISDIR(seen.st_mode):
         return [_file(os.path.basename(os.path.abspath(path)), path, seen)]
@@ -113,7 +114,7 @@ def _below(folder: str, place: str, around: list[str], besides: str) -> Iterator
         except OSError:
             if entry.is_symlink():
                 continue  # it leads nowhere
-            raise ChangedWhileSaved(entry.path) from None
+            raise changed_while_saved(entry.path) from None
         if not stat.S_ISDIR(seen.st_mode):
             yield _file(inner, entry.path, seen)
         else:
@@ -134,5 +135,8 @@ def _is_in(path: str, folder: str) -> bool:
 
 def _file(place: str, path: str, seen: os.stat_result) -> Found:
     if not stat.S_ISREG(seen.st_mode):
-        raise ValueError(f"{path} is neither a file nor a folder: it cannot be saved.")
+        raise invalid(
+            f"{path} is neither a file nor a folder: it cannot be saved.",
+            "Pipes, sockets and devices have no content to keep: save a folder without it.",
+        )
     return Found(place, path, seen)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from windlass.worker.copying import Copying, digest_of
 from windlass.worker.files import write_bytes
-from windlass.worker.gathering import ChangedWhileSaved
+from windlass.worker.gathering import changed_while_saved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Keeper:
         try:
             source = os.open(found.path, _READ)
         except FileNotFoundError:
-            raise ChangedWhileSaved(found.path) from None
+            raise changed_while_saved(found.path) from None
         size = found.seen.st_size
         try:
             if before is not None and size and self._begins_as(source, before):
@@ -95,7 +95,7 @@ class Keeper:
         size = found.seen.st_size
         data = _read_all(source, size)
         if len(data) != size:
-            raise ChangedWhileSaved(found.path)
+            raise changed_while_saved(found.path)
         digest = hashlib.sha256(data).hexdigest()
         if not self._has(digest):
             staged = self._stage()
@@ -126,7 +126,7 @@ class Keeper:
             finally:
                 self._close(source, target)
             if digest is None:
-                raise ChangedWhileSaved(found.path)
+                raise changed_while_saved(found.path)
             if self._has(digest):
                 os.unlink(staged)
             else:

@@ -1,8 +1,9 @@
 """A process that was not started by us, as the trial it says it is: there, and how it ends.
 
-It does what a supervisor does for others: it holds the lock of its attempt, which the kernel
-lets go of however it ends, says in `state.json` that it runs, and leaves an exit record. Nothing
-of it beats: a process that is busy for long, or stopped, is there all the same.
+It does what a supervisor does for others: it takes the lock of its attempt, so that no other is
+it, says in `state.json` which process it is, and leaves an exit record. From then on it is there
+for as long as the kernel has that process. Nothing of it beats: a process that is busy for long,
+or stopped, is there all the same.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ class Presence:
     def let_go(self) -> None:
         """Hold the lock no longer; in a fork, where the one who forked it still does."""
         if self._lock is not None:
-            os.close(self._lock)
+            if _is_at(self._lock, os.path.join(self._dir, "lock")):
+                os.close(self._lock)
             self._lock = None
 
     def _nudge(self) -> None:
@@ -156,6 +158,14 @@ def _take(path: str) -> int:
         if time.monotonic() > give_up:
             raise TimeoutError(f"another process holds {path}")
         time.sleep(0.002)  # flock has no wait with an end
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    """Whether it is that file still: the program may have closed it, and opened another."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        return False
 
 
 def _of_exit(error: SystemExit) -> dict[str, Any]:

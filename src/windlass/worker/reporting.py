@@ -9,6 +9,7 @@ from operator import index
 
 from windlass.worker.family import MARKER
 from windlass.worker.metricfile import MOST_VALUES, Form, Sink, json_record, progress_record
+from windlass.worker.refusing import invalid, shown, wrong_type
 from windlass.worker.whereabouts import attempt_dir, replica
 
 TYPE_CHECKING = False
@@ -74,7 +75,10 @@ def report_progress(progress: SupportsFloat) -> None:
         return
     share = _number("progress", progress)
     if not 0 <= share <= 1:
-        raise ValueError(f"progress: {_shown(progress)} is not between 0 and 1")
+        raise invalid(
+            f"progress: {shown(progress)} is not between 0 and 1.",
+            "It is a share: wl.report_progress(done / total).",
+        )
     sink.put(progress_record(time.time(), share))
 
 
@@ -100,7 +104,9 @@ def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any
     """A report as a record; an error says what of it is none."""
     now, number = time.time(), _step(step)
     if not metrics:
-        raise TypeError("report: name what is reported: wl.report(step, loss=0.1)")
+        raise wrong_type(
+            "report: no metric is named.", "Name what is reported: wl.report(step, loss=0.1)."
+        )
     values = {name: _number(name, value) for name, value in metrics.items()}
     names = _quoted_names(group, metrics)
     key = (group, *metrics)
@@ -115,9 +121,10 @@ def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any
         return form.record(now, number, list(values.values()))
     line = json_record(now, number, names[None], {names[name]: values[name] for name in values})
     if len(line) > LONGEST_RECORD:
-        raise ValueError(
+        raise invalid(
             f"report: {len(metrics)} metrics in one call are {len(line)} bytes; "
-            f"{LONGEST_RECORD} are the most. Report fewer at a time."
+            f"{LONGEST_RECORD} are the most.",
+            "Report fewer at a time.",
         )
     return line
 
@@ -126,22 +133,30 @@ def _step(step: SupportsIndex) -> int:
     try:
         number = index(step)
     except TypeError:
-        raise TypeError(f"step: {_shown(step)} is no whole number") from None
+        raise wrong_type(
+            f"step: {shown(step)} is no whole number.", "Count from 0: wl.report(0, loss=0.1)."
+        ) from None
     if not 0 <= number < 2**63:
-        raise ValueError(f"step: {_shown(number)} is not between 0 and 2**63 - 1")
+        raise invalid(
+            f"step: {shown(number)} is not between 0 and 2**63 - 1.",
+            "Count from 0: wl.report(0, loss=0.1).",
+        )
     return number
 
 
 def _number(name: str, value: Any) -> float:
     """A value as Python's own float; a text is none, even one that looks like a number."""
+    problem, hint = "is no number", "Report numbers: of a tensor of many, their mean or norm."
     if isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(f"{_called(name)}: {_shown(value)} is no number")
+        raise wrong_type(f"{_called(name)}: {shown(value)} {problem}.", hint)
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{_called(name)}: {_shown(value)} is too large for a float") from None
+        raise invalid(
+            f"{_called(name)}: {shown(value)} is too large for a float.", "Report its logarithm."
+        ) from None
     except (TypeError, ValueError, RuntimeError):  # PyTorch's, of a tensor of many
-        raise TypeError(f"{_called(name)}: {_shown(value)} is no number") from None
+        raise wrong_type(f"{_called(name)}: {shown(value)} {problem}.", hint) from None
 
 
 # The names that were reported, by group: checked once, and as they are written; None is the group.
@@ -157,9 +172,9 @@ def _quoted_names(group: str, metrics: Iterable[str]) -> dict[str | None, str]:
         if name not in known:
             quoted = _quoted("metric", name)
             if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
-                raise ValueError(
-                    f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has. "
-                    "What differs from step to step is not part of a metric's name."
+                raise invalid(
+                    f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has.",
+                    "What differs from step to step is not part of a metric's name.",
                 )
             known[name] = quoted
     return known
@@ -167,22 +182,15 @@ def _quoted_names(group: str, metrics: Iterable[str]) -> dict[str | None, str]:
 
 def _quoted(what: str, name: object) -> str:
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise ValueError(f"{_shown(name)} is no name of a {what}: printable text is")
+        raise invalid(f"{shown(name)} is no name of a {what}.", "Printable text is one.")
     if len(name) > LONGEST_NAME:
-        raise ValueError(
-            f"{_shown(name)} is no name of a {what}: it has {len(name)} characters, "
-            f"{LONGEST_NAME} are the most"
+        raise invalid(
+            f"{shown(name)} is no name of a {what}: it has {len(name)} characters, "
+            f"{LONGEST_NAME} are the most.",
+            "What differs from step to step is a value, not part of a name.",
         )
     return json.dumps(name)
 
 
 def _called(name: str) -> str:
-    return name if name.isprintable() and 0 < len(name) <= 100 else _shown(name)
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001 -- it is somebody else's, or a number of too many digits
-        text = f"this {type(value).__name__}"
-    return text if len(text) <= 100 else text[:99] + "…"
+    return name if name.isprintable() and 0 < len(name) <= 100 else shown(name)

@@ -12,6 +12,7 @@ import os
 
 from windlass.worker import checkpoints
 from windlass.worker.files import is_locked, read_json, write_bytes
+from windlass.worker.refusing import invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def _refuse_clashes(entries: list[Entry], rank: int, entries_of: Mapping[int, li
             continue
         for path, mode, digest, _ in theirs:
             if mine.get(path, (mode, digest)) != (mode, digest):
-                raise ValueError(
-                    f"{path!r} of rank {rank} is another than that of rank {other}: in one "
-                    f"checkpoint they need names of their own, as {_example(path, rank)!r}. "
-                    "Nothing of this part was kept."
+                raise invalid(
+                    f"{path!r} of rank {rank} is another than that of rank {other}: nothing of "
+                    "this part was kept.",
+                    f"In one checkpoint they need names of their own, as {_example(path, rank)!r}.",
                 )
 
 

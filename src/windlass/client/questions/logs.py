@@ -32,6 +32,7 @@ class LogQuestions(Asker):
         state: str | list[str] | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
+        where: str | None = None,
         role: str | None = None,
         index: int | None = None,
         attempt: int | None = None,
@@ -44,13 +45,13 @@ class LogQuestions(Asker):
 
         With `regex=True`, lines that match an expression. They come by trial, and know whose they
         are: `trial_id`, `trial_name`, `role`, `replica_index`, `attempt`, `time`. Trials are
-        chosen as by `wl.list_trials`, or named; `since` and `until` are datetimes, seconds since
-        the epoch, or `"10m"` (ago).
+        chosen as by `wl.list_trials`, also with `where`, or named; `since` and `until` are
+        datetimes, seconds since the epoch, or `"10m"` (ago).
 
         ```python
         for line in wl.search_logs("CUDA out of memory", state="FAILED", since="1d"):
             print(line.trial_id, line.role, line.time, line)
-        print(wl.search_logs("loss=(nan|inf)", regex=True).count())
+        print(wl.search_logs("loss=(nan|inf)", regex=True, where="hparams.lr > 0.1").count())
         ```
         """
         from windlass.client import log_pages
@@ -69,6 +70,7 @@ class LogQuestions(Asker):
             "state": words("state", state, str.upper),
             "name": name,
             "labels": label_query(labels),
+            "where": where,
         }  # fmt: skip
         if trials is not None:
             ids = trial_ids(trials)

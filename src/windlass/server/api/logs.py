@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Annotated
 
 from msgspec import Meta
@@ -24,6 +25,8 @@ from windlass.server.patterns import Pattern
 from windlass.server.projects import in_project
 from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.where import LONGEST, parse
+from windlass.server.wherein import Compiling
 
 _TRIALS = 200  # whose ids are fetched at a time
 _IDS = re.compile(r"\d{1,18}(,\d{1,18})*", re.ASCII)
@@ -41,6 +44,7 @@ async def search_logs(
     state: Annotated[str, Meta(max_length=200)] | None = None,
     name: MaybeText = None,
     labels: LabelText = None,
+    where: Annotated[str, Meta(max_length=LONGEST)] | None = None,
     role: MaybeText = None,
     index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
     attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
@@ -53,14 +57,16 @@ async def search_logs(
 ) -> LogHits:
     """Lines of trials that match, by trial, each trial's in their order; or only their count.
 
-    `trials` are ids, joined by commas. Commands and shells are searched if they are named there.
+    `trials` are ids, joined by commas. Commands and shells are searched if they are named there,
+    or `where` asks for them.
     """
-    asked = asked_of(search, regex=regex, stream=stream, limit=limit)
+    asked = await asked_of(search, regex=regex, stream=stream, limit=limit)
     if asked.pattern is None:
         raise InvalidArgument("There is nothing to search for: the text is empty.")
     wanted = Conditions()
     wanted.one_of("trials.id", _ids(trials))
-    if trials is None:
+    clause = None if where is None else _require(wanted, where)
+    if trials is None and not (clause and clause.mentions_kind):
         wanted.one_of("trials.kind", [each.value for each in LISTED_KINDS])
     wanted.equal("experiments.name", experiment)
     wanted.equal("trials.experiment_id", experiment_id)
@@ -79,7 +85,17 @@ async def search_logs(
             if not hunt.is_over:
                 continue
             following = str(first)
-        return LogHits(items=tuple(hunt.found), count=hunt.count, next=following)
+        hint = ""
+        if clause is not None and cursor is None and not hunt.count and following is None:
+            hint = await services.trials.doubt(clause.names)
+        return LogHits(items=tuple(hunt.found), count=hunt.count, next=following, hint=hint)
+
+
+def _require(wanted: Conditions, where: str) -> Compiling:
+    now = time.time()
+    clause = Compiling(wanted, where, now)
+    wanted.require(clause.condition(parse(where, now)))
+    return clause
 
 
 class _Hunt:

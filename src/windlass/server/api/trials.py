@@ -157,7 +157,7 @@ async def read_logs(
     """
     if tail is not None and cursor is not None:
         raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
-    asked = asked_of(search, regex=regex, stream=stream, limit=limit)
+    asked = await asked_of(search, regex=regex, stream=stream, limit=limit)
     whose = Chosen(role, index, attempt, since, until)
     _check_exists(await services.trials.record(trial_id), whose)
     news = services.hub.subscribe(trial_id)
@@ -337,7 +337,7 @@ routes = [
     Route("GET", _TRIAL, get_trial),
     Route("PATCH", _TRIAL, change_trial),
     Route("GET", f"{_TRIAL}/stream", stream_trial, media_type=EVENTS),
-    Route("GET", f"{_TRIAL}/logs", read_logs),
+    Route("GET", f"{_TRIAL}/logs", read_logs, is_log=True),
     Route("GET", f"{_TRIAL}/events", list_events),
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),
