@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.client.checkpoints import Checkpoint
 
 _MOST = 50
+_MOST_METRICS = 4  # columns of a list
 _EXAMPLES = """Examples:
 
 \b
@@ -51,14 +52,16 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 
         print_json_array(each.record for each in found)
         return
-    _print(list(found), trial_id)
+    metric = sort.removeprefix("-").removeprefix("metrics.")
+    _print(list(found), trial_id, metric)
 
 
 @command.command(short_help="Show everything recorded of a checkpoint.")
 @click.argument("checkpoint", metavar="ID")
 @json_option
 def show(checkpoint: str, as_json: bool) -> None:
-    """Show a checkpoint: what was noted on it, and its files."""
+    """Show a checkpoint: its metrics, what needs it, what was noted on it, and its files."""
+    from windlass.cli.metrics import format_value
     from windlass.cli.text import clean, counted, format_ago, format_moment, paint
     from windlass.model.quantities import format_ordinal, format_size
 
@@ -78,17 +81,25 @@ def show(checkpoint: str, as_json: bool) -> None:
         "saved": f"{format_moment(found.created)} ({format_ago(found.created, time.time())})",
         "shards": str(found.shards or ""),
         "size": f"{format_size(found.size)} in {counted(found.files, 'file')}",
+        "used by": ", ".join(
+            [*(f"{clean(name)}@{which}" for name, which in found.models.items())]
+            + [f"trial {each}, which began with it" for each in found.continued_by]
+        ),
         "uid": found.uid,
     }
     for name, text in facts.items():
         if text:
-            print(f"  {name:<8}{text}")
-    if found.metadata:
-        print()
-        print(paint("Metadata", bold=True))
-        width = max(map(len, found.metadata))
-        for name, value in found.metadata.items():
-            print(f"  {clean(name):<{width}}  {clean(str(value))}")
+            print(f"  {name:<9}{text}")
+    for title, values in (
+        ("Metrics", {name: format_value(value) for name, value in found.metrics.items()}),
+        ("Metadata", {name: str(value) for name, value in found.metadata.items()}),
+    ):
+        if values:
+            print()
+            print(paint(title, bold=True))
+            width = max(len(clean(name)) for name in values)
+            for name, text in values.items():
+                print(f"  {clean(name):<{width}}  {clean(text)}")
     print()
     print(paint("Files", bold=True))
     for file in tree_of(found.transport, found.record):
@@ -157,7 +168,10 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 
-def _print(found: list[Checkpoint], trial_id: int | None) -> None:
+def _print(found: list[Checkpoint], trial_id: int | None, sorted_by: str) -> None:
+    from collections import Counter
+
+    from windlass.cli.metrics import format_value
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import clean, format_ago, say
     from windlass.model.quantities import format_size
@@ -167,7 +181,9 @@ def _print(found: list[Checkpoint], trial_id: int | None) -> None:
         none = "There are no checkpoints" if is_all else f"Trial {trial_id} has no checkpoints"
         say(f"{none}. A program saves them: wl.save_checkpoint(path, step=...)")
         return
-    metrics = sorted({name for each in found for name in each.metrics})
+    # As many as there is room for: what they are sorted by, and what most of them have.
+    common = Counter(name for each in found for name in each.metrics)
+    metrics = sorted(common, key=lambda name: (name != sorted_by, -common[name]))[:_MOST_METRICS]
     columns = [Column("ID", is_number=True)]
     columns += [Column("TRIAL", is_number=True)] if is_all else []
     columns += [Column("STEP", is_number=True)]
@@ -178,7 +194,7 @@ def _print(found: list[Checkpoint], trial_id: int | None) -> None:
     for each in found:
         row = [str(each.id), *([str(each.trial_id)] if is_all else [])]
         row += ["-" if each.step is None else str(each.step)]
-        row += [f"{each.metrics[name]:.6g}" if name in each.metrics else "-" for name in metrics]
+        row += [format_value(each.metrics.get(name)) or "-" for name in metrics]
         row += [format_size(each.size), format_ago(each.created, now), clean(each.name)]
         rows.append(row)
     print_table(columns, rows)
