@@ -53,7 +53,9 @@ def test_what_a_trial_saved_is_listed_and_sorted_by_what_it_reported(home: Path)
     assert best == wl.get_checkpoint(best.uid) == pickle.loads(pickle.dumps(best))
     with pytest.raises(wl.InvalidArgument, match="reported no such metric") as error:
         list(trial.list_checkpoints(sort_by="accuracy"))
-    assert "It reported: loss" in str(error.value)
+    assert "It reported: loss." in str(error.value)
+    with pytest.raises(wl.InvalidArgument, match="Did you mean 'loss'"):
+        list(trial.list_checkpoints(sort_by="-los"))
     with pytest.raises(wl.InvalidArgument, match="of all trials cannot be sorted"):
         list(wl.list_checkpoints(sort_by="loss"))
     with pytest.raises(wl.NotFound, match="There is no checkpoint 99999"):
@@ -100,6 +102,8 @@ def test_a_checkpoint_has_the_metrics_of_its_step_however_it_is_asked_for(
     assert (by_metric.id, by_metric.metrics) == (last.id, last.metrics)
     [by_system] = trial.list_checkpoints(sort_by="system/cpu_percent", limit=1)
     assert by_system.metrics["system/cpu_percent"] == 1.0  # it was asked for
+    with pytest.raises(wl.InvalidArgument, match=r"It reported: loss, odd, validation/accuracy\."):
+        next(trial.list_checkpoints(sort_by="something"))
 
 
 def test_a_checkpoint_tells_which_models_and_trials_need_it(home: Path, project: Project) -> None:

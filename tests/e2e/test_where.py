@@ -238,7 +238,8 @@ def test_values_are_never_read_as_sql(found: None) -> None:
             warnings.simplefilter("ignore")
             odd = '"' + text.replace('"', '""') + '"'
             assert list(wl.list_trials(where=f"hparams.{odd} = 1 or metrics.{odd} = 1")) == []
-            assert len(list(wl.list_trials(sort_by=f"hparams.{odd}"))) == 5
+            with pytest.raises(wl.InvalidArgument, match="No trial has a parameter"):
+                next(wl.list_trials(sort_by=f"hparams.{odd}"))
 
 
 def test_a_name_that_no_trial_has_is_told_with_what_is_near(found: None) -> None:
@@ -246,6 +247,26 @@ def test_a_name_that_no_trial_has_is_told_with_what_is_near(found: None) -> None
         assert list(wl.list_trials(where="hparams.lrr < 1")) == []
     with pytest.warns(UserWarning, match="No trial has a metric 'los'. Did you mean metrics.loss"):
         assert list(wl.list_trials(where="metrics.los.min < 1")) == []
+
+
+def test_what_no_trial_has_is_nothing_to_sort_by(found: None) -> None:
+    for wrong, meant in (
+        ("-metrics.los.min", "metric 'los'.\n  Did you mean metrics.loss?"),
+        ("hparams.lrr", "parameter 'lrr'.\n  Did you mean hparams.lr?"),
+        ("metrics.something", "metric 'something'.\n  There is: "),
+    ):
+        with pytest.raises(wl.InvalidArgument) as refused:
+            next(wl.list_trials(sort_by=wrong))
+        assert f"Cannot sort by {wrong.removeprefix('-')}. No trial has a " in str(refused.value)
+        assert meant in str(refused.value)
+    with pytest.raises(wl.InvalidArgument, match="No trial has a metric"):
+        next(wl.get_experiment("sweep").list_trials(sort_by="metrics.los"))
+
+
+def test_where_nothing_was_reported_nothing_is_refused(fresh_home: Path) -> None:
+    """A metric that is yet to come is no mistake."""
+    with pytest.warns(UserWarning, match="No trial has a metric 'loss'"):
+        assert list(wl.list_trials(sort_by="metrics.loss")) == []
 
 
 def test_a_list_is_walked_in_asynchronous_code_too(

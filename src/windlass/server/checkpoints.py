@@ -8,6 +8,7 @@ in once, when a nudge tells of it, at the end of its attempt, or at the server's
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
 import logging
 import math
@@ -23,7 +24,7 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import Digest, Keep
-from windlass.model.records import CheckpointRecord
+from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.model.wire import ChangeCheckpoint, CheckpointPage
 from windlass.runtimes import layout
 from windlass.server.blobs import BlobStore
@@ -248,7 +249,7 @@ class CheckpointStore:
         there = of_trial(connection, trial_id)
         values = self._values_of(metric, trial_id, there)
         if there and not values:
-            raise _unknown_metric(connection, trial_id, metric)
+            _check_metric(connection, trial_id, sort.removeprefix("-"))
         sign = -1.0 if sort.startswith("-") else 1.0
 
         def key(each: CheckpointRecord) -> list[Any]:
@@ -373,11 +374,19 @@ def read_saved(path: Path) -> Saved | None:
         os.close(fd)
 
 
-def _unknown_metric(connection: Connection, trial_id: int, metric: str) -> InvalidArgument:
-    query = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name LIMIT 20"
+def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
+    """Refuse to sort by what a trial never reported; what it said too late is no matter."""
+    metric = sort.removeprefix("metrics.")
+    query = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name"
     names = [row["name"] for row in connection.rows(query, {"trial_id": trial_id})]
-    known = f"It reported: {', '.join(names)}." if names else "It reported no metrics."
-    return InvalidArgument(
+    if metric in names or (metric != sort and not names):
+        return
+    near = difflib.get_close_matches(metric, [*names, *_SORTS], n=1)
+    own = [each for each in names if is_own_metric(each)]
+    more = ", …" if len(own) > 20 else ""
+    known = f"It reported: {', '.join(own[:20])}{more}." if own else "It reported no metrics."
+    raise InvalidArgument(
         f"Cannot sort by {metric[:80]!r}: trial {trial_id} reported no such metric.",
-        hint=f"{known} Besides: {', '.join(sorted(_SORTS))}.",
+        hint=(f"Did you mean {near[0]!r}? " if near else "")
+        + f"{known} Besides: {', '.join(sorted(_SORTS))}.",
     )

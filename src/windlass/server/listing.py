@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.model.errors import InvalidArgument
-from windlass.model.records import LISTED_KINDS, TrialKind, TrialState
+from windlass.model.records import LISTED_KINDS, TrialKind, TrialState, is_own_metric
 from windlass.model.text import shorten
 from windlass.server.database import Connection, Row
 from windlass.server.paging import Conditions, Key, Order, cut, nulls_last
@@ -160,10 +160,11 @@ class _Query:
         name = parse_name(wanted) if "." in wanted else None
         joined = ""
         if name is not None:
+            if self._asked.cursor is None:
+                _check_name(self._connection, name, wanted)
             self._names.append(name)
             of_it = f"ON sorted.name = {self._conditions.name_for(name.name)}"
-            table = "parameters" if name.kind == PARAMETER else "summaries"
-            joined = f" LEFT JOIN {table} AS sorted {of_it} AND sorted.trial_id = trials.id"
+            joined = f" LEFT JOIN {_table(name)} AS sorted {of_it} AND sorted.trial_id = trials.id"
             value = f"sorted.{name.aspect}"
             keys[wanted] = _PARAMETER_KEYS if name.kind == PARAMETER else nulls_last(value)
         if wanted not in keys:
@@ -173,10 +174,9 @@ class _Query:
     def doubt(self) -> str:
         """What is probably wrong where nothing was found: a name that no trial has."""
         for name in self._names:
-            table = "parameters" if name.kind == PARAMETER else "summaries"
-            found = f"SELECT 1 FROM {table} WHERE name = :name LIMIT 1"
-            if self._connection.value(found, {"name": name.name}) is None:
-                return _nobody_has(self._connection, name, table)
+            if not _is_known(self._connection, name):
+                told, hint = _nobody_has(name, _known_names(self._connection, name))
+                return f"{told} {hint}".rstrip()
         return ""
 
 
@@ -204,15 +204,39 @@ _PARAMETER_KEYS = (
 )
 
 
-def _nobody_has(connection: Connection, name: Name, table: str) -> str:
-    known = [row["name"] for row in connection.rows(_distinct(table))]
+def _check_name(connection: Connection, name: Name, wanted: str) -> None:
+    """Refuse to sort by what no trial has, where there is something to sort by."""
+    if _is_known(connection, name):
+        return
+    known = _known_names(connection, name)
+    if known:
+        told, hint = _nobody_has(name, known)
+        raise InvalidArgument(f"Cannot sort by {shorten(wanted, 60)}. {told}", hint=hint)
+
+
+def _nobody_has(name: Name, known: Sequence[str]) -> tuple[str, str]:
+    """That no trial has such a parameter or metric, and what there is."""
     what = "parameter" if name.kind == PARAMETER else "metric"
-    told = f"No trial has a {what} {name.name!r}."
+    told = f"No trial has a {what} {shorten(name.name, 60)!r}."
     near = difflib.get_close_matches(name.name, known, n=1)
     if near:
-        return f"{told} Did you mean {name._replace(name=near[0], aspect='')}?"
-    some = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
-    return f"{told} There is: {some}." if known else told
+        return told, f"Did you mean {name._replace(name=near[0], aspect='')}?"
+    own = [each for each in known if name.kind == PARAMETER or is_own_metric(each)]
+    some = ", ".join(own[:10]) + (", …" if len(own) > 10 else "")
+    return told, f"There is: {some}." if own else ""
+
+
+def _table(name: Name) -> str:
+    return "parameters" if name.kind == PARAMETER else "summaries"
+
+
+def _is_known(connection: Connection, name: Name) -> bool:
+    found = f"SELECT 1 FROM {_table(name)} WHERE name = :name LIMIT 1"
+    return connection.value(found, {"name": name.name}) is not None
+
+
+def _known_names(connection: Connection, name: Name) -> list[str]:
+    return [row["name"] for row in connection.rows(_distinct(_table(name)))]
 
 
 def _distinct(table: str) -> str:
