@@ -186,23 +186,20 @@ def complete_role_names(
     return [each for each in _roles(ctx) if str(each.value).startswith(incomplete)]
 
 
-def complete_metrics(
-    ctx: click.Context,
-    param: click.Parameter,  # noqa: ARG001 -- click's signature
-    incomplete: str,
+def complete_trials_and_metrics(
+    ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The metrics of the trial that is named."""
+    """The newest trials, and the metrics of those that are named before."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.sighting import recent_trials
 
-    return [
-        CompletionItem(name)
-        for trial in recent_trials()
-        if trial.id == ctx.params.get("trial_id")
-        for name in trial.metrics
-        if name.startswith(incomplete)
-    ]
+    named = set(ctx.params.get(param.name or "") or ())
+    metrics = dict.fromkeys(
+        name for trial in recent_trials() if str(trial.id) in named for name in trial.metrics
+    )
+    found = [CompletionItem(name) for name in metrics if name.startswith(incomplete)]
+    return found or TRIAL_ID.shell_complete(ctx, param, incomplete)
 
 
 def complete_frameworks(
