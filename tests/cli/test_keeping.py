@@ -153,8 +153,13 @@ def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> 
         assert text in page
     assert f"(trial {trial_id}, step 3)" in shell.good("model", "show", f"{name}@best")
     assert shell.json("model", "show", name)["newest"][0]["checkpoint_id"] == checkpoint.id
-    shell.good("model", "download", f"{name}@production", "fetched")
-    assert (shell.folder / "fetched" / "model.txt").read_text() == "weights"
+    shell.good("model", "download", f"{name}@production", "--to", "fetched")
+    shell.good("model", "download", f"{name}@production", "as-before")
+    shell.good("model", "download", name)
+    for folder in ("fetched", "as-before", f"{name}-1"):
+        assert (shell.folder / folder / "model.txt").read_text() == "weights"
+    done = shell("model", "download", name, "one", "--to", "other")
+    assert done.returncode == 2 and "Say one folder" in done.stderr
     done = shell("model", "rm", f"{name}@1", "--yes")
     assert done.returncode == 1 and "Version 1 is 'best', 'production'" in done.stderr
     done = shell("model", "show", f"{name}@2")

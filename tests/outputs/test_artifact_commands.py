@@ -71,3 +71,16 @@ def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project:
     assert done.returncode == 1
     assert "TensorBoard is not installed here." in done.stderr
     assert "pip install tensorboard" in done.stderr
+
+
+def test_what_was_written_for_tensorboard_is_fetched(home: Path, project: Project) -> None:
+    files = {"tensorboard/events": "curves", "model.pt": "weights"}
+    trial = leaving.leave.submit(files).wait(timeout=PATIENCE)
+    for _again in range(2):
+        done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board")
+        assert (done.returncode, done.stderr) == (0, "The files are in board\n")
+    [run] = (project.path / "board").iterdir()
+    assert run.name.startswith(f"{trial.id}-")
+    assert [(each.name, each.read_text()) for each in run.iterdir()] == [("events", "curves")]
+    done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board", "--port", "1")
+    assert done.returncode == 2 and "leave out --port" in done.stderr

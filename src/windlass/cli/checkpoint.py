@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.parameters import TRIAL_ID, complete_files, json_option
+from windlass.cli.parameters import TRIAL_ID, json_option, to_option
 
 if TYPE_CHECKING:
     from windlass.client.checkpoints import Checkpoint
@@ -108,10 +108,7 @@ def show(checkpoint: str, as_json: bool) -> None:
 
 @command.command(short_help="Write the files of a checkpoint to a folder.")
 @click.argument("checkpoint", metavar="ID")
-@click.option(
-    "--to", "folder", metavar="DIR", shell_complete=complete_files,
-    help="The folder (checkpoint-ID). One that was cut is gone on with.",
-)  # fmt: skip
+@to_option("The folder (checkpoint-ID). One that was cut is gone on with.")
 def download(checkpoint: str, folder: str | None) -> None:
     """Write the files of a checkpoint to a folder, which is made if need be."""
     from windlass.cli.text import say

@@ -8,7 +8,7 @@ import click
 
 from windlass.cli.groups import Group
 from windlass.cli.keeping import archived_option, complete_names, is_wanted, yes_option
-from windlass.cli.parameters import complete_files, json_option
+from windlass.cli.parameters import chosen_folder, folder_argument, json_option, to_option
 
 if TYPE_CHECKING:
     from windlass.cli.show import Lines
@@ -257,14 +257,16 @@ def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove
 
 @command.command(short_help="Write the files of a version to a folder.")
 @_NAME
-@click.argument("folder", type=click.Path(), metavar="FOLDER", shell_complete=complete_files)
-def download(name: str, folder: str) -> None:
+@folder_argument
+@to_option("The folder (MODEL-VERSION). One that was cut is gone on with.")
+def download(name: str, place: str | None, folder: str | None) -> None:
     """Write the files of a version to a folder: MODEL@VERSION, else the latest."""
     from windlass.client.session import default_client
 
     model, which = _parted(name)
     version = default_client().get_model(model).get_version(which or "latest")
-    print(f"Version {version.version} of {version.model} is in {version.download(folder)}")
+    to = chosen_folder(folder, place, f"{version.model}-{version.version}".replace("/", "-"))
+    print(f"Version {version.version} of {version.model} is in {version.download(to)}")
 
 
 @command.command(short_help="Call it otherwise.")

@@ -236,6 +236,24 @@ TRIAL_OR_EXPERIMENT = TrialOrExperimentType()
 STATE = StateType()
 
 
+def to_option(said: str) -> Callable[[F], F]:
+    """`--to DIR`, which every command that fetches files has."""
+    return click.option("--to", "folder", metavar="DIR", shell_complete=complete_files, help=said)
+
+
+def folder_argument(function: F) -> F:
+    """The folder without `--to`, as some commands took it first; it is no longer told of."""
+    argument = click.argument("place", required=False, metavar="", shell_complete=complete_files)
+    return argument(function)
+
+
+def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
+    """Where to write what is fetched, however that was said."""
+    if folder is not None and place is not None:
+        raise click.UsageError(f"Say one folder: --to {folder}, or {place}.")
+    return folder or place or default
+
+
 def json_option(function: F) -> F:
     """`--json`, which every command that reads has."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(
