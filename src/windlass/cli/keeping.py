@@ -24,6 +24,14 @@ def yes_option(function: F) -> F:
     return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
 
 
+def metadata_option(function: F) -> F:
+    """`--metadata`, which every command has that notes something on models."""
+    return click.option(
+        "-m", "--metadata", multiple=True, metavar="NAME=VALUE",
+        help="Something noted on it, a number or text or JSON; repeatable.",
+    )(function)  # fmt: skip
+
+
 def is_wanted(ctx: click.Context, what: str, *, yes: bool) -> bool:
     """Whether something is to be deleted, asked for unless that was said."""
     if yes:
