@@ -263,6 +263,38 @@ def test_what_no_trial_has_is_nothing_to_sort_by(found: None) -> None:
         next(wl.get_experiment("sweep").list_trials(sort_by="metrics.los"))
 
 
+def test_what_is_sorted_by_is_named_the_same_everywhere(found: None, project: Project) -> None:
+    def windlass(*words: str) -> list[str]:
+        done = project.run(BIN / "windlass", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    for long, short in (
+        ("metrics.val/loss", "val/loss"),
+        ("-metrics.val/loss.min", "-val/loss.min"),
+    ):
+        in_order = ids(sort_by=long)
+        assert ids(sort_by=short) == in_order != sorted(in_order)
+        listed = [windlass("ls", f"--sort={each}") for each in (long, short)]
+        assert [head for head, *_ in listed] == 2 * [listed[0][0]]  # the metric has its column
+        for _head, *rows in listed:
+            assert [int(row.split()[0]) for row in rows] == in_order
+        table = list(wl.get_experiment("sweep").table(sort_by=long)["id"])
+        assert table == list(wl.get_experiment("sweep").table(sort_by=short)["id"])
+        assert table == [each for each in in_order if each in table]
+        compared = [
+            windlass("compare", *map(str, in_order), f"--sort={each}") for each in (long, short)
+        ]
+        assert compared[0] == compared[1]
+    by_rate = ids(sort_by="hparams.lr")
+    assert list(wl.compare(ids(sort_by="id"), sort_by="hparams.lr")["id"]) == by_rate
+    assert list(wl.compare(ids(sort_by="id"), sort_by="lr")["id"]) == by_rate
+    with pytest.raises(wl.InvalidArgument, match=r"Did you mean hparams\.lr\?"):
+        next(wl.list_trials(sort_by="lr"))
+    with pytest.raises(wl.InvalidArgument, match="Did you mean loss"):
+        next(wl.list_trials(sort_by="los"))
+
+
 def test_where_nothing_was_reported_nothing_is_refused(fresh_home: Path) -> None:
     """A metric that is yet to come is no mistake."""
     with pytest.warns(UserWarning, match="No trial has a metric 'loss'"):

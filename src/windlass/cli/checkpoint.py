@@ -35,7 +35,7 @@ def command() -> None:
 @click.argument("trial_id", type=TRIAL_ID, required=False, metavar="[ID]")
 @click.option(
     "--sort", default="-id", metavar="WHAT",
-    help="id, step, created, size; of a trial: a metric (loss, -accuracy).",
+    help="id, step, created, size; of a trial: a metric (metrics.loss or loss, -accuracy).",
 )  # fmt: skip
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=_MOST, help=f"({_MOST})")
 @json_option
@@ -52,8 +52,9 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 
         print_json_array(each.record for each in found)
         return
-    metric = sort.removeprefix("-").removeprefix("metrics.")
-    _print(list(found), trial_id, metric)
+    from windlass.cli.ls import sorted_metric
+
+    _print(list(found), trial_id, (sorted_metric(sort) or ("", ""))[0])
 
 
 @command.command(short_help="Show everything recorded of a checkpoint.")

@@ -45,6 +45,7 @@ from windlass.server.checkpoint_upgrade import old_ones, upgrade
 from windlass.server.database import Connection, Database
 from windlass.server.paging import Conditions, Order, cut, decode_cursor, encode_cursor
 from windlass.server.retention import to_delete
+from windlass.server.where import ASPECTS, METRIC, parse_name
 from windlass.worker.checkpoints import clear
 from windlass.worker.files import remove_if_there
 from windlass.worker.restore import RestoreError, read_tree
@@ -240,7 +241,7 @@ class CheckpointStore:
         limit: int,
     ) -> CheckpointPage:
         """Those of a trial by what it reported; those of which nothing is known come last."""
-        metric = sort.removeprefix("-").removeprefix("metrics.")
+        metric = _metric_of(sort)
         if trial_id is None:
             raise InvalidArgument(
                 f"Checkpoints of all trials cannot be sorted by {metric!r}.",
@@ -374,12 +375,20 @@ def read_saved(path: Path) -> Saved | None:
         os.close(fd)
 
 
+def _metric_of(sort: str) -> str:
+    """The metric that is meant, as lists of trials name them: `metrics.loss`, or `loss`."""
+    text = sort.removeprefix("-")
+    named = parse_name(text)
+    is_it = named is not None and (named.kind, named.aspect) == (METRIC, ASPECTS[0])
+    return named.name if named is not None and is_it else text
+
+
 def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
     """Refuse to sort by what a trial never reported; what it said too late is no matter."""
-    metric = sort.removeprefix("metrics.")
+    metric = _metric_of(sort)
     query = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name"
     names = [row["name"] for row in connection.rows(query, {"trial_id": trial_id})]
-    if metric in names or (metric != sort and not names):
+    if metric in names or (sort.startswith(METRIC) and not names):
         return
     near = difflib.get_close_matches(metric, [*names, *_SORTS], n=1)
     own = [each for each in names if is_own_metric(each)]

@@ -20,7 +20,7 @@ from windlass.server.database import Connection, Row
 from windlass.server.paging import Conditions, Key, Order, cut, nulls_last
 from windlass.server.projects import ARCHIVED_EXPERIMENTS, in_project
 from windlass.server.rows import COLUMNS, FROM
-from windlass.server.where import PARAMETER, Name, parse, parse_name
+from windlass.server.where import METRIC, PARAMETER, Name, parse, parse_name
 from windlass.server.wherein import Compiling, duration_at
 
 _QUICK = ("id", "created", "state")  # that have indexes of their own
@@ -157,7 +157,7 @@ class _Query:
         }
         if wanted == "duration":
             keys["duration"] = nulls_last(duration_at(self._conditions.name_for(now)))
-        name = parse_name(wanted) if "." in wanted else None
+        name = None if wanted in keys else self._sorted_by(wanted)
         joined = ""
         if name is not None:
             if self._asked.cursor is None:
@@ -168,8 +168,16 @@ class _Query:
             value = f"sorted.{name.aspect}"
             keys[wanted] = _PARAMETER_KEYS if name.kind == PARAMETER else nulls_last(value)
         if wanted not in keys:
-            raise _cannot_sort_by(wanted, sorted({*keys, "duration"}))
+            raise _cannot_sort_by(self._connection, wanted, sorted({*keys, "duration"}))
         return Order(sort, keys), joined
+
+    def _sorted_by(self, wanted: str) -> Name | None:
+        """The parameter or metric that is meant; a metric may stand without `metrics.`."""
+        name = parse_name(wanted) if "." in wanted else None
+        if name is None and (short := parse_name(f"{METRIC}.{wanted}")) is not None:
+            # Once a page was given out, it is known to have been one.
+            name = short if self._asked.cursor or _is_known(self._connection, short) else None
+        return name
 
     def doubt(self) -> str:
         """What is probably wrong where nothing was found: a name that no trial has."""
@@ -180,15 +188,19 @@ class _Query:
         return ""
 
 
-def _cannot_sort_by(wanted: str, plain: Sequence[str]) -> InvalidArgument:
+def _cannot_sort_by(connection: Connection, wanted: str, plain: Sequence[str]) -> InvalidArgument:
     word = shorten(wanted, 60)
     near = difflib.get_close_matches(word.lower(), plain, n=1)
+    parameter, metric = Name(PARAMETER, wanted), Name(METRIC, wanted)
+    if _is_known(connection, parameter):
+        near = [str(parameter)]
+    near = near or difflib.get_close_matches(wanted, _known_names(connection, metric), n=1)
     meant = f"A parameter is written hparams.{word}, a metric metrics.{word}."
     return InvalidArgument(
         f"Cannot sort by {word!r}.",
         hint=(f"Did you mean {near[0]}? " if near else f"{meant}\n")
         + f"There are {', '.join(plain)}, hparams.NAME, metrics.NAME, metrics.NAME.min "
-        "(max, mean, count).",
+        "(max, mean, count); a metric also by its name alone.",
     )
 
 

@@ -85,8 +85,8 @@ class TrialQuestions(Asker):
             archived: whether those of archived experiments are meant: `True` for only them, `None`
                 for all; those of an experiment that is named come in any case.
             sort_by: `id`, `name`, `state`, `user`, `created`, `started`, `ended`, `duration`,
-                `hparams.NAME` or `metrics.NAME`; with a `-` before it, downwards. Those that have
-                no such value come last.
+                `hparams.NAME` or `metrics.NAME` (also `NAME` alone); with a `-` before it,
+                downwards. Those that have no such value come last; what no trial has is refused.
             limit: how many at most.
         """
         return list_trials(
