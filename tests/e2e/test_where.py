@@ -249,6 +249,12 @@ def test_a_name_that_no_trial_has_is_told_with_what_is_near(found: None) -> None
         assert list(wl.list_trials(where="metrics.los.min < 1")) == []
 
 
+def test_a_trial_says_of_what_kind_it_is(found: None) -> None:
+    assert {trial.kind for trial in wl.list_trials()} == {"job"}
+    [command] = wl.list_trials(kind="command")
+    assert (command.kind, command.id) == ("command", 6)  # ids are given to all kinds in turn
+
+
 def test_what_no_trial_has_is_nothing_to_sort_by(found: None) -> None:
     for wrong, meant in (
         ("-metrics.los.min", "metric 'los'.\n  Did you mean metrics.loss?"),
