@@ -131,6 +131,25 @@ wl.save_checkpoint("model.txt", step=3)
 """
 
 
+def test_checkpoints_and_templates_are_completed(shell: Shell) -> None:
+    shell.write("save.py", SAVE)
+    trial_id = shell.submit("save.py")
+    shell.good("logs", str(trial_id), "-f")
+    [checkpoint] = shell.client.get_trial(trial_id).list_checkpoints()
+    number, name = str(checkpoint.id), unique("small")
+    for begun in (
+        "checkpoint show ",
+        "checkpoint download ",
+        "checkpoint rm 0 ",
+        "model register x ",
+    ):
+        assert number in shell.complete(f"windlass {begun}")
+    assert shell.complete(f"windlass continue {trial_id} --checkpoint ") == [number]
+    shell.good("template", "create", name, "cpus=0.5")
+    for begun in ("run --template ", "template show ", "template rm "):
+        assert name in shell.complete(f"windlass {begun}small")
+
+
 def test_a_model_and_its_versions_are_noted_on(shell: Shell) -> None:
     name, new = unique("noted"), unique("renamed")
     shell.write("save.py", SAVE)

@@ -32,6 +32,9 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == "The files are in got\n"
     assert [each.name for each in (project.path / "got").iterdir()] == ["model.pt"]
+    shown = project.run(WINDLASS, "show", str(trial.id)).stdout
+    assert "Outputs\n  kept         3 files, 14 B\n" in shown
+    assert f"windlass artifacts {trial.id} --to DIR" in shown
     (project.path / "got" / "model.pt").write_text("mine")
     again = ("artifacts", str(trial.id), "--to", "got")
     done = project.run(WINDLASS, *again)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.parameters import TRIAL_ID, json_option, to_option
+from windlass.cli.parameters import TRIAL_ID, complete_checkpoints, json_option, to_option
 
 if TYPE_CHECKING:
     from windlass.client.checkpoints import Checkpoint
@@ -58,7 +58,7 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 
 
 @command.command(short_help="Show everything recorded of a checkpoint.")
-@click.argument("checkpoint", metavar="ID")
+@click.argument("checkpoint", metavar="ID", shell_complete=complete_checkpoints)
 @json_option
 def show(checkpoint: str, as_json: bool) -> None:
     """Show a checkpoint: its metrics, what needs it, what was noted on it, and its files."""
@@ -108,7 +108,7 @@ def show(checkpoint: str, as_json: bool) -> None:
 
 
 @command.command(short_help="Write the files of a checkpoint to a folder.")
-@click.argument("checkpoint", metavar="ID")
+@click.argument("checkpoint", metavar="ID", shell_complete=complete_checkpoints)
 @to_option("The folder (checkpoint-ID). One that was cut is gone on with.")
 def download(checkpoint: str, folder: str | None) -> None:
     """Write the files of a checkpoint to a folder, which is made if need be."""
@@ -120,7 +120,9 @@ def download(checkpoint: str, folder: str | None) -> None:
 
 
 @command.command(short_help="Delete checkpoints.")
-@click.argument("checkpoints", metavar="ID...", nargs=-1, required=True)
+@click.argument(
+    "checkpoints", metavar="ID...", nargs=-1, required=True, shell_complete=complete_checkpoints
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def rm(ctx: click.Context, checkpoints: tuple[str, ...], yes: bool) -> int:

@@ -14,7 +14,13 @@ from windlass.cli.keeping import (
     metadata_option,
     yes_option,
 )
-from windlass.cli.parameters import chosen_folder, folder_argument, json_option, to_option
+from windlass.cli.parameters import (
+    chosen_folder,
+    complete_checkpoints,
+    folder_argument,
+    json_option,
+    to_option,
+)
 
 if TYPE_CHECKING:
     from windlass.cli.show import Lines
@@ -212,7 +218,7 @@ def create(
 
 @command.command(short_help="Have a checkpoint be its next version.")
 @_NAME
-@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=complete_checkpoints)
 @click.option("--name", "called", default="", metavar="TEXT", help="What the version is called.")
 @click.option("--alias", metavar="ALIAS", help="An alias that is to name it: production.")
 @click.option("--notes", default="", metavar="TEXT", help="What is to be known of it.")

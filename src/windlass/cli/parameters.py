@@ -202,6 +202,30 @@ def complete_trials_and_metrics(
     return found or TRIAL_ID.shell_complete(ctx, param, incomplete)
 
 
+def complete_checkpoints(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The newest checkpoints, of the trial that was named before if one was."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.sighting import recent_checkpoints
+
+    # While an option lacks its value, what stands before it is not taken for an argument yet.
+    named = str(ctx.params.get("trial_id") or next(iter(ctx.args), ""))
+    takes_trial = any(each.name == "trial_id" for each in ctx.command.params)
+    trial_id = int(named) if takes_trial and named.isdecimal() else None
+    return [
+        CompletionItem(
+            str(each.id),
+            help=f"trial {each.trial_id}" + ("" if each.step is None else f", step {each.step}"),
+        )
+        for each in recent_checkpoints(trial_id)
+        if str(each.id).startswith(incomplete)
+    ]
+
+
 def complete_frameworks(
     ctx: click.Context,  # noqa: ARG001 -- click's signature
     param: click.Parameter,  # noqa: ARG001 -- click's signature

@@ -164,6 +164,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_fork: bool = False  # whether it goes another way from there than the trial it repeats
     search: SearchPlace | None = None
     template: str = ""  # what the template was called whose fields it was given
+    code_of: int | None = None  # of a command or shell: the trial whose code it has
 
 
 class Summary(
