@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from windlass.cli.groups import Group
+from windlass.cli.keeping import is_wanted, yes_option
 from windlass.cli.parameters import TRIAL_ID, complete_checkpoints, json_option, to_option
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def download(checkpoint: str, folder: str | None) -> None:
 @click.argument(
     "checkpoints", metavar="ID...", nargs=-1, required=True, shell_complete=complete_checkpoints
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_context
 def rm(ctx: click.Context, checkpoints: tuple[str, ...], yes: bool) -> int:
     """Delete checkpoints that no model version and no trial that began with them needs.
@@ -140,13 +140,9 @@ def rm(ctx: click.Context, checkpoints: tuple[str, ...], yes: bool) -> int:
         except NotFound as error:
             say_error(str(error))
             code = 1
-    if found and not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError("There is nobody to ask: say --yes to delete.", ctx)
-        named = ", ".join(f"{each.id} (of trial {each.trial_id})" for each in found)
-        if not click.confirm(f"Delete checkpoint {named}?"):
-            print("Nothing is deleted.")
-            return 1
+    named = ", ".join(f"{each.id} (of trial {each.trial_id})" for each in found)
+    if found and not is_wanted(ctx, f"checkpoint {named}", yes=yes):
+        return 1
     for each in found:
         try:
             each.delete()

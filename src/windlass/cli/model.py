@@ -8,6 +8,7 @@ import click
 
 from windlass.cli.groups import Group
 from windlass.cli.keeping import (
+    add_common,
     archived_option,
     complete_names,
     is_wanted,
@@ -341,16 +342,6 @@ def download(name: str, place: str | None, folder: str | None) -> None:
     print(f"Version {version.version} of {version.model} is in {version.download(to)}")
 
 
-@command.command(short_help="Call it otherwise.")
-@_NAME
-@click.argument("new", metavar="NEW")
-def rename(name: str, new: str) -> None:
-    """Give a model another name; no other has that."""
-    from windlass.client.session import default_client
-
-    print(f"Model {name} is {default_client().get_model(name).set_name(new).name} now.")
-
-
 @command.command(short_help="Have it belong to another project.")
 @_NAME
 @click.argument("project", metavar="PROJECT", shell_complete=complete_names("projects"))
@@ -362,23 +353,12 @@ def move(name: str, project: str) -> None:
     print(f"Model {found.name} is in the project {found.project} now.")
 
 
-@command.command(short_help="Leave it out of lists.")
-@_NAME
-def archive(name: str) -> None:
-    """Leave a model out of lists. Nothing is lost."""
-    from windlass.client.session import default_client
-
-    found = default_client().get_model(name).archive()
-    print(f"Model {found.name} is archived. Back: windlass model unarchive {found.name}")
-
-
-@command.command(short_help="Have it in lists again.")
-@_NAME
-def unarchive(name: str) -> None:
-    """Have a model in lists again."""
-    from windlass.client.session import default_client
-
-    print(f"Model {default_client().get_model(name).unarchive().name} is back.")
+add_common(
+    command,
+    "model",
+    renamed="Give a model another name; no other has that.",
+    archived="Leave a model out of lists. Nothing is lost.",
+)
 
 
 @command.command(name="rm", short_help="Delete it, or one version.")
