@@ -59,8 +59,9 @@ class _Folder:
     def __init__(self, shop: Workshop, name: str, files: int, size: int) -> None:
         self._shop = shop
         self._path = shop.root / name
-        self._home = shop.root / f"{name}-home"
-        self._copy = shop.root / f"{name}-copy"
+        self._room = shop.root / f"{name}-room"
+        self._home = self._room / "home"
+        self._count = 0
         for number in range(files):
             folder = self._path / str(number // 100)
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,32 +70,33 @@ class _Folder:
 
     def save_new(self) -> float:
         """Into a store that has nothing of it."""
-        shutil.rmtree(self._home, ignore_errors=True)
-        os.sync()  # what was removed is no part of it
+        self._count += 1
+        self._home = self._room / f"home-{self._count}"
         return self.save()
 
     def save(self) -> float:
+        os.sync()
         with self._shop.script("save_checkpoint.py", self._path, self._home) as script:
             seconds: float = script.answer()
             return seconds
 
     def copy(self) -> float:
-        return self._time_copy("cp", "-r", str(self._path), str(self._copy))
+        return self._time_copy("cp -r {} {}")
 
     def copy_and_sync(self) -> float:
-        line = f"cp -r {self._path} {self._copy} && sync -f {self._copy}"
-        return self._time_copy("sh", "-c", line)
+        return self._time_copy("cp -r {} {} && sync -f .")
 
     def remove(self) -> None:
-        for path in (self._path, self._home, self._copy):
+        # All at once, and last: after many removals ext4 takes long to find room for new files.
+        for path in (self._path, self._room):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _time_copy(self, *argv: str) -> float:
-        shutil.rmtree(self._copy, ignore_errors=True)
+    def _time_copy(self, line: str) -> float:
+        self._count += 1
+        self._room.mkdir(exist_ok=True)
         os.sync()
-        took = time_command(argv, self._shop.environment)
-        shutil.rmtree(self._copy)
-        return took
+        words = line.format(self._path, self._room / f"copy-{self._count}")
+        return time_command(("sh", "-c", f"cd {self._room} && {words}"), self._shop.environment)
 
 
 def _write(path: Path, size: int) -> None:

@@ -145,7 +145,7 @@ def test_many_trials_are_searched_and_each_line_says_whose_it_is(
         (["--search", "a(", "--regex"], "is no regular expression that can be searched for"),
         (["1", "--count"], "--count counts the lines of a --search"),
         (["1", "--head", "1", "--tail", "1"], "the first lines and the last"),
-        (["1", "--since", "soon"], "'soon' is no point in time"),
+        (["1", "--since", "soon"], "'soon' is no time"),
         (["1", "--search", "a", "-e", "mnist"], "leave out --experiment"),
     ],
 )

@@ -68,8 +68,10 @@ def test_keys_that_are_signals_go_to_what_runs_in_the_shell(shell: Shell) -> Non
     with shell.terminal("shell", "--", "bash", "--norc", "-i").closing() as terminal:
         terminal.until("% ").type("echo be''gun; sleep 1000\r").until("begun").type(CTRL_C)
         terminal.type("echo '<'$?'>'\r").until("<130>")
-        terminal.type("echo be''gun again; cat\r").until("begun again").type("\x1a")  # Ctrl-Z
-        terminal.until("Stopped").type("fg\r").until("fg\r\n\rcat").type("ech").type("oed\r")
+        # It is there when it says so, not the shell that is about to start it.
+        terminal.type("sh -c 'echo be\"\"gun again; exec cat'\r").until("begun again")
+        terminal.type("\x1a").until("Stopped")  # Ctrl-Z
+        terminal.type("fg\r").until("fg\r\n\rsh -c").type("ech").type("oed\r")
         terminal.until("echoed\r\nechoed").type("\x04").until("echoed\r\n% ").type("exit 5\r")
         assert terminal.end() == 5
 

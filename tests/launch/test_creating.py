@@ -136,7 +136,9 @@ def test_ls_takes_an_experiment_by_name_or_by_id(project: Project) -> None:
 
     assert listed("listed") == [str(trials[1].id), str(trials[0].id)]
     assert listed(str(first.id)) == [str(trials[0].id)]
-    assert listed("nobody") == []
+    done = project.run(BIN / "windlass", "ls", "-e", "nobody")
+    assert done.returncode == 1
+    assert "There is no experiment 'nobody'." in done.stderr
 
 
 def test_all_that_is_wrong_with_a_new_experiment_is_told_at_once() -> None:

@@ -10,7 +10,6 @@ from needing import needs
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually
 from replicas import check_gone, process_of
-from windlass.worker import checkpoints
 
 pytestmark = needs("torch")
 ROOM = wl.Local(cpus=0.5)
@@ -64,9 +63,8 @@ def test_a_killed_rank_takes_all_down_and_they_go_on_from_the_checkpoint(
         executor=ROOM,
     )
     trial = job.submit()
-    folder = str(Path(trial.directory, "checkpoints"))
     eventually(
-        lambda: bool(checkpoints.latest(folder)) or trial.refresh().is_finished,
+        lambda: any(trial.list_checkpoints()) or trial.refresh().is_finished,
         "there is a checkpoint",
     )
     assert not trial.is_finished, printed(trial, attempt=1)

@@ -19,9 +19,10 @@ class ExperimentFollowing(Stream[ExperimentNews]):
     """An experiment as it stands, each of its trials, and then whatever changes, for ever.
 
     First comes the experiment, then every trial; then, with each round of changes, the trials
-    that changed. Each round ends with the experiment, and what it says has been told of its
-    trials. With a metric, also what is reported of it: each value once, though the server was
-    restarted, and all those of a trial before its end.
+    that changed. Each round ends with the experiment, as it stood when the round began or a
+    moment later: of a trial that ended just then, the next round tells. With a metric, also
+    what is reported of it: each value once, though the server was restarted, and all those of
+    a trial before its end.
 
     ```python
     for news in ExperimentFollowing(transport, experiment.id, metric="loss"):

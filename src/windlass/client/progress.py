@@ -53,12 +53,15 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether every trial that counts has ended, and all of them are known."""
+        """Whether every trial that counts has ended, and how each of them did is known."""
         goes_on = any(
             number and not TrialState(name).is_final
             for name, number in self.experiment.states.items()
         )
-        return not goes_on and len(self.ordinary) >= self.experiment.trials
+        known = self.ordinary
+        # A trial may end between the two that a round tells of: those at work, and how many are.
+        has_heard = all(each.state.is_final for each in known)
+        return not goes_on and has_heard and len(known) >= self.experiment.trials
 
     @property
     def failed(self) -> list[TrialRecord]:

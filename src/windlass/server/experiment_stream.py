@@ -43,7 +43,8 @@ async def follow_experiment(
                 continue
             began = time.monotonic()
             changed = news.take()
-            # Read before its trials: whatever it says has been told of them when it is.
+            # Read before its trials: what it says of them has been told when it is, or, of one
+            # that changed after the news were taken, is told in the next round.
             experiment = await _experiment(services, experiment_id)
             for trial_id in changed:
                 async for told in _trial(services, trial_id, metric, known):

@@ -1,7 +1,7 @@
 """Files into the blob store, from a trial's own process: copied, and hashed meanwhile.
 
-What has its name in the store is whole and on the disk. A file that the store has is not copied
-again; one that is byte for byte what it was in the checkpoint before is not even hashed.
+What has its name in the store is whole and on the disk. A file that is what it was in the
+checkpoint before is not copied, and a small one not even hashed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from queue import SimpleQueue
 
+from windlass.worker.copying import Copying, digest_of
 from windlass.worker.files import write_bytes
 from windlass.worker.gathering import ChangedWhileSaved
 
@@ -26,7 +26,6 @@ LOCK = ".lock"  # in the store: held together by those who save, alone by whoeve
 _PIECE = 1 << 20
 _SYNCED_ONE_BY_ONE = 32  # more files than this go to the disk with all else of their file system
 _READ = os.O_RDONLY | os.O_CLOEXEC
-_WRITE_AND_READ = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -81,8 +80,10 @@ class Keeper:
             raise ChangedWhileSaved(found.path) from None
         size = found.seen.st_size
         try:
-            if before is not None and size and self._is_same(source, before):
-                return lambda: before
+            if before is not None and size and self._begins_as(source, before):
+                if size <= _PIECE:
+                    return lambda: before
+                return self._compare_large(os.dup(source), found, before)
             if size <= _PIECE:
                 digest = self._keep_small(source, found)
                 return lambda: digest
@@ -107,21 +108,16 @@ class Keeper:
         return digest
 
     def _keep_large(self, source: int, found: Found) -> Callable[[], str]:
-        """The kernel copies; what it has copied so far is hashed meanwhile, of several at a time.
-
-        The copy is what is hashed, whatever happens to the file: a blob is always what it is
-        called.
-        """
-        if self._copying is None or self._hashing is None:
-            self._copying = ThreadPoolExecutor(1, "windlass-copy")
-            self._hashing = ThreadPoolExecutor(min(os.cpu_count() or 1, 4), "windlass-hash")
+        """Several at a time, two threads each."""
+        copy, hash_ = self._pools()
         self._open.add(source)
         staged = self._stage()
-        target = os.open(staged, _WRITE_AND_READ, 0o600)
+        target = os.open(staged, _WRITE, 0o600)
         self._open.add(target)
-        pieces: SimpleQueue[int] = SimpleQueue()
-        copying = self._copying.submit(_copy, source, target, pieces)
-        hashing = self._hashing.submit(_hash, target, found.seen.st_size, pieces)
+        # Both begin in the order in which they came, so that each of a pair finds the other.
+        both = Copying(source, target, found.seen.st_size)
+        copying = copy.submit(both.copy)
+        hashing = hash_.submit(both.hash)
 
         def finish() -> str:
             try:
@@ -138,6 +134,14 @@ class Keeper:
             return digest
 
         return finish
+
+    def _pools(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+        """Those who read and write, and those who hash."""
+        if self._copying is None or self._hashing is None:
+            at_once = min(os.cpu_count() or 1, 4)
+            self._copying = ThreadPoolExecutor(at_once, "windlass-copy")
+            self._hashing = ThreadPoolExecutor(at_once, "windlass-hash")
+        return self._copying, self._hashing
 
     def _close(self, *fds: int) -> None:
         for fd in fds:
@@ -170,22 +174,38 @@ class Keeper:
             self._flush_each(folders)
         self._staged.clear()
 
-    def _is_same(self, source: int, digest: str) -> bool:
-        """Whether a file is what a blob is; most that are not differ at their beginning."""
+    def _begins_as(self, source: int, digest: str) -> bool:
+        """Whether the first piece of a file is that of a blob: most that differ differ there."""
         try:
             blob = os.open(self._place(digest), _READ)
         except OSError:
             return False
         try:
-            while True:
-                mine, theirs = os.read(source, _PIECE), os.read(blob, _PIECE)
-                if mine != theirs:
-                    return False
-                if not mine:
-                    return True
+            return os.pread(source, _PIECE, 0) == os.pread(blob, _PIECE, 0)
         finally:
             os.close(blob)
+
+    def _compare_large(self, source: int, found: Found, before: str) -> Callable[[], str]:
+        """See if a file is what it was; if not, it is taken in after all.
+
+        By its digest: what it was is on the disk, and may have to be read from there.
+        """
+        self._open.add(source)
+        hashing = self._pools()[1].submit(digest_of, source)
+
+        def finish() -> str:
+            try:
+                is_same = hashing.result() == before
+            except BaseException:
+                self._close(source)
+                raise
+            if is_same:
+                self._close(source)
+                return before
             os.lseek(source, 0, os.SEEK_SET)
+            return self._keep_large(source, found)()
+
+        return finish
 
     def _stage(self) -> str:
         self._count += 1
@@ -217,42 +237,6 @@ def remove_tree(path: str) -> None:
     import shutil  # of those who save, and of nobody else
 
     shutil.rmtree(path, ignore_errors=True)
-
-
-def _copy(source: int, target: int, pieces: SimpleQueue[int]) -> None:
-    """Copy a file, telling of every piece that is there: its length, and 0 at the end."""
-    try:
-        while copied := _copy_piece(source, target):
-            pieces.put(copied)
-    finally:
-        pieces.put(0)
-
-
-def _copy_piece(source: int, target: int) -> int:
-    try:
-        return os.copy_file_range(source, target, _PIECE * 8)
-    except (OSError, AttributeError):
-        piece = os.read(source, _PIECE)  # where the kernel cannot
-        _write_all(target, memoryview(piece))
-        return len(piece)
-
-
-def _hash(copy: int, size: int, pieces: SimpleQueue[int]) -> str | None:
-    """The digest of a copy as it comes; none if it is not as long as it should be."""
-    import mmap
-
-    hasher, done, view = hashlib.sha256(), 0, None
-    while length := pieces.get():
-        if done + length > size:
-            while pieces.get():
-                pass
-            return None
-        if view is None:
-            os.ftruncate(copy, size)
-            view = memoryview(mmap.mmap(copy, size, prot=mmap.PROT_READ))
-        hasher.update(view[done : done + length])
-        done += length
-    return hasher.hexdigest() if done == size else None
 
 
 def _read_all(source: int, size: int) -> bytes:

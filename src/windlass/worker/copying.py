@@ -1,0 +1,93 @@
+"""Large files: copied and hashed at once, as fast as the disk and two cores can."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from queue import SimpleQueue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mmap import mmap
+
+_PIECE = 2 << 20
+_AHEAD = 3  # pieces of a file that are read and not hashed
+_BLOCK = 4096  # what goes past the kernel's memory is so many bytes, or twice or ...
+
+
+class Copying:
+    """One large file on its way: read by one thread, which writes what another hashes meanwhile.
+
+    What is written is what is hashed, whatever happens to the file: a blob is always what it is
+    called. It goes to the disk past the kernel's memory where it may, so that neither a copy of
+    it is made there nor all of it is left to be written in the end.
+    """
+
+    def __init__(self, source: int, target: int, size: int) -> None:
+        from mmap import mmap
+
+        self._source = source
+        self._target = target
+        self._size = size
+        self._is_direct = _set_direct(target, on=True)
+        self._read: SimpleQueue[tuple[mmap, int]] = SimpleQueue()
+        self._free: SimpleQueue[mmap] = SimpleQueue()
+        for _ in range(_AHEAD):
+            self._free.put(mmap(-1, _PIECE))  # whole pages of memory: the disk wants that
+
+    def copy(self) -> None:
+        """Until the end of the file, or until it is longer than it should be."""
+        piece, done = self._free.get(), 0
+        try:
+            while done <= self._size and (length := os.readv(self._source, [piece])):
+                done += length
+                self._read.put((piece, length))
+                self._write(memoryview(piece)[:length])
+                piece = self._free.get()
+        finally:
+            self._read.put((piece, 0))
+
+    def hash(self) -> str | None:
+        """The digest of what was written; none if it is not as long as it should be."""
+        hasher, done = hashlib.sha256(), 0
+        while True:
+            piece, length = self._read.get()
+            if not length:
+                return hasher.hexdigest() if done == self._size else None
+            hasher.update(memoryview(piece)[:length])
+            done += length
+            self._free.put(piece)
+
+    def _write(self, view: memoryview) -> None:
+        if self._is_direct and len(view) % _BLOCK:
+            self._is_direct = not _set_direct(self._target, on=False)
+        while view:
+            try:
+                view = view[os.write(self._target, view) :]
+            except OSError as error:
+                if error.errno != errno.EINVAL or not self._is_direct:
+                    raise
+                # A disk of larger blocks, or one that cannot.
+                self._is_direct = not _set_direct(self._target, on=False)
+
+
+def digest_of(source: int) -> str:
+    """Of a file that is read from its beginning to its end."""
+    piece, hasher = bytearray(_PIECE), hashlib.sha256()
+    while length := os.readv(source, [piece]):
+        hasher.update(memoryview(piece)[:length])
+    return hasher.hexdigest()
+
+
+def _set_direct(fd: int, *, on: bool) -> bool:
+    """Write past the kernel's memory, or not any more; whether that could be had."""
+    import fcntl
+
+    flag = getattr(os, "O_DIRECT", 0)
+    flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETFL, flags | flag if on else flags & ~flag)
+    except OSError:
+        return False
+    return bool(flag)
