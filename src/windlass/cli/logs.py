@@ -292,14 +292,18 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], asked: Asked) -
 
     What the trial does meanwhile is told below them, in a terminal.
     """
-    from windlass.client.standing import status_text
+    from windlass.client.standing import share_of, status_text
     from windlass.client.view import View
 
     clock = Clock()
     wrote = False
     with View(reach=asked.reach) as view:
+
+        def tell(record: TrialRecord | None) -> None:
+            view.status(*((status_text(record), share_of(record)) if record else ("",)))
+
         view.tell_apart(names)
-        for parts in pages(lambda record: view.status(status_text(record) if record else "")):
+        for parts in pages(tell):
             for part in parts:
                 view.show(clock.stamp(part) if asked.timestamps else part)
                 wrote = True

@@ -228,7 +228,8 @@ class Experiment(AwaitedExperiment):
 
         A data frame of pandas if that is installed, else of polars, else a `wl.Table`. Of a metric
         the last value is told; `metrics=["loss.min"]` chooses another (`max`, `mean`, `count`).
-        `sort_by` is a column; with a `-` before it, the greatest come first.
+        `sort_by` is a column, or `metrics.loss`, `hparams.lr` and so on as in `wl.list_trials`;
+        with a `-` before it, the greatest come first.
 
         ```python
         print(wl.get_experiment("cifar10").table(sort_by="loss"))

@@ -10,7 +10,7 @@ from windlass.client.following import Following, News
 from windlass.client.naming import names_of
 from windlass.client.outcomes import how_it_ended
 from windlass.client.session import Client
-from windlass.client.standing import status_text
+from windlass.client.standing import share_of, status_text
 from windlass.client.submission import Draft, send
 from windlass.client.transport import path_of
 from windlass.client.trials import Trial
@@ -120,7 +120,7 @@ class _Watcher:
         if isinstance(news, TrialRecord):
             self._view.tell_apart(names_of(news.spec, news.attempts))
             self._tell_turns(news)
-            self._view.status(status_text(news))
+            self._view.status(status_text(news), share_of(news))
             self._tell_of_waiting(news)
         elif isinstance(news, LogPage):
             for part in news.items:
