@@ -24,17 +24,10 @@ from harness import stop_trials
 from windlass.client.transport import decode
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import JobSpec
+from windlass.model.logs import LogPage, LogPart
 from windlass.model.records import ErrorInfo, Provenance, ResultInfo, TrialRecord, TrialState
 from windlass.model.status import Condition, ConditionType, JobStatus, ReplicaHistory
-from windlass.model.wire import (
-    CreateTrial,
-    Fault,
-    LogPage,
-    LogPart,
-    ServerInfo,
-    StreamEnd,
-    TrialPage,
-)
+from windlass.model.wire import CreateTrial, Fault, ServerInfo, StreamEnd, TrialPage
 from windlass.server.api.blobs import _Intake
 from windlass.server.blobs import BlobStore
 from windlass.server.faults import to_fault

@@ -131,6 +131,69 @@ wl.save_checkpoint("model.txt", step=3)
 """
 
 
+def test_checkpoints_and_templates_are_completed(shell: Shell) -> None:
+    shell.write("save.py", SAVE)
+    trial_id = shell.submit("save.py")
+    shell.good("logs", str(trial_id), "-f")
+    [checkpoint] = shell.client.get_trial(trial_id).list_checkpoints()
+    number, name = str(checkpoint.id), unique("small")
+    for begun in (
+        "checkpoint show ",
+        "checkpoint download ",
+        "checkpoint rm 0 ",
+        "model register x ",
+    ):
+        assert number in shell.complete(f"windlass {begun}")
+    assert shell.complete(f"windlass continue {trial_id} --checkpoint ") == [number]
+    shell.good("template", "create", name, "cpus=0.5")
+    for begun in ("run --template ", "template show ", "template rm "):
+        assert name in shell.complete(f"windlass {begun}small")
+
+
+def test_a_model_and_its_versions_are_noted_on(shell: Shell) -> None:
+    name, new = unique("noted"), unique("renamed")
+    shell.write("save.py", SAVE)
+    trial_id = shell.submit("save.py")
+    shell.good("logs", str(trial_id), "-f")
+    [checkpoint] = shell.client.get_trial(trial_id).list_checkpoints()
+    shell.good("model", "create", name, "-m", "team=vision")
+    noted = ["--notes", "The first.", "--metadata", "accuracy=0.9", "-m", "sizes=[3, 4]"]
+    version = shell.json("model", "register", name, str(checkpoint.id), *noted)
+    assert (version["notes"], version["metadata"]) == (
+        "The first.",
+        {"accuracy": 0.9, "sizes": [3, 4]},
+    )
+    again = shell("model", "register", name, str(checkpoint.id), "--notes", "Other.")
+    assert "already, and stays as it is" in again.stderr
+    assert f"windlass model edit {name}@1" in again.stderr
+    shell.good(
+        "model", "edit", f"{name}@1", "--name", "one", "--notes", "Other.", "-l", "kept",
+        "-m", "accuracy=0.95", "--remove-metadata", "sizes",
+    )  # fmt: skip
+    version = shell.json("model", "show", f"{name}@1")
+    assert [version[key] for key in ("name", "notes", "labels", "metadata")] == [
+        "one", "Other.", ["kept"], {"accuracy": 0.95},
+    ]  # fmt: skip
+    told = shell.good(
+        "model", "edit", name, "--name", new, "--description", "Cats.", "--notes", "Why.",
+        "-m", "team=null", "-l", "a", "-l", "b",
+    )  # fmt: skip
+    assert told == f"Model {new} is changed.\n"
+    shell.good("model", "edit", new, "--remove-label", "a")
+    model = shell.json("model", "show", new)
+    assert [model[key] for key in ("description", "notes", "labels", "metadata")] == [
+        "Cats.", "Why.", ["b"], {"team": None},
+    ]  # fmt: skip
+    for wrong, what in (
+        (["edit", new], "Say what to change"),
+        (["edit", f"{new}@1", "--description", "x"], "A version has notes"),
+        (["edit", new, "-m", "accuracy"], "is not NAME=VALUE"),
+        (["register", new, str(checkpoint.id), "-m", "=1"], "is not NAME=VALUE"),
+    ):
+        done = shell("model", *wrong)
+        assert done.returncode == 2 and what in done.stderr
+
+
 def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> None:
     name = unique("net")
     shell.write("save.py", SAVE)
@@ -153,8 +216,13 @@ def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> 
         assert text in page
     assert f"(trial {trial_id}, step 3)" in shell.good("model", "show", f"{name}@best")
     assert shell.json("model", "show", name)["newest"][0]["checkpoint_id"] == checkpoint.id
-    shell.good("model", "download", f"{name}@production", "fetched")
-    assert (shell.folder / "fetched" / "model.txt").read_text() == "weights"
+    shell.good("model", "download", f"{name}@production", "--to", "fetched")
+    shell.good("model", "download", f"{name}@production", "as-before")
+    shell.good("model", "download", name)
+    for folder in ("fetched", "as-before", f"{name}-1"):
+        assert (shell.folder / folder / "model.txt").read_text() == "weights"
+    done = shell("model", "download", name, "one", "--to", "other")
+    assert done.returncode == 2 and "Say one folder" in done.stderr
     done = shell("model", "rm", f"{name}@1", "--yes")
     assert done.returncode == 1 and "Version 1 is 'best', 'production'" in done.stderr
     done = shell("model", "show", f"{name}@2")

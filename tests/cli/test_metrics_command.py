@@ -30,7 +30,7 @@ def reported(module_shell: Shell) -> Trial[Any]:
 
 def test_a_table_of_all_metrics(module_shell: Shell, reported: Trial[Any]) -> None:
     head, loss, validation = module_shell.good("metrics", str(reported.id)).splitlines()
-    assert head.split() == ["NAME", "LAST", "MIN", "MAX", "MEAN", "STEP", "COUNT"]
+    assert head.split() == ["METRIC", "LAST", "MIN", "MAX", "MEAN", "STEP", "COUNT"]
     assert loss.split()[:4] == ["loss", "nan", "0.0186856", "9"]
     assert validation.split() == ["validation/loss", "1", "1", "1", "1", "199", "200"]
     told = module_shell.json("metrics", str(reported.id), "--json")
@@ -76,6 +76,49 @@ def test_a_terminal_without_braille_gets_stars(module_shell: Shell, reported: Tr
     assert any(set(line.partition("|")[2]) == {" ", "*"} for line in plain.splitlines())
 
 
+def test_several_trials_and_metrics_are_told_together(
+    module_shell: Shell, reported: Trial[Any]
+) -> None:
+    program = "import windlass as wl\nfor step in range(3): wl.report(step, loss=step, rate=2.5)"
+    other = module_shell.submit_roles(role(program), name="other").wait(timeout=PATIENCE)
+    both = str(reported.id), str(other.id)
+    head, *rows = module_shell.good("metrics", *both).splitlines()
+    assert head.split()[:3] == ["TRIAL", "METRIC", "LAST"]
+    assert [row.split()[:2] for row in rows] == [
+        [both[0], "loss"], [both[0], "validation/loss"], [both[1], "loss"], [both[1], "rate"],
+    ]  # fmt: skip
+    assert set(module_shell.json("metrics", *both)) == set(both)
+    points = module_shell.good("metrics", *both, "loss", "rate").splitlines()
+    assert points[0] == f"0\t1\tworker-0.1\tloss\t{both[0]}"
+    assert points[-1] == f"2\t2.5\tworker-0.1\trate\t{both[1]}"
+    assert len(points) == 201 + 3 + 3
+
+    terminal = module_shell.terminal("metrics", *both, "loss", "rate", "--plot", columns=70)
+    with terminal.closing():
+        assert terminal.end() == 0
+        a, b, c, d, *drawn = [line.rstrip() for line in terminal.lines if line.strip()]
+    assert a.startswith(f"A  loss  trial {both[0]} (mnist)  last nan")
+    assert b.startswith(f"B  loss  trial {both[1]} (other)  last 2")
+    assert c.startswith(f"C  rate  trial {both[0]} (mnist)  nothing reported")
+    assert d.startswith(f"D  rate  trial {both[1]} (other)  last 2.5")
+    curves = "".join(line.partition("┤")[2] for line in drawn)
+    assert curves.count("A") > 2  # all along it
+    assert "B" in curves and "D" in curves and "C" not in curves
+    plain = module_shell.good(
+        "metrics", *both, "loss", "rate", "--plot", PYTHONIOENCODING="ascii", COLUMNS="70"
+    )
+    assert plain.isascii()
+    letters = "".join(line.partition("|")[2] for line in plain.splitlines())
+    assert set(letters) == {" ", "A", "B", "D"}
+    for wrong, what in (
+        (["loss", both[0]], "'loss' is no trial id"),
+        ([*both, "loss", "-f"], "--follow is of one trial"),
+        ([*both, *(f"m{n}" for n in range(14)), "--plot"], "26 curves are the most"),
+    ):
+        done = module_shell("metrics", *wrong)
+        assert done.returncode == 2 and what in done.stderr
+
+
 def test_points_are_printed_as_they_come(module_shell: Shell, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     program = f"""
@@ -88,12 +131,13 @@ wl.report(2, loss=0.25)
     trial = module_shell.submit_roles(role(program))
     terminal = module_shell.terminal("metrics", str(trial.id), "loss", "-f")
     with terminal.closing():
-        terminal.until("1\t0.5\tworker-0.1")
+        terminal.until("STEP         VALUE  REPLICA")
+        terminal.until("1           0.5  worker-0.1")
         eventually(lambda: "RUNNING 50%" in module_shell.good("ls"), "how far it is")
         assert "50%" in module_shell.good("show", str(trial.id))
         gate.touch()
         assert terminal.end() == 0
-        assert "2\t0.25\tworker-0.1" in terminal.text
+        assert "2          0.25  worker-0.1" in terminal.text
 
 
 def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) -> None:

@@ -95,6 +95,14 @@ def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
     assert "\x1b" not in shown
 
 
+def test_the_list_says_whose_code_a_shell_has(shell: Shell) -> None:
+    trial_id = shell.submit("--", "true")
+    shell.good("logs", str(trial_id), "-f")
+    shell.good("shell", str(trial_id), "--", "true")
+    listed = shell.good("shell", "ls", "--all")
+    assert re.search(rf"^ *\d+  +true +trial {trial_id} +exit 0", listed, re.MULTILINE), listed
+
+
 def test_one_press_of_the_key_is_a_key_like_any_other(shell: Shell) -> None:
     command = "stty raw -echo; echo ready; dd bs=1 count=2 2>/dev/null | od -An -tx1; exit 6"
     with shell.terminal("shell", "--", "sh", "-c", command).closing() as terminal:

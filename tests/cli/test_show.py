@@ -191,7 +191,7 @@ wl.report(2, group="validation", loss=float("nan"))
     shown = shell.good("show", str(trial.id))
     table = shown.partition("\nMetrics\n")[2].partition("\n\n")[0]
     assert table.splitlines() == [
-        "  NAME                 LAST       MIN    MAX  STEP  COUNT",
+        "  METRIC               LAST       MIN    MAX  STEP  COUNT",
         "  loss             0.333333  0.333333      1     2      3",
         "  lr                  1e-05     1e-05  1e-05     2      3",
         "  validation/loss       nan                      2      1",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from windlass.client.interleaving import Lanes, Line
 from windlass.client.logs import LineJoiner, LogLine
-from windlass.model.wire import LogPart
+from windlass.model.logs import LogPart
 
 NAMES = ["chief-0", "worker-0", "worker-1"]
 

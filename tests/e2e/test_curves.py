@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from reports import report_again, report_all
+from steps import wait_for
 
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
 from windlass.client.session import default_client
-from windlass.model.wire import FetchMetrics
+from windlass.model.metrics import FetchMetrics
 
 # Two replicas, the first of which starts anew at step 2; a group besides; a spike.
 PROGRAM = """
@@ -145,6 +146,15 @@ def test_what_cannot_be_asked_for_is_told(home: Path) -> None:
         list(trial.metrics("lss", max_points=10))
     with pytest.raises(KeyError, match="has no metric 'validation/loss'"):
         list(trial.metrics("loss", group="validation"))
+    other = report_all.submit([2.0], group="validation").wait(timeout=PATIENCE)
+    both = wl.get_metrics([trial, other], ["loss", "validation/loss"])  # each has one of them
+    assert [point.trial_id for point in both] == [trial.id, other.id]
+    for names in (["loss", "los"], ["los"]):
+        with pytest.raises(wl.NotFound, match="None of the 2 trials has a metric 'los'") as refused:
+            next(iter(wl.get_metrics([trial, other], names)))
+        assert "Did you mean 'loss'? There is: loss, validation/loss." in str(refused.value)
+    with pytest.raises(KeyError, match="has no metric 'los'"):
+        list(trial.metrics(["loss", "los"]))
     for wrong in (0, -1, 10**8, 1.5, True, "10"):
         with pytest.raises(wl.InvalidArgument, match="max_points"):
             trial.metrics("loss", max_points=wrong)  # type: ignore[arg-type]
@@ -169,6 +179,23 @@ def test_what_cannot_be_asked_for_is_told(home: Path) -> None:
             transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
     with pytest.raises(wl.NotFound, match="no trial 9223372036854775808"):
         list(wl.get_metrics([2**63]))
+
+
+def test_a_metric_may_yet_be_reported_while_a_trial_goes_on(home: Path, gate: Path) -> None:
+    @wl.run(cpus=0.1)
+    def late(gate: str) -> None:
+        wl.report(0, loss=1.0)
+        wait_for(gate)
+        wl.report(1, accuracy=0.5)
+
+    trial = late.submit(str(gate))
+    eventually(lambda: "loss" in trial.refresh().summary_metrics, "it reports")
+    assert [point.value for point in trial.metrics(["loss", "accuracy"])] == [1.0]
+    gate.touch()
+    trial.wait(timeout=PATIENCE)
+    assert [point.value for point in trial.metrics("accuracy")] == [0.5]
+    with pytest.raises(KeyError, match="has no metric 'never'"):
+        list(trial.metrics("never", follow=True))
 
 
 def test_points_are_followed_until_the_end_though_the_server_is_killed(

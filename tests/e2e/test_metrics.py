@@ -24,8 +24,8 @@ from harness import PATIENCE, eventually, kill_server
 from roles import role, submit
 from windlass.client.experiment_stream import ExperimentFollowing
 from windlass.client.session import default_client
+from windlass.model.metrics import Points
 from windlass.model.records import TrialRecord
-from windlass.model.wire import Points
 
 
 def test_a_summary_says_what_all_values_come_to(home: Path) -> None:

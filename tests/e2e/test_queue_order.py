@@ -15,8 +15,8 @@ from asking import Server
 from harness import PATIENCE, eventually, kill_server, stop_trials
 from roles import role, submit
 from windlass.client.trials import Trial
+from windlass.model.queue import QueuePage
 from windlass.model.resources import Accelerator, Resources
-from windlass.model.wire import QueuePage
 
 
 class Crowd:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from steps import wait_for
 
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually, kill_server
@@ -85,13 +86,75 @@ def test_what_a_trial_saved_is_listed_and_sorted_by_what_it_reported(home: Path)
     assert best == wl.get_checkpoint(best.uid) == pickle.loads(pickle.dumps(best))
     with pytest.raises(wl.InvalidArgument, match="reported no such metric") as error:
         list(trial.list_checkpoints(sort_by="accuracy"))
-    assert "It reported: loss" in str(error.value)
+    assert "It reported: loss." in str(error.value)
+    with pytest.raises(wl.InvalidArgument, match="Did you mean 'loss'"):
+        list(trial.list_checkpoints(sort_by="-los"))
     with pytest.raises(wl.InvalidArgument, match="of all trials cannot be sorted"):
         list(wl.list_checkpoints(sort_by="loss"))
     with pytest.raises(wl.NotFound, match="There is no checkpoint 99999"):
         wl.get_checkpoint(99999)
     with pytest.raises(wl.NotFound, match="There is no trial 99999"):
         list(wl.list_checkpoints(trial=99999))
+
+
+def test_a_checkpoint_has_the_metrics_of_its_step_however_it_is_asked_for(
+    home: Path, gate: Path
+) -> None:
+    @wl.run(cpus=0.1)
+    def late(gate: str) -> None:
+        wl.report(0, loss=9.0, odd=float("inf"))
+        wl.report(0, group="system", cpu_percent=1.0)
+        for step in (1, 5):
+            Path("state").write_text(str(step))
+            wl.save_checkpoint("state", step=step, metadata={"step": step})
+        wl.report(1, group="validation", accuracy=0.5)
+        wl.report(3, loss=3.0)  # after it was saved, and before its step
+        wait_for(gate)
+        wl.report(5, loss=2.0)
+        wl.report(6, loss=1.0)
+
+    trial = late.submit(str(gate))
+    at_first = {"loss": 9.0, "odd": float("inf"), "validation/accuracy": 0.5}
+    eventually(
+        lambda: (
+            [each.metrics for each in trial.list_checkpoints()]
+            == [at_first, {**at_first, "loss": 3.0}]
+        ),
+        "they have what was reported so far",
+    )
+    gate.touch()
+    trial.wait()
+    first, last = trial.list_checkpoints()
+    assert first.metrics == at_first
+    assert last.metrics == {**at_first, "loss": 2.0}
+    assert wl.get_checkpoint(last.id).metrics == last.metrics
+    assert last.add_metadata(note="good").metrics == last.metrics
+    [only] = wl.list_checkpoints(sort_by="-id", limit=1)
+    assert (only.id, only.metrics) == (last.id, last.metrics)
+    [by_metric] = trial.list_checkpoints(sort_by="loss", limit=1)
+    assert (by_metric.id, by_metric.metrics) == (last.id, last.metrics)
+    [by_system] = trial.list_checkpoints(sort_by="system/cpu_percent", limit=1)
+    assert by_system.metrics["system/cpu_percent"] == 1.0  # it was asked for
+    with pytest.raises(wl.InvalidArgument, match=r"It reported: loss, odd, validation/accuracy\."):
+        next(trial.list_checkpoints(sort_by="something"))
+
+
+def test_a_checkpoint_tells_which_models_and_trials_need_it(home: Path, project: Project) -> None:
+    trial = train.submit([0.5, 0.25]).wait()
+    first, last = trial.list_checkpoints()
+    assert (first.models, first.continued_by) == ({}, ())
+    for name in ("detector", "classifier"):
+        wl.create_model(name).register_version(last)
+    other = trial.continue_({"losses": []})
+    first, last = trial.list_checkpoints()
+    assert (first.models, first.continued_by) == ({}, ())
+    assert last.models == last.refresh().models == {"classifier": 1, "detector": 1}
+    assert last.continued_by == (other.id,)
+    shown = project.run(BIN / "windlass", "checkpoint", "show", str(last.id)).stdout
+    assert f"detector@1, classifier@1, trial {other.id}, which began with it" in shown
+    assert "Metrics\n  loss  0.25\n" in shown
+    wl.get_model("detector").delete()
+    assert last.refresh().models == {"classifier": 1}
 
 
 def test_pages_of_checkpoints_follow_each_other_and_garbage_is_no_cursor(home: Path) -> None:

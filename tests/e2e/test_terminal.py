@@ -56,6 +56,28 @@ print("value", train(sys.argv[1]))
 """
 
 
+def test_the_status_line_says_how_far_the_program_is(
+    project: Project, launch: Launch, gate: Path
+) -> None:
+    program = """
+@wl.run
+def train(gate):
+    wl.report_progress(0.25)
+    wait_for(gate + "0")
+    wl.report_progress(0.755)
+    wait_for(gate + "1")
+
+train(sys.argv[1])
+"""
+    project.write("train.py", PREAMBLE + program)
+    terminal = launch("train.py", gate)
+    assert re.search(r"trial \d+ \(train\) running 25%", terminal.wait_for("25%"))
+    Path(f"{gate}0").touch()
+    assert re.search(r"trial \d+ \(train\) running 76%", terminal.wait_for("76%"))
+    Path(f"{gate}1").touch()
+    assert terminal.finish() == 0
+
+
 def test_piped_output_stays_plain_and_streams_all_the_same(
     project: Project, gate: Path, tmp_path: Path
 ) -> None:

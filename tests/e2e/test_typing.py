@@ -67,11 +67,21 @@ SOURCE = '''
     reveal_type(train)  # shown
 '''  # fmt: skip
 
+# What else is installed beside it is none of this, and takes a minute to be checked.
+CONFIG = """
+    [mypy]
+    [mypy-torch.*,torchmetrics.*,lightning.*,pytorch_lightning.*,lightning_fabric.*]
+    follow_imports = skip
+    [mypy-transformers.*,keras.*,tensorflow.*,jax.*,IPython.*]
+    follow_imports = skip
+"""
+
 
 def test_a_type_checker_knows_arguments_and_values_of_a_decorated_function(
     project: Project,
 ) -> None:
     path = project.write("train.py", SOURCE)
+    project.write("mypy.ini", CONFIG)
     done = project.run(
         sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", "/dev/null",
         "--python-version", "3.11", "train.py",

@@ -238,7 +238,8 @@ def test_values_are_never_read_as_sql(found: None) -> None:
             warnings.simplefilter("ignore")
             odd = '"' + text.replace('"', '""') + '"'
             assert list(wl.list_trials(where=f"hparams.{odd} = 1 or metrics.{odd} = 1")) == []
-            assert len(list(wl.list_trials(sort_by=f"hparams.{odd}"))) == 5
+            with pytest.raises(wl.InvalidArgument, match="No trial has a parameter"):
+                next(wl.list_trials(sort_by=f"hparams.{odd}"))
 
 
 def test_a_name_that_no_trial_has_is_told_with_what_is_near(found: None) -> None:
@@ -246,6 +247,64 @@ def test_a_name_that_no_trial_has_is_told_with_what_is_near(found: None) -> None
         assert list(wl.list_trials(where="hparams.lrr < 1")) == []
     with pytest.warns(UserWarning, match="No trial has a metric 'los'. Did you mean metrics.loss"):
         assert list(wl.list_trials(where="metrics.los.min < 1")) == []
+
+
+def test_a_trial_says_of_what_kind_it_is(found: None) -> None:
+    assert {trial.kind for trial in wl.list_trials()} == {"job"}
+    [command] = wl.list_trials(kind="command")
+    assert (command.kind, command.id) == ("command", 6)  # ids are given to all kinds in turn
+
+
+def test_what_no_trial_has_is_nothing_to_sort_by(found: None) -> None:
+    for wrong, meant in (
+        ("-metrics.los.min", "metric 'los'.\n  Did you mean metrics.loss?"),
+        ("hparams.lrr", "parameter 'lrr'.\n  Did you mean hparams.lr?"),
+        ("metrics.something", "metric 'something'.\n  There is: "),
+    ):
+        with pytest.raises(wl.InvalidArgument) as refused:
+            next(wl.list_trials(sort_by=wrong))
+        assert f"Cannot sort by {wrong.removeprefix('-')}. No trial has a " in str(refused.value)
+        assert meant in str(refused.value)
+    with pytest.raises(wl.InvalidArgument, match="No trial has a metric"):
+        next(wl.get_experiment("sweep").list_trials(sort_by="metrics.los"))
+
+
+def test_what_is_sorted_by_is_named_the_same_everywhere(found: None, project: Project) -> None:
+    def windlass(*words: str) -> list[str]:
+        done = project.run(BIN / "windlass", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    for long, short in (
+        ("metrics.val/loss", "val/loss"),
+        ("-metrics.val/loss.min", "-val/loss.min"),
+    ):
+        in_order = ids(sort_by=long)
+        assert ids(sort_by=short) == in_order != sorted(in_order)
+        listed = [windlass("ls", f"--sort={each}") for each in (long, short)]
+        assert [head for head, *_ in listed] == 2 * [listed[0][0]]  # the metric has its column
+        for _head, *rows in listed:
+            assert [int(row.split()[0]) for row in rows] == in_order
+        table = list(wl.get_experiment("sweep").table(sort_by=long)["id"])
+        assert table == list(wl.get_experiment("sweep").table(sort_by=short)["id"])
+        assert table == [each for each in in_order if each in table]
+        compared = [
+            windlass("compare", *map(str, in_order), f"--sort={each}") for each in (long, short)
+        ]
+        assert compared[0] == compared[1]
+    by_rate = ids(sort_by="hparams.lr")
+    assert list(wl.compare(ids(sort_by="id"), sort_by="hparams.lr")["id"]) == by_rate
+    assert list(wl.compare(ids(sort_by="id"), sort_by="lr")["id"]) == by_rate
+    with pytest.raises(wl.InvalidArgument, match=r"Did you mean hparams\.lr\?"):
+        next(wl.list_trials(sort_by="lr"))
+    with pytest.raises(wl.InvalidArgument, match="Did you mean loss"):
+        next(wl.list_trials(sort_by="los"))
+
+
+def test_where_nothing_was_reported_nothing_is_refused(fresh_home: Path) -> None:
+    """A metric that is yet to come is no mistake."""
+    with pytest.warns(UserWarning, match="No trial has a metric 'loss'"):
+        assert list(wl.list_trials(sort_by="metrics.loss")) == []
 
 
 def test_a_list_is_walked_in_asynchronous_code_too(

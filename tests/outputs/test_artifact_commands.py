@@ -32,6 +32,9 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == "The files are in got\n"
     assert [each.name for each in (project.path / "got").iterdir()] == ["model.pt"]
+    shown = project.run(WINDLASS, "show", str(trial.id)).stdout
+    assert "Outputs\n  kept         3 files, 14 B\n" in shown
+    assert f"windlass artifacts {trial.id} --to DIR" in shown
     (project.path / "got" / "model.pt").write_text("mine")
     again = ("artifacts", str(trial.id), "--to", "got")
     done = project.run(WINDLASS, *again)
@@ -71,3 +74,16 @@ def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project:
     assert done.returncode == 1
     assert "TensorBoard is not installed here." in done.stderr
     assert "pip install tensorboard" in done.stderr
+
+
+def test_what_was_written_for_tensorboard_is_fetched(home: Path, project: Project) -> None:
+    files = {"tensorboard/events": "curves", "model.pt": "weights"}
+    trial = leaving.leave.submit(files).wait(timeout=PATIENCE)
+    for _again in range(2):
+        done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board")
+        assert (done.returncode, done.stderr) == (0, "The files are in board\n")
+    [run] = (project.path / "board").iterdir()
+    assert run.name.startswith(f"{trial.id}-")
+    assert [(each.name, each.read_text()) for each in run.iterdir()] == [("events", "curves")]
+    done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board", "--port", "1")
+    assert done.returncode == 2 and "leave out --port" in done.stderr

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import windlass as wl
 from windlass.model.job import JobSpec, ProcessCall, Role
+from windlass.model.metrics import Points
 from windlass.model.records import Recipe, SearchPlace, TrialRecord, TrialState
-from windlass.model.wire import Points
 from windlass.search.course import INTERRUPTED, Course, Standing, identity
 from windlass.search.settings import Settings
 

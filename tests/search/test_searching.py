@@ -341,6 +341,9 @@ def test_the_best_of_what_is_asked_for(home: Path) -> None:
     experiment = wl.create_experiment("best")
     with pytest.raises(wl.InvalidArgument, match="Best in what"):
         experiment.best()
+    with pytest.raises(wl.InvalidArgument) as refused:
+        experiment.best("value")
+    assert "exp.best('value', 'min') if less is better" in str(refused.value)
     for x in (3.0, 1.0, 2.0):
         experiment.add(score, args={"x": x}).wait(PATIENCE)
     assert experiment.best("value", "min").params["x"] == 1.0

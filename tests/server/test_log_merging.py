@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import windlass as wl
 from harness import PATIENCE
 from roles import role, submit
-from windlass.model.wire import LogPart
+from windlass.model.logs import LogPart
 from windlass.server.cursors import Key
 from windlass.server.logs import Chosen, LogStore
 from windlass.server.patterns import Pattern

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.model.errors import InvalidArgument
-from windlass.model.wire import LogPart
+from windlass.model.logs import LogPart
 from windlass.server import patterns, searching
 from windlass.server.literals import required_literals
 from windlass.server.logs import Chosen, LogStore

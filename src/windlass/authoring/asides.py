@@ -21,7 +21,7 @@ from windlass.client.submission import Draft
 from windlass.model.errors import InvalidArgument, Unsupported, shown
 from windlass.model.job import GeneratorCall, JobSpec, ProcessCall, Python, Role, ShellCall
 from windlass.model.quantities import parse_duration
-from windlass.model.records import NO_EXPERIMENT, TrialKind, TrialRecord
+from windlass.model.records import NO_EXPERIMENT, Recipe, TrialKind, TrialRecord
 from windlass.model.resources import Resources
 from windlass.model.wire import CreateTrial
 from windlass.packaging.provenance import collect
@@ -137,6 +137,7 @@ def _draft(
             provenance=replace(provenance, argv=mask(provenance.argv, secrets.values())),
             private=private_of(secrets, embedded=client.transport.endpoint.is_embedded),
             kind=kind,
+            recipe=Recipe(code_of=origin.id if origin else None),
         ),
         programs=[call],
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_files, json_option
+from windlass.cli.parameters import TRIAL_ID, json_option, to_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 @click.command(short_help="List the files a trial left, or fetch them.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.argument("pattern", required=False)
-@click.option(
-    "--to",
-    "folder",
-    metavar="DIR",
-    shell_complete=complete_files,
-    help="Write them to this folder. One that was cut is gone on with.",
-)
+@to_option("Write them to this folder. One that was cut is gone on with.")
 @click.option("--overwrite", is_flag=True, help="Replace other files of the same names there.")
 @click.option("--role", metavar="ROLE", help="Those of the replicas of a role.")
 @click.option("--index", type=click.IntRange(min=0), metavar="N", help="Those of one replica.")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.parameters import TRIAL_ID, complete_files, json_option
+from windlass.cli.keeping import is_wanted, yes_option
+from windlass.cli.parameters import TRIAL_ID, complete_checkpoints, json_option, to_option
 
 if TYPE_CHECKING:
     from windlass.client.checkpoints import Checkpoint
 
 _MOST = 50
+_MOST_METRICS = 4  # columns of a list
 _EXAMPLES = """Examples:
 
 \b
@@ -34,7 +35,7 @@ def command() -> None:
 @click.argument("trial_id", type=TRIAL_ID, required=False, metavar="[ID]")
 @click.option(
     "--sort", default="-id", metavar="WHAT",
-    help="id, step, created, size; of a trial: a metric (loss, -accuracy).",
+    help="id, step, created, size; of a trial: a metric (metrics.loss or loss, -accuracy).",
 )  # fmt: skip
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=_MOST, help=f"({_MOST})")
 @json_option
@@ -51,14 +52,17 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 
         print_json_array(each.record for each in found)
         return
-    _print(list(found), trial_id)
+    from windlass.cli.ls import sorted_metric
+
+    _print(list(found), trial_id, (sorted_metric(sort) or ("", ""))[0])
 
 
 @command.command(short_help="Show everything recorded of a checkpoint.")
-@click.argument("checkpoint", metavar="ID")
+@click.argument("checkpoint", metavar="ID", shell_complete=complete_checkpoints)
 @json_option
 def show(checkpoint: str, as_json: bool) -> None:
-    """Show a checkpoint: what was noted on it, and its files."""
+    """Show a checkpoint: its metrics, what needs it, what was noted on it, and its files."""
+    from windlass.cli.metrics import format_value
     from windlass.cli.text import clean, counted, format_ago, format_moment, paint
     from windlass.model.quantities import format_ordinal, format_size
 
@@ -78,17 +82,25 @@ def show(checkpoint: str, as_json: bool) -> None:
         "saved": f"{format_moment(found.created)} ({format_ago(found.created, time.time())})",
         "shards": str(found.shards or ""),
         "size": f"{format_size(found.size)} in {counted(found.files, 'file')}",
+        "used by": ", ".join(
+            [*(f"{clean(name)}@{which}" for name, which in found.models.items())]
+            + [f"trial {each}, which began with it" for each in found.continued_by]
+        ),
         "uid": found.uid,
     }
     for name, text in facts.items():
         if text:
-            print(f"  {name:<8}{text}")
-    if found.metadata:
-        print()
-        print(paint("Metadata", bold=True))
-        width = max(map(len, found.metadata))
-        for name, value in found.metadata.items():
-            print(f"  {clean(name):<{width}}  {clean(str(value))}")
+            print(f"  {name:<9}{text}")
+    for title, values in (
+        ("Metrics", {name: format_value(value) for name, value in found.metrics.items()}),
+        ("Metadata", {name: str(value) for name, value in found.metadata.items()}),
+    ):
+        if values:
+            print()
+            print(paint(title, bold=True))
+            width = max(len(clean(name)) for name in values)
+            for name, text in values.items():
+                print(f"  {clean(name):<{width}}  {clean(text)}")
     print()
     print(paint("Files", bold=True))
     for file in tree_of(found.transport, found.record):
@@ -96,11 +108,8 @@ def show(checkpoint: str, as_json: bool) -> None:
 
 
 @command.command(short_help="Write the files of a checkpoint to a folder.")
-@click.argument("checkpoint", metavar="ID")
-@click.option(
-    "--to", "folder", metavar="DIR", shell_complete=complete_files,
-    help="The folder (checkpoint-ID). One that was cut is gone on with.",
-)  # fmt: skip
+@click.argument("checkpoint", metavar="ID", shell_complete=complete_checkpoints)
+@to_option("The folder (checkpoint-ID). One that was cut is gone on with.")
 def download(checkpoint: str, folder: str | None) -> None:
     """Write the files of a checkpoint to a folder, which is made if need be."""
     from windlass.cli.text import say
@@ -111,8 +120,10 @@ def download(checkpoint: str, folder: str | None) -> None:
 
 
 @command.command(short_help="Delete checkpoints.")
-@click.argument("checkpoints", metavar="ID...", nargs=-1, required=True)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.argument(
+    "checkpoints", metavar="ID...", nargs=-1, required=True, shell_complete=complete_checkpoints
+)
+@yes_option
 @click.pass_context
 def rm(ctx: click.Context, checkpoints: tuple[str, ...], yes: bool) -> int:
     """Delete checkpoints that no model version and no trial that began with them needs.
@@ -129,13 +140,9 @@ def rm(ctx: click.Context, checkpoints: tuple[str, ...], yes: bool) -> int:
         except NotFound as error:
             say_error(str(error))
             code = 1
-    if found and not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError("There is nobody to ask: say --yes to delete.", ctx)
-        named = ", ".join(f"{each.id} (of trial {each.trial_id})" for each in found)
-        if not click.confirm(f"Delete checkpoint {named}?"):
-            print("Nothing is deleted.")
-            return 1
+    named = ", ".join(f"{each.id} (of trial {each.trial_id})" for each in found)
+    if found and not is_wanted(ctx, f"checkpoint {named}", yes=yes):
+        return 1
     for each in found:
         try:
             each.delete()
@@ -157,7 +164,10 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 
-def _print(found: list[Checkpoint], trial_id: int | None) -> None:
+def _print(found: list[Checkpoint], trial_id: int | None, sorted_by: str) -> None:
+    from collections import Counter
+
+    from windlass.cli.metrics import format_value
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import clean, format_ago, say
     from windlass.model.quantities import format_size
@@ -167,7 +177,9 @@ def _print(found: list[Checkpoint], trial_id: int | None) -> None:
         none = "There are no checkpoints" if is_all else f"Trial {trial_id} has no checkpoints"
         say(f"{none}. A program saves them: wl.save_checkpoint(path, step=...)")
         return
-    metrics = sorted({name for each in found for name in each.metrics})
+    # As many as there is room for: what they are sorted by, and what most of them have.
+    common = Counter(name for each in found for name in each.metrics)
+    metrics = sorted(common, key=lambda name: (name != sorted_by, -common[name]))[:_MOST_METRICS]
     columns = [Column("ID", is_number=True)]
     columns += [Column("TRIAL", is_number=True)] if is_all else []
     columns += [Column("STEP", is_number=True)]
@@ -178,7 +190,7 @@ def _print(found: list[Checkpoint], trial_id: int | None) -> None:
     for each in found:
         row = [str(each.id), *([str(each.trial_id)] if is_all else [])]
         row += ["-" if each.step is None else str(each.step)]
-        row += [f"{each.metrics[name]:.6g}" if name in each.metrics else "-" for name in metrics]
+        row += [format_value(each.metrics.get(name)) or "-" for name in metrics]
         row += [format_size(each.size), format_ago(each.created, now), clean(each.name)]
         rows.append(row)
     print_table(columns, rows)

@@ -6,15 +6,21 @@ import os
 
 import click
 
-from windlass.cli.parameters import TRIAL_OR_EXPERIMENT, complete_files
+from windlass.cli.parameters import (
+    TRIAL_OR_EXPERIMENT,
+    chosen_folder,
+    folder_argument,
+    to_option,
+)
 
 
 @click.command(short_help="Write the code a trial ran to a folder.")
 @click.argument("which", type=TRIAL_OR_EXPERIMENT, metavar="ID")
-@click.argument("folder", required=False, metavar="[DIR]", shell_complete=complete_files)
+@folder_argument
+@to_option("The folder (code-ID).")
 @click.option("-e", "--experiment", is_flag=True, help="ID is that of an experiment, or its name.")
-def command(which: str, folder: str | None, experiment: bool) -> None:
-    """Write the very code that a trial ran to a folder (code-ID, if none is named).
+def command(which: str, place: str | None, folder: str | None, experiment: bool) -> None:
+    """Write the very code that a trial ran to a folder.
 
     With the name of an experiment, the code of its trials: a folder for each version, if there
     are several. Nothing that is there is ever replaced.
@@ -26,12 +32,14 @@ def command(which: str, folder: str | None, experiment: bool) -> None:
 
     client = default_client()
     if not experiment and which.isascii() and which.isdecimal():
-        place = client.get_trial(int(which)).download_code(folder or f"code-{which}")
+        to = chosen_folder(folder, place, f"code-{which}")
+        written = client.get_trial(int(which)).download_code(to)
     else:
         found = client.get_experiment(which)
-        place = found.download_code(folder or f"code-of-experiment-{found.id}")
-    say(f"The code is in {shlex.quote(str(place))}")
-    inside = os.path.relpath(os.path.realpath(place))
+        to = chosen_folder(folder, place, f"code-of-experiment-{found.id}")
+        written = found.download_code(to)
+    say(f"The code is in {shlex.quote(str(written))}")
+    inside = os.path.relpath(os.path.realpath(written))
     if inside.partition(os.sep)[0] not in (os.curdir, os.pardir):
         ignored = f"/{inside.replace(os.sep, '/')}/"
         say(f"It is packaged with what you run here, unless .windlassignore has a line: {ignored}")

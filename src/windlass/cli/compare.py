@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     help="All trials of an experiment.",
 )
 @click.option(
-    "-s", "--sort", metavar="COLUMN", help="Sort by a column; from the greatest down: --sort=-loss."
+    "-s",
+    "--sort",
+    metavar="COLUMN",
+    help="By a column, hparams.lr, metrics.loss or loss, loss.min, duration; -NAME: downwards.",
 )
 @click.option(
     "-m",

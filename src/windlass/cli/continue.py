@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.parameters import complete_checkpoints
 from windlass.cli.rerun import RerunCommand, repeat, repeating
 from windlass.cli.sections import options_of
 
@@ -28,7 +29,10 @@ _from = options_of("Where it begins")
     short_help="Go on from a checkpoint of a trial, as a new one.",
     epilog=_EXAMPLES,
 )
-@_from("--checkpoint", metavar="ID", help="The checkpoint it begins with (the newest).")
+@_from(
+    "--checkpoint", metavar="ID", shell_complete=complete_checkpoints,
+    help="The checkpoint it begins with (the newest).",
+)  # fmt: skip
 @_from("--fork", is_flag=True, help="Go another way from there, though the trial may go on.")
 @repeating
 @click.pass_context

@@ -57,7 +57,7 @@ def command(
         return _edit_experiment(experiment, said)
 
     def edit(trial: Any) -> str:
-        _edit(trial, said)
+        change(trial, said)
         return f"{called(trial)} is changed."
 
     return steer(list(trial_ids), edit)
@@ -71,7 +71,7 @@ def _edit_experiment(name: str, said: dict[str, Any]) -> int:
         found.move_to(said["project"])
     if "archived" in said:
         found.archive() if said["archived"] else found.unarchive()
-    _edit(found, said)
+    change(found, said)
     told = []
     if "project" in said:
         told.append(f"is in the project {found.project}")
@@ -81,8 +81,8 @@ def _edit_experiment(name: str, said: dict[str, Any]) -> int:
     return 0
 
 
-def _edit(thing: Any, said: dict[str, Any]) -> None:
-    """What trials and experiments have both."""
+def change(thing: Any, said: dict[str, Any]) -> None:
+    """Change what was said of a trial, an experiment, a model or a version of one."""
     for option in ("name", "description", "notes", "priority"):
         if option in said:
             getattr(thing, f"set_{option}")(said[option])
@@ -90,3 +90,9 @@ def _edit(thing: Any, said: dict[str, Any]) -> None:
         thing.add_label(*said["labels"])
     if "gone" in said:
         thing.remove_label(*said["gone"])
+    if "metadata" in said:
+        from windlass.cli.rerun import read_named
+
+        thing.add_metadata(**read_named("metadata", said["metadata"]))
+    if "gone_metadata" in said:
+        thing.remove_metadata(*said["gone_metadata"])

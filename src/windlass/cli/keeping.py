@@ -24,6 +24,14 @@ def yes_option(function: F) -> F:
     return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
 
 
+def metadata_option(function: F) -> F:
+    """`--metadata`, which every command has that notes something on models."""
+    return click.option(
+        "-m", "--metadata", multiple=True, metavar="NAME=VALUE",
+        help="Something noted on it, a number or text or JSON; repeatable.",
+    )(function)  # fmt: skip
+
+
 def is_wanted(ctx: click.Context, what: str, *, yes: bool) -> bool:
     """Whether something is to be deleted, asked for unless that was said."""
     if yes:
@@ -34,6 +42,62 @@ def is_wanted(ctx: click.Context, what: str, *, yes: bool) -> bool:
         return True
     print("Nothing is deleted.")
     return False
+
+
+def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) -> None:
+    """`rename`, `archive` and `unarchive`, as workspaces, projects and models have them.
+
+    The texts are what `windlass NOUN rename -h` and `archive -h` say.
+    """
+    named = click.argument(
+        "name", metavar=noun.upper(), shell_complete=complete_names(f"{noun}s")
+    )  # fmt: skip
+
+    def get(name: str) -> Any:
+        from windlass.client.session import default_client
+
+        return getattr(default_client(), f"get_{noun}")(name)
+
+    @group.command(short_help="Call it otherwise.", help=renamed)
+    @named
+    @click.argument("new", metavar="NEW")
+    def rename(name: str, new: str) -> None:
+        print(f"{noun.capitalize()} {name} is {called(get(name).set_name(new))} now.")
+
+    @group.command(short_help="Leave it out of lists.", help=archived)
+    @named
+    def archive(name: str) -> None:
+        told = called(get(name).archive())
+        print(f"{noun.capitalize()} {told} is archived. Back: windlass {noun} unarchive {told}")
+
+    @group.command(short_help="Have it in lists again.", help=f"Have a {noun} in lists again.")
+    @named
+    def unarchive(name: str) -> None:
+        print(f"{noun.capitalize()} {called(get(name).unarchive())} is back.")
+
+
+def add_removal(group: click.Group, noun: str, *, about: str) -> None:
+    """`rm`, of what can be deleted only when it is empty."""
+
+    @group.command(name="rm", short_help="Delete it, if it is empty.", help=about)
+    @click.argument("name", metavar=noun.upper(), shell_complete=complete_names(f"{noun}s"))
+    @yes_option
+    @click.pass_context
+    def remove(ctx: click.Context, name: str, yes: bool) -> int:
+        from windlass.client.session import default_client
+
+        found = getattr(default_client(), f"get_{noun}")(name)
+        if not is_wanted(ctx, f"the {noun} {called(found)}", yes=yes):
+            return 1
+        found.delete()
+        print(f"{noun.capitalize()} {called(found)} is deleted.")
+        return 0
+
+
+def called(thing: Any) -> str:
+    """What it is asked for by: of a project, with its workspace."""
+    name: str = getattr(thing, "place", None) or thing.name
+    return name
 
 
 def print_list(

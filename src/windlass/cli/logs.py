@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from windlass.client.session import Client
     from windlass.client.taming import Reach
     from windlass.client.trials import Trial
+    from windlass.model.logs import LogPart
     from windlass.model.records import TrialRecord
-    from windlass.model.wire import LogPart
 
 Pages = Iterator[Sequence["LogPart"]]
 Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that is to be told
@@ -250,8 +250,8 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
 def _follow_pages(client: Client, trial_id: int, wanted: dict[str, Any], tell: Tell) -> Pages:
     """All of the log to the end of the trial, taken up again if the server is replaced."""
     from windlass.client.following import Following
+    from windlass.model.logs import LogPage
     from windlass.model.records import TrialRecord
-    from windlass.model.wire import LogPage
 
     for news in Following(client.transport, trial_id=trial_id):
         if isinstance(news, LogPage):
@@ -292,14 +292,18 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], asked: Asked) -
 
     What the trial does meanwhile is told below them, in a terminal.
     """
-    from windlass.client.standing import status_text
+    from windlass.client.standing import share_of, status_text
     from windlass.client.view import View
 
     clock = Clock()
     wrote = False
     with View(reach=asked.reach) as view:
+
+        def tell(record: TrialRecord | None) -> None:
+            view.status(*((status_text(record), share_of(record)) if record else ("",)))
+
         view.tell_apart(names)
-        for parts in pages(lambda record: view.status(status_text(record) if record else "")):
+        for parts in pages(tell):
             for part in parts:
                 view.show(clock.stamp(part) if asked.timestamps else part)
                 wrote = True

@@ -24,6 +24,7 @@ _NOTHING = """Nothing has run here yet. Run a script:
 or decorate a function with @wl.run and call it."""
 
 _NAMESAKES = 20
+_PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sorts
 
 
 @click.command(short_help="List trials, newest first.")
@@ -51,7 +52,7 @@ _NAMESAKES = 20
 @click.option(
     "--sort",
     metavar="NAME",
-    help="Sort by created, duration, hparams.lr, metrics.loss.min, …; -NAME for downwards.",
+    help="By created, duration, hparams.lr, metrics.loss or loss, loss.min, …; -NAME: downwards.",
 )
 @click.option("-u", "--user", metavar="NAME", help="Only those that a user submitted.")
 @click.option(
@@ -301,11 +302,14 @@ def sorted_metric(sort: str) -> tuple[str, str] | None:
 
     >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
     (('val/loss', 'min'), ('a.b', ''))
-    >>> sorted_metric("hparams.lr")
+    >>> sorted_metric("loss"), sorted_metric("hparams.lr"), sorted_metric("-created")
+    (('loss', ''), None, None)
     """
-    head, _, rest = sort.removeprefix("-").partition(".")
-    if head != "metrics" or not rest:
+    text = sort.removeprefix("-")
+    head, _, rest = text.partition(".")
+    if not text or text in _PLAIN or head in ("hparams", "params"):
         return None
+    rest = rest if head == "metrics" else text
     name, _, aspect = rest.rpartition(".")
     if not name or aspect not in ("last", "min", "max", "mean", "count"):
         name, aspect = rest, ""

@@ -1,27 +1,34 @@
-"""`windlass metrics`: what a trial reported, as a table, as points, as a curve in the terminal."""
+"""`windlass metrics`: what trials reported, as a table, as points, as curves in the terminal."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_metrics, json_option
+from windlass.cli.parameters import TRIAL_ID, complete_trials_and_metrics, json_option
 
 if TYPE_CHECKING:
     from windlass.client.metrics import Metrics, Point
-    from windlass.client.trials import Trial
     from windlass.model.records import TrialRecord
 
 _HEIGHT = 16  # lines of a curve, where the terminal has them
+_MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
 
-@click.command(short_help="Print or draw what a trial reported.")
-@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
-@click.argument("name", required=False, shell_complete=complete_metrics)
+@click.command(short_help="Print or draw what trials reported.")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="ID... [NAME]...",
+    shell_complete=complete_trials_and_metrics,
+)
 @click.option("-g", "--group", help="Of this group: `-g validation loss` is `validation/loss`.")
-@click.option("--plot", is_flag=True, help="Draw the curve.")
+@click.option("--plot", is_flag=True, help="Draw the curves, in one picture.")
 @click.option("-f", "--follow", is_flag=True, help="Print points as they come, until it ends.")
 @click.option("--role", help="Only of the replicas of a role.")
 @click.option("--index", type=int, help="Only of the replica with this index.")
@@ -34,88 +41,143 @@ _HEIGHT = 16  # lines of a curve, where the terminal has them
 def command(
     ctx: click.Context,
     /,
-    trial_id: int,
-    name: str | None,
+    words: tuple[str, ...],
     plot: bool,
     follow: bool,
     max_points: int | None,
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Print what a trial reported: of all metrics a table, of one its points, or its curve."""
+    """Print what trials reported: of all metrics a table, of some their points, or their curves.
+
+    Trials come first, by their ids, then the names of metrics: windlass metrics 7 8 loss --plot
+    """
+    from windlass.client.metrics import metrics_of
     from windlass.client.session import default_client
 
-    if name is None and (plot or follow):
+    ids, names = _parted(words, ctx)
+    if not names and (plot or follow):
         raise click.UsageError("Which metric? As in: windlass metrics 7 loss --plot", ctx)
     if plot and (follow or as_json):
         raise click.UsageError("--plot goes without --follow and --json.", ctx)
     if follow and max_points is not None:
         raise click.UsageError("--follow prints every point: leave out --max-points.", ctx)
-    trial = default_client().get_trial(trial_id)
-    if name is None:
-        _print_all(trial, as_json=as_json)
-    elif plot:
-        _plot(trial, name, chosen)
-    else:
-        _print_points(
-            trial.metrics(name, follow=follow, max_points=max_points, **chosen), as_json=as_json
-        )
+    if follow and len(ids) > 1:
+        raise click.UsageError("--follow is of one trial.", ctx)
+    if plot and len(ids) * len(names) > len(_MARKS):
+        raise click.UsageError(f"{len(_MARKS)} curves are the most that can be told apart.", ctx)
+    client = default_client()
+    records = [client.get_trial(each).record for each in ids]
+    if not names:
+        _print_all(records, as_json=as_json)
+        return
+    if plot:
+        import shutil
 
-
-def _print_all(trial: Trial[Any], *, as_json: bool) -> None:
-    import msgspec
-
-    if as_json:
-        print(msgspec.json.encode(trial.record.metrics).decode())
-    elif trial.record.metrics:
-        print_metrics(trial.record, is_alone=True)
-    else:
-        so_far = "" if trial.record.state.is_final else " so far"
-        print(f"Trial {trial.id} ({trial.name}) has reported no metrics{so_far}.", file=sys.stderr)
-
-
-def _print_points(metrics: Metrics, *, as_json: bool) -> None:
-    """A line a point, as it comes: with it who reported it, as soon as that may be several."""
-    import msgspec
-
+        max_points = 4 * shutil.get_terminal_size().columns
+    asked = metrics_of(client.transport, ids, names, max_points=max_points, follow=follow, **chosen)
     try:
-        for point in metrics:
-            if as_json:
-                value = point.value if point.value - point.value == 0 else repr(point.value)
-                told = {**msgspec.structs.asdict(point), "value": value}
-                print(msgspec.json.encode(told).decode())
-            else:
-                who = f"{point.role}-{point.index}.{point.attempt}"
-                print(f"{point.step}\t{format_value(point.value)}\t{who}")
-            sys.stdout.flush()
+        if plot:
+            _plot(records, names, chosen["group"], list(asked))
+        else:
+            _print_points(asked, names, len(ids), as_json=as_json)
     except KeyError as error:
         raise click.ClickException(str(error)) from None
 
 
-def _plot(trial: Trial[Any], name: str, chosen: dict[str, Any]) -> None:
+def _parted(words: Sequence[str], ctx: click.Context) -> tuple[list[int], list[str]]:
+    """The trials that are named, and the metrics behind them, each once."""
+    words = list(words)
+    ids = [TRIAL_ID.convert(words.pop(0), None, ctx)]
+    while words and words[0].isascii() and words[0].isdecimal():
+        ids.append(TRIAL_ID.convert(words.pop(0), None, ctx))
+    return list(dict.fromkeys(ids)), list(dict.fromkeys(words))
+
+
+def _print_all(records: Sequence[TrialRecord], *, as_json: bool) -> None:
+    from windlass.cli.text import say
+
+    if as_json:
+        import msgspec
+
+        told: Any = {str(each.id): each.metrics for each in records}
+        if len(records) == 1:
+            told = records[0].metrics
+        print(msgspec.json.encode(told).decode())
+        return
+    print_metrics(*records, is_alone=True)
+    for each in records:
+        if not each.metrics:
+            so_far = "" if each.state.is_final else " so far"
+            say(f"Trial {each.id} ({each.name}) has reported no metrics{so_far}.")
+
+
+def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_json: bool) -> None:
+    """A line a point, as it comes: with it who reported it, of which metric if it is not plain."""
+    import msgspec
+
+    from windlass.cli.text import clean
+
+    is_seen = sys.stdout.isatty()  # else it is cut at its tabs, and has no heading
+    heads = ["STEP", "VALUE", "REPLICA"]
+    heads += ["METRIC"] if len(names) > 1 else []
+    heads += ["TRIAL"] if trials > 1 else []
+    for number, point in enumerate(metrics):
+        if as_json:
+            value = point.value if point.value - point.value == 0 else repr(point.value)
+            told = {**msgspec.structs.asdict(point), "value": value}
+            print(msgspec.json.encode(told).decode())
+        else:
+            who = f"{point.role}-{point.index}.{point.attempt}"
+            cells = [str(point.step), format_value(point.value), who]
+            cells += [clean(point.name)] if len(names) > 1 else []
+            cells += [str(point.trial_id)] if trials > 1 else []
+            if is_seen and number == 0:
+                print(_line(heads))
+            print(_line(cells) if is_seen else "\t".join(cells))
+        sys.stdout.flush()
+
+
+def _line(cells: Sequence[str]) -> str:
+    step, value, *rest = cells
+    return "  ".join([step.rjust(8), value.rjust(12), *(each.ljust(12) for each in rest)]).rstrip()
+
+
+class _Series(NamedTuple):
+    """One metric of one trial: a curve a replica."""
+
+    record: TrialRecord
+    name: str
+    curves: list[list[tuple[float, float]]]
+
+
+def _plot(
+    records: Sequence[TrialRecord], names: Sequence[str], group: str | None, points: list[Point]
+) -> None:
     import shutil
 
     from windlass.cli.plot import draw
-    from windlass.cli.text import can_print, clean, paint
+    from windlass.cli.text import can_print, paint
     from windlass.client.metrics import full_name
 
+    every = []
+    for name in names:
+        for record in records:
+            full = full_name(group, name)
+            own = [each for each in points if (each.trial_id, each.name) == (record.id, full)]
+            every.append(_Series(record, full, _told_last(own)))
+    several = len(every) > 1
+    _print_legend(every)
+    whose = [number for number, series in enumerate(every) for _ in series.curves]
     size = shutil.get_terminal_size()
-    try:
-        points = list(trial.metrics(name, max_points=4 * size.columns, **chosen))
-    except KeyError as error:
-        raise click.ClickException(str(error)) from None
-    curves = _told_last(points)
-    plain = not can_print("⣿┤")
-    lines = draw(curves, size.columns, max(min(_HEIGHT, size.lines - 4), 4), plain=plain)
-    full = full_name(chosen.get("group"), name)
-    summary = trial.record.metrics.get(full)
-    facts = [f"trial {trial.id} ({clean(trial.name)})"]
-    if summary is not None:
-        facts += [
-            f"{what} {format_value(value)}"
-            for what, value in (("last", summary.last), ("min", summary.min), ("max", summary.max))
-        ]
-    print(f"{paint(clean(full), bold=True)}  {paint('  '.join(facts), dim=True)}")
+    lines = draw(
+        [curve for series in every for curve in series.curves],
+        size.columns,
+        max(min(_HEIGHT, size.lines - 3 - len(every)), 4),
+        plain=not can_print("⣿┤"),
+        marks="".join(_MARKS[number] for number in whose) if several else "",
+        paint=lambda text, curve: paint(text, _colour(whose[curve])) if several else text,
+    )
     if not lines:
         print("No point that could be drawn has been reported.")
     for line in lines:
@@ -123,6 +185,36 @@ def _plot(trial: Trial[Any], name: str, chosen: dict[str, Any]) -> None:
     odd = sum(point.value - point.value != 0 for point in points)
     if odd:
         print(f"NaN or infinite, and not drawn: {odd} of the points")
+
+
+def _print_legend(every: Sequence[_Series]) -> None:
+    """What is drawn, a line a series, with the letter that stands on its curves."""
+    from windlass.cli.text import clean, paint
+
+    rows = []
+    for record, name, curves in every:
+        summary = record.metrics.get(name) if curves else None
+        facts = [f"trial {record.id} ({clean(record.name)})"]
+        if summary is None:
+            facts.append("nothing reported")
+        else:
+            told = (("last", summary.last), ("min", summary.min), ("max", summary.max))
+            facts += [f"{what} {format_value(value)}" for what, value in told]
+        rows.append([clean(name), *facts])
+    widths = [
+        max((len(row[at]) for row in rows if at < len(row)), default=0)
+        for at in range(max(map(len, rows)))
+    ]
+    for number, (name, *facts) in enumerate(rows):
+        mark = ""
+        if len(rows) > 1:
+            mark = paint(f"{_MARKS[number]}  ", _colour(number), bold=True)
+        line = "  ".join(fact.ljust(widths[at]) for at, fact in enumerate(facts, 1)).rstrip()
+        print(f"{mark}{paint(name.ljust(widths[0]), bold=True)}  {paint(line, dim=True)}")
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
 
 
 def _told_last(points: list[Point]) -> list[list[tuple[float, float]]]:
@@ -142,21 +234,24 @@ def _told_last(points: list[Point]) -> list[list[tuple[float, float]]]:
     return [sorted(curve, key=lambda each: each[0]) for curve in curves.values()]
 
 
-def print_metrics(record: TrialRecord, *, is_alone: bool = False) -> None:
-    """Print the summary of each metric that a trial reported; nothing if it reported none."""
+def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
+    """Print the summary of each metric that trials reported; nothing if they reported none."""
     from windlass.cli.tables import Column, print_table
     from windlass.cli.text import clean, paint
 
-    if not record.metrics:
+    if not any(record.metrics for record in records):
         return
+    several = len(records) > 1
     indent = "" if is_alone else "  "
     if not is_alone:
         print()
         print(paint("Metrics", bold=True))
     heads = ("LAST", "MIN", "MAX", *(["MEAN"] if is_alone else []), "STEP", "COUNT")
-    columns = [Column(f"{indent}NAME"), *(Column(head, is_number=True) for head in heads)]
+    columns = [Column("TRIAL", is_number=True)] if several else []
+    columns += [Column(f"{indent}METRIC"), *(Column(head, is_number=True) for head in heads)]
     rows = [
         [
+            *([str(record.id)] if several else []),
             f"{indent}{clean(name)}",
             format_value(each.last),
             format_value(each.min),
@@ -165,6 +260,7 @@ def print_metrics(record: TrialRecord, *, is_alone: bool = False) -> None:
             "" if each.step is None else str(each.step),
             str(each.count),
         ]
+        for record in records
         for name, each in record.metrics.items()
     ]
     print_table(columns, rows)

@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.keeping import archived_option, complete_names, is_wanted, yes_option
-from windlass.cli.parameters import complete_files, json_option
+from windlass.cli.keeping import (
+    add_common,
+    archived_option,
+    complete_names,
+    is_wanted,
+    metadata_option,
+    yes_option,
+)
+from windlass.cli.parameters import (
+    chosen_folder,
+    complete_checkpoints,
+    folder_argument,
+    json_option,
+    to_option,
+)
 
 if TYPE_CHECKING:
     from windlass.cli.show import Lines
@@ -187,27 +200,40 @@ def _version_row(record: ModelVersionRecord) -> Row:
 @click.option("-p", "--project", metavar="PROJECT", help="The project it belongs to (default).")
 @click.option("--description", default="", metavar="TEXT", help="What it is about.")
 @_LABELS
-def create(name: str, project: str | None, description: str, labels: tuple[str, ...]) -> None:
+@metadata_option
+def create(
+    name: str,
+    project: str | None,
+    description: str,
+    labels: tuple[str, ...],
+    metadata: tuple[str, ...],
+) -> None:
     """Make a model without versions; no other has its name."""
+    from windlass.cli.rerun import read_named
     from windlass.client.session import default_client
 
-    made = default_client().create_model(name, project, description, labels)
+    noted = read_named("metadata", metadata)
+    made = default_client().create_model(name, project, description, labels, noted)
     print(f"Model {made.name} is made. A version of it: windlass model register {name} CHECKPOINT")
 
 
 @command.command(short_help="Have a checkpoint be its next version.")
 @_NAME
-@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=complete_checkpoints)
 @click.option("--name", "called", default="", metavar="TEXT", help="What the version is called.")
 @click.option("--alias", metavar="ALIAS", help="An alias that is to name it: production.")
+@click.option("--notes", default="", metavar="TEXT", help="What is to be known of it.")
 @_LABELS
+@metadata_option
 @json_option
 def register(
     name: str,
     checkpoint: str,
     called: str,
     alias: str | None,
+    notes: str,
     labels: tuple[str, ...],
+    metadata: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Have a checkpoint, by its id, be the next version of a model.
@@ -215,10 +241,21 @@ def register(
     One that is a version already stays that one.
     """
     from windlass.cli.machine import print_json
+    from windlass.cli.rerun import read_named
+    from windlass.cli.text import say
     from windlass.client.session import default_client
 
+    noted = read_named("metadata", metadata)
     model = default_client().get_model(name)
-    version = model.register_version(checkpoint, name=called, labels=labels)
+    before = model.latest or 0
+    version = model.register_version(
+        checkpoint, name=called, notes=notes, labels=labels, metadata=noted
+    )
+    if version.version <= before and (called or notes or labels or noted):
+        say(
+            f"It was version {version.version} already, and stays as it is. To change it: "
+            f"windlass model edit {model.name}@{version.version}"
+        )
     if alias is not None:
         model.set_alias(alias, version)
         version.refresh()
@@ -227,6 +264,42 @@ def register(
         return
     told = f", and {alias}" if alias is not None else ""
     print(f"Checkpoint {version.checkpoint_id} is version {version.version} of {name}{told}.")
+
+
+@command.command(short_help="Rename, describe, label or note something on it, or on a version.")
+@_NAME
+@click.option("--name", "new", metavar="TEXT", help="What it is called.")
+@click.option("--description", metavar="TEXT", help="What a model is about.")
+@click.option("--notes", metavar="TEXT", help="Notes, in place of those that were there.")
+@click.option("-l", "--label", "labels", multiple=True, metavar="TEXT", help="A label more.")
+@click.option("--remove-label", "gone", multiple=True, metavar="TEXT", help="A label less.")
+@metadata_option
+@click.option(
+    "--remove-metadata", "gone_metadata", multiple=True, metavar="NAME", help="Note it no longer."
+)
+@click.pass_context
+def edit(ctx: click.Context, /, name: str, new: str | None, **given: Any) -> None:
+    """Change what is known of a model, or of one version: MODEL@VERSION.
+
+    What is not named stays as it is.
+    """
+    from windlass.cli.edit import change
+    from windlass.client.session import default_client
+
+    called, which = _parted(name)
+    said = {key: value for key, value in {**given, "name": new}.items() if value not in (None, ())}
+    if not said:
+        raise click.UsageError("Say what to change: --notes, --label, --metadata and so on.", ctx)
+    if which and "description" in said:
+        raise click.UsageError("A version has notes, no description: --notes TEXT.", ctx)
+    model = default_client().get_model(called)
+    if which:
+        version = model.get_version(which)
+        change(version, said)
+        print(f"Version {version.version} of {model.name} is changed.")
+        return
+    change(model, said)
+    print(f"Model {model.name} is changed.")
 
 
 @command.command(short_help="Have an alias name a version, or none.")
@@ -257,24 +330,16 @@ def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove
 
 @command.command(short_help="Write the files of a version to a folder.")
 @_NAME
-@click.argument("folder", type=click.Path(), metavar="FOLDER", shell_complete=complete_files)
-def download(name: str, folder: str) -> None:
+@folder_argument
+@to_option("The folder (MODEL-VERSION). One that was cut is gone on with.")
+def download(name: str, place: str | None, folder: str | None) -> None:
     """Write the files of a version to a folder: MODEL@VERSION, else the latest."""
     from windlass.client.session import default_client
 
     model, which = _parted(name)
     version = default_client().get_model(model).get_version(which or "latest")
-    print(f"Version {version.version} of {version.model} is in {version.download(folder)}")
-
-
-@command.command(short_help="Call it otherwise.")
-@_NAME
-@click.argument("new", metavar="NEW")
-def rename(name: str, new: str) -> None:
-    """Give a model another name; no other has that."""
-    from windlass.client.session import default_client
-
-    print(f"Model {name} is {default_client().get_model(name).set_name(new).name} now.")
+    to = chosen_folder(folder, place, f"{version.model}-{version.version}".replace("/", "-"))
+    print(f"Version {version.version} of {version.model} is in {version.download(to)}")
 
 
 @command.command(short_help="Have it belong to another project.")
@@ -288,23 +353,12 @@ def move(name: str, project: str) -> None:
     print(f"Model {found.name} is in the project {found.project} now.")
 
 
-@command.command(short_help="Leave it out of lists.")
-@_NAME
-def archive(name: str) -> None:
-    """Leave a model out of lists. Nothing is lost."""
-    from windlass.client.session import default_client
-
-    found = default_client().get_model(name).archive()
-    print(f"Model {found.name} is archived. Back: windlass model unarchive {found.name}")
-
-
-@command.command(short_help="Have it in lists again.")
-@_NAME
-def unarchive(name: str) -> None:
-    """Have a model in lists again."""
-    from windlass.client.session import default_client
-
-    print(f"Model {default_client().get_model(name).unarchive().name} is back.")
+add_common(
+    command,
+    "model",
+    renamed="Give a model another name; no other has that.",
+    archived="Leave a model out of lists. Nothing is lost.",
+)
 
 
 @command.command(name="rm", short_help="Delete it, or one version.")

@@ -186,22 +186,43 @@ def complete_role_names(
     return [each for each in _roles(ctx) if str(each.value).startswith(incomplete)]
 
 
-def complete_metrics(
-    ctx: click.Context,
-    param: click.Parameter,  # noqa: ARG001 -- click's signature
-    incomplete: str,
+def complete_trials_and_metrics(
+    ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The metrics of the trial that is named."""
+    """The newest trials, and the metrics of those that are named before."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.sighting import recent_trials
 
+    named = set(ctx.params.get(param.name or "") or ())
+    metrics = dict.fromkeys(
+        name for trial in recent_trials() if str(trial.id) in named for name in trial.metrics
+    )
+    found = [CompletionItem(name) for name in metrics if name.startswith(incomplete)]
+    return found or TRIAL_ID.shell_complete(ctx, param, incomplete)
+
+
+def complete_checkpoints(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """The newest checkpoints, of the trial that was named before if one was."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.sighting import recent_checkpoints
+
+    # While an option lacks its value, what stands before it is not taken for an argument yet.
+    named = str(ctx.params.get("trial_id") or next(iter(ctx.args), ""))
+    takes_trial = any(each.name == "trial_id" for each in ctx.command.params)
+    trial_id = int(named) if takes_trial and named.isdecimal() else None
     return [
-        CompletionItem(name)
-        for trial in recent_trials()
-        if trial.id == ctx.params.get("trial_id")
-        for name in trial.metrics
-        if name.startswith(incomplete)
+        CompletionItem(
+            str(each.id),
+            help=f"trial {each.trial_id}" + ("" if each.step is None else f", step {each.step}"),
+        )
+        for each in recent_checkpoints(trial_id)
+        if str(each.id).startswith(incomplete)
     ]
 
 
@@ -237,6 +258,24 @@ def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
 TRIAL_ID = TrialIdType()
 TRIAL_OR_EXPERIMENT = TrialOrExperimentType()
 STATE = StateType()
+
+
+def to_option(said: str) -> Callable[[F], F]:
+    """`--to DIR`, which every command that fetches files has."""
+    return click.option("--to", "folder", metavar="DIR", shell_complete=complete_files, help=said)
+
+
+def folder_argument(function: F) -> F:
+    """The folder without `--to`, as some commands took it first; it is no longer told of."""
+    argument = click.argument("place", required=False, metavar="", shell_complete=complete_files)
+    return argument(function)
+
+
+def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
+    """Where to write what is fetched, however that was said."""
+    if folder is not None and place is not None:
+        raise click.UsageError(f"Say one folder: --to {folder}, or {place}.")
+    return folder or place or default
 
 
 def json_option(function: F) -> F:

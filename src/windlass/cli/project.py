@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.keeping import archived_option, complete_names, is_wanted, yes_option
+from windlass.cli.keeping import add_common, add_removal, archived_option, complete_names
 from windlass.cli.parameters import json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Row
     from windlass.model.places import ProjectRecord
-
-_PLACE = click.argument("place", metavar="PROJECT", shell_complete=complete_names("projects"))
 
 
 @click.group(cls=Group, short_help="Make, list and change projects, which hold experiments.")
@@ -84,18 +82,8 @@ def create(place: str, description: str, as_json: bool) -> None:
     print(f"  windlass edit -e EXPERIMENT --project {made.place}")
 
 
-@command.command(short_help="Call it otherwise.")
-@_PLACE
-@click.argument("new", metavar="NEW")
-def rename(place: str, new: str) -> None:
-    """Give a project another name; all it holds tells that from now on."""
-    from windlass.client.session import default_client
-
-    print(f"Project {place} is {default_client().get_project(place).set_name(new).place} now.")
-
-
 @command.command(short_help="Put it into another workspace.")
-@_PLACE
+@click.argument("place", metavar="PROJECT", shell_complete=complete_names("projects"))
 @click.argument("workspace", metavar="WORKSPACE", shell_complete=complete_names("workspaces"))
 def move(place: str, workspace: str) -> None:
     """Put a project, with all it holds, into another workspace."""
@@ -104,36 +92,10 @@ def move(place: str, workspace: str) -> None:
     print(f"Project {place} is {default_client().get_project(place).move_to(workspace).place} now.")
 
 
-@command.command(short_help="Leave it out of lists.")
-@_PLACE
-def archive(place: str) -> None:
-    """Leave a project, and all it holds, out of lists. Nothing is lost."""
-    from windlass.client.session import default_client
-
-    found = default_client().get_project(place).archive()
-    print(f"Project {found.place} is archived. Back: windlass project unarchive {found.place}")
-
-
-@command.command(short_help="Have it in lists again.")
-@_PLACE
-def unarchive(place: str) -> None:
-    """Have a project in lists again."""
-    from windlass.client.session import default_client
-
-    print(f"Project {default_client().get_project(place).unarchive().place} is back.")
-
-
-@command.command(name="rm", short_help="Delete it, if it is empty.")
-@_PLACE
-@yes_option
-@click.pass_context
-def remove(ctx: click.Context, place: str, yes: bool) -> int:
-    """Delete a project that holds no experiment and no model."""
-    from windlass.client.session import default_client
-
-    found = default_client().get_project(place)
-    if not is_wanted(ctx, f"the project {found.place}", yes=yes):
-        return 1
-    found.delete()
-    print(f"Project {found.place} is deleted.")
-    return 0
+add_common(
+    command,
+    "project",
+    renamed="Give a project another name; all it holds tells that from now on.",
+    archived="Leave a project, and all it holds, out of lists. Nothing is lost.",
+)
+add_removal(command, "project", about="Delete a project that holds no experiment and no model.")

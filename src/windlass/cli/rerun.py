@@ -195,6 +195,12 @@ def _read(option: str, texts: Sequence[str], roles: Sequence[str], value_of: Any
     return found or None
 
 
+def read_named(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    """What is given as NAME=VALUE, each value as `read_argument` reads it."""
+    found: dict[str, Any] = _read(option, texts, (), read_argument) or {}
+    return found
+
+
 def read_argument(text: str) -> Any:
     """A value: JSON if it is a list, a mapping or null; else a number, truth value or text.
 

@@ -14,7 +14,7 @@ COMMANDS = {
     "ls": "List trials, newest first.",
     "show": "Show everything recorded of a trial.",
     "logs": "Print what a trial wrote, or search many.",
-    "metrics": "Print or draw what a trial reported.",
+    "metrics": "Print or draw what trials reported.",
     "stop": "Stop trials.",
     "suspend": "Stop trials for now, to be resumed later.",
     "resume": "Let suspended trials go on.",

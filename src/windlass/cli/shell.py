@@ -195,11 +195,17 @@ def _row(record: TrialRecord, now: float) -> Row:
     return [
         str(record.id),
         clean(command_of(record.spec.roles[0].executable)),
-        clean(record.spec.code.root or "-"),
+        clean(_whose(record)),
         Cell(state, state_colour(record.state)),
         how_long(record, now),
         Cell(format_ago(record.created, now), "dim"),
     ]
+
+
+def _whose(record: TrialRecord) -> str:
+    """The trial, or the folder, whose code it has."""
+    trial_id = record.recipe.code_of
+    return record.spec.code.root or "-" if trial_id is None else f"trial {trial_id}"
 
 
 def _end_of(record: TrialRecord) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Lines = Iterator[tuple[str, str]]
 
+_MOST_COUNTED = 1000  # files that a trial left
+
 
 @click.command(short_help="Show everything recorded of a trial.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
@@ -90,6 +92,7 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     own = own_metrics(trial.record.metrics)
     print_metrics(msgspec.structs.replace(trial.record, metrics=own))
     print_section("Checkpoints", _checkpoints(trial))
+    print_section("Outputs", _outputs(trial))
     print_section("Used", used(trial.record))
     print_lineage(trial)
     print_section("Code", _code(trial.record))
@@ -212,6 +215,23 @@ def _checkpoints(trial: Trial[Any]) -> Lines:
         at = "" if newest.step is None else f"step {newest.step}, "
         yield "newest", f"{newest.id} ({at}{format_size(newest.size)})"
         yield "all", f"windlass checkpoint ls {trial.id}"
+
+
+def _outputs(trial: Trial[Any]) -> Lines:
+    """How many files it left, as far as they are soon counted, and how they are had."""
+    from itertools import islice
+
+    from windlass.cli.text import counted
+    from windlass.model.quantities import format_size
+
+    found = list(islice(trial.list_artifacts(), _MOST_COUNTED + 1))
+    if len(found) > _MOST_COUNTED:
+        yield "kept", f"more than {_MOST_COUNTED} files"
+    elif found:
+        yield "kept", f"{counted(len(found), 'file')}, {format_size(sum(e.size for e in found))}"
+    if found:
+        yield "list", f"windlass artifacts {trial.id}"
+        yield "fetch", f"windlass artifacts {trial.id} --to DIR"
 
 
 def _code(record: TrialRecord) -> Lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from windlass.client.discovery import describe_server, named_endpoint, running_endpoint
 from windlass.home import Home
@@ -11,9 +11,10 @@ from windlass.model.errors import WindlassError
 from windlass.worker.identity import is_alive
 
 if TYPE_CHECKING:
-    from windlass.model.records import TrialRecord
+    from windlass.model.records import CheckpointRecord, TrialRecord
     from windlass.model.wire import ServerInfo
 
+T = TypeVar("T")
 _PATIENCE = 5.0  # a server that is well answers in milliseconds
 
 
@@ -60,33 +61,38 @@ def ask_info(url: str, token: str) -> ServerInfo:
 
 def recent_trials(limit: int = 50) -> Sequence[TrialRecord]:
     """The newest trials, for completion: none if no server runs, whatever the reason."""
-    from windlass.client.transport import Transport
     from windlass.model.wire import TrialPage
 
-    try:
-        endpoint = named_endpoint() or running_endpoint(Home.find())
-        if endpoint is None:
-            return ()
-        transport = Transport(endpoint.url, endpoint.token, timeout=_PATIENCE)
-        query = {"sort": "-id", "limit": limit}
-        return transport.ask("GET", "/trials", TrialPage, query=query).items
-    except WindlassError:
-        return ()
+    page = _newest("/trials", TrialPage, limit=limit)
+    return page.items if page is not None else ()
+
+
+def recent_checkpoints(trial_id: int | None = None) -> Sequence[CheckpointRecord]:
+    """The newest checkpoints, of a trial or of all, likewise."""
+    from windlass.model.wire import CheckpointPage
+
+    page = _newest("/checkpoints", CheckpointPage, limit=50, trial_id=trial_id)
+    return page.items if page is not None else ()
 
 
 def known_names(nouns: str) -> Sequence[str]:
     """The names of workspaces, projects, models or templates, for completion, likewise."""
-    from windlass.client.transport import Transport
     from windlass.model.names import join_place
+
+    page = _newest(f"/{nouns}", dict[str, Any], limit=200)
+    items = page["items"] if page is not None else ()
+    return [join_place(each.get("workspace", "default"), each["name"]) for each in items]
+
+
+def _newest(path: str, kind: type[T], **query: Any) -> T | None:
+    """The first page of a list, newest first; none if no server runs, whatever the reason."""
+    from windlass.client.transport import Transport
 
     try:
         endpoint = named_endpoint() or running_endpoint(Home.find())
         if endpoint is None:
-            return ()
+            return None
         transport = Transport(endpoint.url, endpoint.token, timeout=_PATIENCE)
-        query = {"sort": "-id", "limit": 200}
-        page = transport.ask("GET", f"/{nouns}", dict[str, Any], query=query)
-        items = page["items"]
-        return [join_place(each.get("workspace", "default"), each["name"]) for each in items]
+        return transport.ask("GET", path, kind, query={"sort": "-id", **query})
     except WindlassError:
-        return ()
+        return None

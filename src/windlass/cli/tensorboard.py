@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_experiments
+from windlass.cli.parameters import TRIAL_ID, complete_experiments, to_option
 
 
 @click.command(short_help="Start TensorBoard on what trials wrote for it.")
@@ -18,6 +18,7 @@ from windlass.cli.parameters import TRIAL_ID, complete_experiments
 )
 @click.option("--port", type=click.IntRange(0, 65535), help="Where it listens [6006, or the next].")
 @click.option("--host", metavar="ADDRESS", help="Who can reach it [this machine alone].")
+@to_option("Write the files to this folder instead, each trial's in one of its own.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -25,23 +26,31 @@ def command(
     experiment: str | None,
     port: int | None,
     host: str | None,
+    folder: str | None,
 ) -> int:
     """Start TensorBoard on what trials wrote to `wl.tensorboard_dir()`, live while they run.
 
-    It ends with Ctrl-C. Each trial is a run, each replica of several a run below it.
+    It ends with Ctrl-C. Each trial is a run, each replica of several a run below it. With --to
+    the files are fetched; asked again, they are brought up to date.
     """
     import signal
 
     from windlass.cli.text import say
     from windlass.client.session import default_client
-    from windlass.client.tensorboard import Board
+    from windlass.client.tensorboard import Board, download_boards
 
     if not trial_ids and experiment is None:
         raise click.UsageError("Name trials by their ids, or an experiment with -e.", ctx)
+    if folder is not None and (port is not None or host is not None):
+        raise click.UsageError("--to starts nothing: leave out --port and --host.", ctx)
     client = default_client()
     trials = [client.get_trial(each) for each in dict.fromkeys(trial_ids)]
     if experiment is not None:
         trials += client.get_experiment(experiment).list_trials()
+    if folder is not None:
+        download_boards(trials, folder)
+        say(f"The files are in {folder}")
+        return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as with Ctrl-C
     board = Board(trials, port=port, host=host)
     say("Starting TensorBoard ...")

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.keeping import archived_option, complete_names, is_wanted, yes_option
+from windlass.cli.keeping import add_common, add_removal, archived_option
 from windlass.cli.parameters import json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Row
     from windlass.model.places import WorkspaceRecord
-
-_NAME = click.argument("name", metavar="NAME", shell_complete=complete_names("workspaces"))
 
 
 @click.group(cls=Group, short_help="Make, list and change workspaces, which hold projects.")
@@ -70,46 +68,10 @@ def create(name: str, description: str, as_json: bool) -> None:
     print(f"Workspace {made.name} is made. A project in it: windlass project create {name}/vision")
 
 
-@command.command(short_help="Call it otherwise.")
-@_NAME
-@click.argument("new", metavar="NEW")
-def rename(name: str, new: str) -> None:
-    """Give a workspace another name; its projects are named by that from now on."""
-    from windlass.client.session import default_client
-
-    print(f"Workspace {name} is {default_client().get_workspace(name).set_name(new).name} now.")
-
-
-@command.command(short_help="Leave it out of lists.")
-@_NAME
-def archive(name: str) -> None:
-    """Leave a workspace, and all it holds, out of lists. Nothing is lost."""
-    from windlass.client.session import default_client
-
-    found = default_client().get_workspace(name).archive()
-    print(f"Workspace {found.name} is archived. Back: windlass workspace unarchive {found.name}")
-
-
-@command.command(short_help="Have it in lists again.")
-@_NAME
-def unarchive(name: str) -> None:
-    """Have a workspace in lists again."""
-    from windlass.client.session import default_client
-
-    print(f"Workspace {default_client().get_workspace(name).unarchive().name} is back.")
-
-
-@command.command(name="rm", short_help="Delete it, if it is empty.")
-@_NAME
-@yes_option
-@click.pass_context
-def remove(ctx: click.Context, name: str, yes: bool) -> int:
-    """Delete a workspace that holds no project."""
-    from windlass.client.session import default_client
-
-    found = default_client().get_workspace(name)
-    if not is_wanted(ctx, f"the workspace {found.name}", yes=yes):
-        return 1
-    found.delete()
-    print(f"Workspace {found.name} is deleted.")
-    return 0
+add_common(
+    command,
+    "workspace",
+    renamed="Give a workspace another name; its projects are named by that from now on.",
+    archived="Leave a workspace, and all it holds, out of lists. Nothing is lost.",
+)
+add_removal(command, "workspace", about="Delete a workspace that holds no project.")

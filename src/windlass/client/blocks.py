@@ -13,7 +13,7 @@ from windlass.model.errors import WindlassError
 if TYPE_CHECKING:
     import asyncio
 
-    from windlass.client.experiments import Experiment
+    from windlass.client.awaited import AwaitedExperiment
     from windlass.client.transport import Transport
 
 
@@ -25,7 +25,7 @@ class Block:
     (Ctrl-C, a cancelled task) waits for nothing.
     """
 
-    def __init__(self, experiment: Experiment, transport: Transport, *, waits: bool) -> None:
+    def __init__(self, experiment: AwaitedExperiment, transport: Transport, *, waits: bool) -> None:
         self._experiment = experiment
         self._transport = transport
         self._waits = waits

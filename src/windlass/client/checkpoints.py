@@ -112,8 +112,18 @@ class Checkpoint:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metric that it was sorted by, as reported at its step or last before."""
+        """What its trial reported, as it stood at its step: then, or last before."""
         return {name: float(value) for name, value in self._record.metrics.items()}
+
+    @property
+    def models(self) -> dict[str, int]:
+        """The models of which it is a version, and which: `{"classifier": 3}`."""
+        return self._record.models
+
+    @property
+    def continued_by(self) -> tuple[int, ...]:
+        """The trials that began with it."""
+        return self._record.continued_by
 
     def refresh(self) -> Checkpoint:
         """Ask the server how it stands now."""

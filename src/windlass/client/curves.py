@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from windlass.client.transport import decode
 from windlass.model.errors import WindlassError
-from windlass.model.wire import CurveHead, CurvesHead
+from windlass.model.metrics import CurveHead, CurvesHead
 
 
 class Curve(NamedTuple):

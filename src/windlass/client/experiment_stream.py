@@ -6,11 +6,12 @@ import contextlib
 
 import msgspec
 
+from windlass.client.connections import EventStream, StreamEvent
 from windlass.client.following import Stream
-from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
+from windlass.client.transport import Transport, decode, path_of
 from windlass.model.errors import WaitTimeout
+from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord
-from windlass.model.wire import Points
 
 ExperimentNews = ExperimentRecord | TrialRecord | Points
 

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from windlass.client.awaited import AwaitedExperiment
 from windlass.client.calls import users_call
 from windlass.client.listing import list_trials
-from windlass.client.metadata import Described
 from windlass.client.pages import Listing
-from windlass.client.transport import Transport, path_of
+from windlass.client.transport import path_of
 from windlass.client.trials import Trial
 from windlass.client.waits import seconds_of
-from windlass.model.errors import WindlassError
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import Deleted, StopTrial
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
-    from types import TracebackType
 
     from windlass.authoring.executables import Executable
     from windlass.authoring.function import Function
     from windlass.authoring.jobs import Job, JobGroup
     from windlass.authoring.packaged import Packaged
-    from windlass.client.blocks import Block
     from windlass.client.moments import Moment
-    from windlass.client.progress import Progress
     from windlass.client.session import Client
     from windlass.comparing.experiments import ExperimentDiff
     from windlass.search.result import SearchResult
 
 
-class Experiment(Described):
+class Experiment(AwaitedExperiment):
     """A named set of trials.
 
     ```python
@@ -42,61 +38,6 @@ class Experiment(Described):
         print(trial.params)
     ```
     """
-
-    def __init__(
-        self, transport: Transport, record: ExperimentRecord, *, waits: bool = False
-    ) -> None:
-        self._transport = transport
-        self._record = record
-        self._waits = waits  # for its trials, at the end of a block
-        self._blocks: list[Block] = []
-        self._handed: list[ref[Trial[Any]]] = []  # the trials that were added here
-        self._outdated: ExperimentRecord | None = None  # it does not count what was added since
-
-    @property
-    def id(self) -> int:
-        """The number by which it can be asked for."""
-        return self._record.id
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self._record.name
-
-    @property
-    def project(self) -> str:
-        """The project it belongs to."""
-        return self._record.project
-
-    @property
-    def created(self) -> float:
-        """When it was created, in seconds since the epoch."""
-        return self._record.created
-
-    @property
-    def trial_count(self) -> int:
-        """How many trials it has."""
-        return self._counted.trials
-
-    @property
-    def states(self) -> dict[str, int]:
-        """How many trials are in which state."""
-        return self._counted.states
-
-    @property
-    def state(self) -> str:
-        """One of EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED; auxiliary trials do not count."""
-        return self._counted.state.value
-
-    @property
-    def record(self) -> ExperimentRecord:
-        """Everything above, as one plain struct."""
-        return self._record
-
-    def refresh(self) -> Experiment:
-        """Ask the server how it stands now."""
-        self._now()
-        return self
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
         """Snapshot the code of executables now and upload it: what jobs of them will run.
@@ -287,7 +228,8 @@ class Experiment(Described):
 
         A data frame of pandas if that is installed, else of polars, else a `wl.Table`. Of a metric
         the last value is told; `metrics=["loss.min"]` chooses another (`max`, `mean`, `count`).
-        `sort_by` is a column; with a `-` before it, the greatest come first.
+        `sort_by` is a column, or `metrics.loss`, `hparams.lr` and so on as in `wl.list_trials`;
+        with a `-` before it, the greatest come first.
 
         ```python
         print(wl.get_experiment("cifar10").table(sort_by="loss"))
@@ -312,109 +254,6 @@ class Experiment(Described):
 
         return download_experiment(self._transport, self.name, ordinary_records(self), folder)
 
-    def wait(self, timeout: float | str | None = None) -> Experiment:
-        """Wait until all its trials have ended, one way or another; a table shows how they stand.
-
-        Auxiliary trials are not waited for. It raises for none that failed: see `state`, or
-        `list_trials(state="FAILED")`. `WaitTimeout` if it takes longer than `timeout`. Ctrl-C
-        leaves, and the trials go on.
-
-        ```python
-        experiment = wl.get_experiment("sweep").wait()
-        print(experiment.state, experiment.states)
-        ```
-        """
-        from windlass.client.waiting import Waiting
-
-        waiting = Waiting(self._transport, self._record, seconds_of(timeout))
-        try:
-            self._learn(waiting.run())
-            return self
-        except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
-        raise failure
-
-    def _learn(self, progress: Progress) -> None:
-        """Take in how it stands; so do the trials that were added here, for whoever holds them."""
-        self._record = progress.experiment
-        for handed in tuple(self._handed):
-            trial = handed()
-            if trial is not None and trial.id in progress.trials and not trial.is_finished:
-                trial._learn(progress.trials[trial.id])
-
-    def __await__(self) -> Generator[Any, None, Experiment]:
-        """`await experiment` waits as `wait()` does."""
-        return self._wait_async().__await__()
-
-    async def _wait_async(self) -> Experiment:
-        from windlass.client.awaiting import in_thread
-        from windlass.client.waiting import Waiting
-
-        waiting = Waiting(self._transport, self._record)
-        name = f"windlass-wait-experiment-{self.id}"
-        self._learn(await in_thread(waiting.run, waiting.cut, name))
-        return self
-
-    def __enter__(self) -> Experiment:
-        """Build it in a block: whatever fails to launch is raised at its end.
-
-        ```python
-        with wl.create_experiment("sweep", wait=True) as exp:
-            for lr in (0.1, 0.01):
-                exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
-        ```
-
-        The end of the block waits for generators, and with `wait=True` for the trials, too.
-        `wl.LaunchFailed` tells which generators raised, `wl.ExperimentFailed` which trials that
-        were waited for did not succeed. Ctrl-C waits for nothing; what was added goes on.
-        """
-        self._block().enter()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._blocks.pop().leave(raised)
-            return
-        except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
-        raise failure
-
-    async def __aenter__(self) -> Experiment:
-        """The same in asynchronous code: async generators run on the loop of the block.
-
-        ```python
-        async with wl.create_experiment("sweep") as exp:
-            trials = [exp.add(job, args={"lr": lr}) for lr in (0.1, 0.01)]
-            print(await asyncio.gather(*trials))
-        ```
-        """
-        await self._block().enter_async()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            await self._blocks.pop().leave_async(raised)
-            return
-        except WindlassError as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
-        raise failure
-
-    def _block(self) -> Block:
-        from windlass.client.blocks import Block
-
-        self._blocks.append(Block(self, self._transport, waits=self._waits))
-        return self._blocks[-1]
-
     def delete(self) -> None:
         """Delete it with all its trials, which have to have ended.
 
@@ -437,11 +276,6 @@ class Experiment(Described):
         return self
 
     @property
-    def _counted(self) -> ExperimentRecord:
-        """Its record, with all that was added here counted."""
-        return self._now() if self._record is self._outdated else self._record
-
-    @property
     def _client(self) -> Client:
         """What its trials are submitted with."""
         from windlass.client.session import Client
@@ -451,12 +285,6 @@ class Experiment(Described):
     def __reduce__(self) -> tuple[Any, ...]:
         """It can be sent along: it arrives as it was, asking the server there."""
         return _revive, (self._record,)
-
-    def __repr__(self) -> str:
-        if self._record is self._outdated:
-            return f"<Experiment {self.id} {self.name}>"  # it is no place to ask the server
-        many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
-        return f"<Experiment {self.id} {self.name}: {self.state}, {many}>"
 
 
 def _revive(record: ExperimentRecord) -> Experiment:

@@ -41,6 +41,19 @@ class Facts:
         return self._record.name
 
     @property
+    def kind(self) -> str:
+        """What it is of, as `wl.list_trials(kind=...)` takes it.
+
+        `job` is what `@wl.run`, `wl.Job` and `windlass run` make, of functions and scripts alike;
+        the others are `external`, `command` and `shell`.
+
+        ```python
+        print(wl.get_trial(3).kind)
+        ```
+        """
+        return self._record.kind.value
+
+    @property
     def experiment(self) -> str:
         """The name of the experiment it belongs to."""
         return self._record.experiment

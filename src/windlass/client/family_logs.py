@@ -15,8 +15,8 @@ from windlass.client.listing import list_trials
 from windlass.client.log_pages import first_lines, pages
 from windlass.client.naming import has_several
 from windlass.client.transport import Transport
+from windlass.model.logs import LogPage, LogPart
 from windlass.model.records import ExperimentRecord, TrialRecord
-from windlass.model.wire import LogPage, LogPart
 
 
 class Piece(NamedTuple):

@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
+from windlass.client.connections import EventStream, StreamEvent
+from windlass.client.transport import Transport, decode, path_of
 from windlass.model.errors import ServerUnreachable, WaitTimeout
+from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord
-from windlass.model.wire import CreateTrial, LogPage, StreamEnd
+from windlass.model.wire import CreateTrial, StreamEnd
 
 T = TypeVar("T")
 News = TrialRecord | LogPage | StreamEnd

@@ -7,8 +7,9 @@ import http.client
 import threading
 import uuid
 
+from windlass.client.connections import EventStream, StreamEvent
 from windlass.client.following import Stream
-from windlass.client.transport import EventStream, StreamEvent, Transport, path_of
+from windlass.client.transport import Transport, path_of
 from windlass.model.errors import ServerUnreachable, WindlassError
 from windlass.model.records import ExperimentRecord
 

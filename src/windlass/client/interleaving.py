@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from windlass.model.wire import LogPart
+from windlass.model.logs import LogPart
 
 _LONGEST = 1 << 20  # characters of a line that are waited for
 _PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # no red: that is for what went wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.metadata import label_query
+from windlass.client.attributes import label_query
 from windlass.client.moments import moment_of
 from windlass.client.pages import Listing, flag, walk, words
 from windlass.client.trials import Trial

@@ -12,7 +12,7 @@ from windlass.client.moments import Moment, moment_of
 from windlass.client.pages import warn_of
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
-from windlass.model.wire import LogHits, LogPage, LogPart
+from windlass.model.logs import LogHits, LogPage, LogPart
 
 if TYPE_CHECKING:
     from windlass.client.transport import Transport

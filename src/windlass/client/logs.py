@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from windlass.model.wire import LogPart
+from windlass.model.logs import LogPart
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

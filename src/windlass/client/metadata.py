@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windlass.model.errors import InvalidArgument, NotFound, shown
+from windlass.client.attributes import (
+    check_config,
+    check_file_name,
+    check_labels,
+    check_name,
+    check_place,
+    check_priority,
+    check_text,
+    check_url,
+    find_named,
+)
 from windlass.model.records import Artifact, ExperimentRecord, Link, TrialRecord
 
 if TYPE_CHECKING:
@@ -16,9 +26,22 @@ if TYPE_CHECKING:
     from windlass.client.places import Project
     from windlass.client.transport import Transport
 
+_CHANGED_BY = {
+    "name": "set_name(...)",
+    "priority": "set_priority(...)",
+    "archived": "archive(), or exp.unarchive()",
+    "project": "move_to(...)",
+    "labels": "set_labels([...]), or exp.add_label(...)",
+    "description": "set_description(...)",
+    "notes": "set_notes(...)",
+    "config": "set_config({...})",
+    "links": "add_link(name, url)",
+    "artifacts": "add_artifact(name, path)",
+}
+
 
 class Labelled:
-    """What has labels: a trial, an experiment.
+    """What has labels: a trial, an experiment, a model.
 
     Labels are added and removed on the server one by one: others that change them meanwhile lose
     nothing by it.
@@ -93,7 +116,7 @@ class Noted(Labelled):
         wl.get_trial(3).set_name("baseline")
         ```
         """
-        return self._change(name=_check_name("name", name))
+        return self._change(name=check_name("name", name))
 
     def set_description(self, text: str) -> Self:
         """Say what it is about.
@@ -223,7 +246,7 @@ class Described(Noted):
         wl.get_experiment("train").add_link("paper", "https://arxiv.org/abs/1412.6980")
         ```
         """
-        return self._change(put_links={_check_name("link", name): _check_url(url)})
+        return self._change(put_links={check_name("link", name): check_url(url)})
 
     def remove_link(self, name: str) -> Self:
         """Have no link of that name.
@@ -232,7 +255,7 @@ class Described(Noted):
         wl.get_experiment("train").remove_link("paper")
         ```
         """
-        _find("link", name, self._now().links)
+        find_named("link", name, self._now().links)
         return self._change(remove_links=(name,))
 
     def add_artifact(self, name: str, path: str | os.PathLike[str]) -> Self:
@@ -247,7 +270,7 @@ class Described(Noted):
         """
         from windlass.client.artifacts import keep_file
 
-        _check_file_name(name)
+        check_file_name(name)
         return keep_file(
             self._transport, path, lambda digest: self._change(put_artifacts={name: digest})
         )
@@ -262,8 +285,8 @@ class Described(Noted):
         """
         from windlass.client.artifacts import fetch_file
 
-        found: Artifact = _find("artifact", name, self._now().artifacts)
-        _check_file_name(found.name)  # whatever the server says, nothing is written elsewhere
+        found: Artifact = find_named("artifact", name, self._now().artifacts)
+        check_file_name(found.name)  # whatever the server says, nothing is written elsewhere
         return fetch_file(self._transport, found, Path(directory))
 
     def remove_artifact(self, name: str) -> Self:
@@ -274,7 +297,7 @@ class Described(Noted):
         experiment.remove_artifact("notes.md")
         ```
         """
-        _find("artifact", name, self._now().artifacts)
+        find_named("artifact", name, self._now().artifacts)
         return self._change(remove_artifacts=(name,))
 
     def _now(self) -> ExperimentRecord:
@@ -293,147 +316,3 @@ class Described(Noted):
         body = ChangeExperiment(**changes)
         self._record = self._transport.ask("PATCH", path, ExperimentRecord, body=body)
         return self
-
-
-# -- what can be noted ----------------------------------------------------------------
-
-_CHANGED_BY = {
-    "name": "set_name(...)",
-    "priority": "set_priority(...)",
-    "archived": "archive(), or exp.unarchive()",
-    "project": "move_to(...)",
-    "labels": "set_labels([...]), or exp.add_label(...)",
-    "description": "set_description(...)",
-    "notes": "set_notes(...)",
-    "config": "set_config({...})",
-    "links": "add_link(name, url)",
-    "artifacts": "add_artifact(name, path)",
-}
-_LONGEST_TEXT = 100_000
-_HIGHEST_PRIORITY = 1_000_000
-_LONGEST_URL = 2000
-
-
-def check_labels(labels: object) -> tuple[str, ...]:
-    """Labels, if they can be; all that is wrong with them is told at once.
-
-    >>> check_labels(["baseline", "baseline"])
-    ('baseline',)
-    """
-    from windlass.authoring import checks
-
-    if problems := checks.check_labels(labels):
-        raise InvalidArgument.of([text for _, text in problems])
-    return tuple(dict.fromkeys(labels))  # type: ignore[call-overload]  # it was just checked
-
-
-def label_query(labels: object) -> str | None:
-    """Labels as the server is asked for those that have all of them; one may be a text.
-
-    >>> label_query("baseline"), label_query(None)
-    ('["baseline"]', None)
-    """
-    if not labels:
-        return None
-    import json
-
-    return json.dumps(check_labels([labels] if isinstance(labels, str) else labels))
-
-
-def check_config(config: object) -> dict[str, Any]:
-    """A mapping that JSON can hold exactly; which value it cannot is told.
-
-    >>> check_config({"layers": (64, 32)})
-    {'layers': [64, 32]}
-    """
-    from windlass.authoring.founding import config_of
-
-    plain, problems = config_of({} if config is None else config)
-    if problems:
-        raise InvalidArgument.of([text for _, text in problems])
-    return plain
-
-
-def check_priority(priority: Any) -> int:
-    """A priority, if it can be."""
-    is_whole = isinstance(priority, int) and not isinstance(priority, bool)
-    if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
-        raise InvalidArgument(
-            f"{shown(priority)} is no priority.",
-            hint=f"Write a whole number up to {_HIGHEST_PRIORITY:,}, or as far below 0.",
-        )
-    checked: int = priority
-    return checked
-
-
-def check_place(project: Any) -> int | str:
-    """The id of a `wl.Project`, which may be renamed meanwhile, or the text that names one."""
-    from windlass.client.places import Project
-    from windlass.model import names
-
-    if isinstance(project, Project):
-        return project.id
-    names.check(names.place_flaw(project), "project: ")
-    checked: str = project
-    return checked
-
-
-def check_text(what: str, text: Any) -> str:
-    if not isinstance(text, str):
-        raise InvalidArgument(f"{what}: {shown(text)} is no text.")
-    if len(text) > _LONGEST_TEXT:
-        raise InvalidArgument(
-            f"{what}: {len(text)} characters are too many; there can be {_LONGEST_TEXT}.",
-            hint="Keep it as a file: add_artifact(name, path)",
-        )
-    return text
-
-
-def _check_name(what: str, name: Any) -> str:
-    from windlass.model.names import name_flaw
-
-    if flaw := name_flaw(name, what):
-        raise InvalidArgument(f"{what}: {flaw}.")
-    checked: str = name
-    return checked
-
-
-def _check_file_name(name: Any) -> None:
-    _check_name("artifact", name)
-    if "/" in name or name in (".", ".."):
-        raise InvalidArgument(
-            f"artifact: {shown(name)} is no name of a file.",
-            hint=f"Leave the folders out: {shown(os.path.basename(name) or 'model.pt')}",
-        )
-
-
-def _check_url(url: Any) -> str:
-    import re
-
-    if not isinstance(url, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", url):
-        guess = f"https://{url}" if isinstance(url, str) and "." in url else "https://..."
-        is_path = isinstance(url, str) and url.startswith(("/", "~", "."))
-        hint = f"Write the whole of it: {shown(guess)}"
-        if is_path:
-            hint = "To keep a file with the experiment: add_artifact(name, path)"
-        raise InvalidArgument(f"link: {shown(url)} is no URL.", hint=hint)
-    if url.lower().startswith(("javascript:", "vbscript:")):
-        raise InvalidArgument(f"link: {shown(url)} is a script, not a place.")
-    if len(url) > _LONGEST_URL:
-        raise InvalidArgument(f"link: a URL has at most {_LONGEST_URL} characters.")
-    return url
-
-
-def _find(what: str, name: Any, there: Sequence[Any]) -> Any:
-    """The entry of that name; one that is not there is told with the one that was meant."""
-    import difflib
-
-    for each in there:
-        if each.name == name:
-            return each
-    names = [each.name for each in there]
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"There is: {', '.join(names[:10])}." if names else f"It has no {what}s."
-    if near:
-        hint = f"Did you mean {near[0]!r}?"
-    raise NotFound(f"There is no {what} {shown(name)}.", hint=hint)

@@ -11,8 +11,8 @@ import msgspec
 from windlass.client.curves import Curve, to_numpy, to_pandas, unpack
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, NotFound, shown
-from windlass.model.records import Summary, TrialRecord
-from windlass.model.wire import FetchMetrics
+from windlass.model.metrics import FetchMetrics
+from windlass.model.records import Summary, TrialRecord, is_own_metric
 
 if TYPE_CHECKING:
     from windlass.client.following import Following
@@ -68,12 +68,17 @@ class Summaries(Mapping[str, Summary]):
         if not record.metrics:
             so_far = "" if record.state.is_final else " so far"
             return f"{which} has reported no metrics{so_far}: there is no {name!r}."
-        in_a_group = [each for each in record.metrics if each.endswith(f"/{name}")]
-        near = in_a_group or difflib.get_close_matches(str(name), record.metrics, n=1)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        names = list(record.metrics)
-        more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-        return f"{which} has no metric {name!r}.{guess} It has: {', '.join(names[:20])}{more}."
+        return f"{which} has no metric {name!r}.{_near(name, record.metrics, 'It has')}"
+
+
+def _near(name: str, metrics: Collection[str], what: str) -> str:
+    """The metric that was probably meant, and some of those that there are."""
+    in_a_group = [each for each in metrics if each.endswith(f"/{name}")]
+    near = in_a_group or difflib.get_close_matches(str(name), metrics, n=1)
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    names = [each for each in metrics if is_own_metric(each)] or list(metrics)
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return f"{guess} {what}: {', '.join(names[:20])}{more}."
 
 
 class MissingMetric(NotFound, KeyError):
@@ -163,28 +168,38 @@ class Metrics:
 
     def _fetched(self, following: Following | None) -> Iterator[Curve]:
         """All there is; when it is followed, whatever comes, each point once."""
-        asked, is_empty = self._asked, True
+        asked = self._asked
+        unseen = {full_name(asked.group, name) for name in asked.names or ()}
         for _news in following or [None]:  # with each piece of news there may be more
             while True:
                 data = self._transport.fetch("POST", "/metrics", body=asked)
                 head, curves = unpack(data)
-                for curve in curves:
-                    is_empty = False
-                    yield curve
+                unseen -= {each.name for each in head.curves}
+                if following is None and not head.more:
+                    self._explain_absence(unseen)
+                yield from curves
                 asked = msgspec.structs.replace(asked, known=head.known)
                 if not head.more:
                     break
-        if is_empty and self._asked.names is not None:
-            self._explain_absence()
+        if following is not None:
+            self._explain_absence(unseen)
 
-    def _explain_absence(self) -> None:
+    def _explain_absence(self, unseen: set[str]) -> None:
         """Tell of a name that no trial has: one that goes on may yet report it."""
-        for trial_id in self._asked.trials:
+        records: list[TrialRecord] = []
+        for trial_id in self._asked.trials if unseen else ():
             record = self._transport.ask("GET", path_of("trials", trial_id), TrialRecord)
-            if not (record.state.is_final and record.metrics):
-                continue
-            for name in self._asked.names or ():
-                _ = Summaries(record)[full_name(self._asked.group, name)]
+            unseen = unseen - record.metrics.keys()  # it may be another replica's, or attempt's
+            if not unseen or not record.state.is_final:
+                return
+            records += [record] if record.metrics else []
+        if len(records) == 1:
+            _ = Summaries(records[0])[min(unseen)]
+        elif records:
+            name = min(unseen)
+            there = sorted({each for record in records for each in record.metrics})
+            who = f"None of the {len(self._asked.trials)} trials has a metric {name!r}."
+            raise MissingMetric(who + _near(name, there, "There is"))
 
 
 def metrics_of(

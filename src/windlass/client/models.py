@@ -6,14 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.metadata import (
-    Labelled,
-    Noted,
-    check_labels,
-    check_place,
-    check_text,
-    label_query,
-)
+from windlass.client.attributes import check_labels, check_place, check_text, label_query
+from windlass.client.metadata import Labelled, Noted
 from windlass.client.pages import Listing, walk
 from windlass.client.resources import Archivable, Resource
 from windlass.client.transport import path_of
@@ -58,7 +52,7 @@ class Annotated:
 
     def add_metadata(self, **metadata: Any) -> Self:
         """Note something on it: values that JSON can say, by name; the others stay."""
-        from windlass.client.metadata import check_config
+        from windlass.client.attributes import check_config
 
         return self._change(put_metadata=check_config(metadata))
 
@@ -147,8 +141,8 @@ class Model(Archivable[ModelRecord], Noted, Annotated):
             print(model.register_version(checkpoint, labels=["baseline"]).version)
         ```
         """
+        from windlass.client.attributes import check_config
         from windlass.client.checkpoints import Checkpoint
-        from windlass.client.metadata import check_config
 
         key = checkpoint.uid if isinstance(checkpoint, Checkpoint) else checkpoint
         if not _is_key(key):

@@ -30,9 +30,9 @@ from windlass.model.errors import (
     WindlassError,
     shown,
 )
+from windlass.model.outputs import MOST_OUTPUTS, FetchOutputs, OutputPage, WantedOutput
 from windlass.model.records import OutputFile, TrialRecord
 from windlass.model.text import clean
-from windlass.model.wire import MOST_OUTPUTS, FetchOutputs, OutputPage, WantedOutput
 from windlass.worker.restore import open_folder
 
 _HEAD = struct.Struct(">QQd")

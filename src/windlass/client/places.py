@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.attributes import check_text
 from windlass.client.calls import users_call
-from windlass.client.metadata import check_text
 from windlass.client.pages import Listing
 from windlass.client.resources import Archivable
 from windlass.model import names

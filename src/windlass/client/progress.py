@@ -9,6 +9,7 @@ from typing import Any
 from windlass.client.experiment_stream import ExperimentNews
 from windlass.client.live import Line
 from windlass.client.outcomes import how_it_ended
+from windlass.client.standing import share_of
 from windlass.model.quantities import format_duration
 from windlass.model.records import ExperimentRecord, Summary, TrialRecord, TrialState, own_metrics
 
@@ -175,7 +176,7 @@ def _rows(trials: Sequence[TrialRecord], vary: Sequence[str], now: float) -> lis
     cells = [
         (
             str(each.id),
-            each.state.value,
+            each.state.value + (f" {each.progress:.0%}" if share_of(each) is not None else ""),
             format_duration(int(now - each.started)) if each.started is not None else "-",
             _cut(each.name + (" (auxiliary)" if each.auxiliary else "")),
             _cut(_short(each.params, vary)),

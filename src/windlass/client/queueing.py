@@ -10,11 +10,11 @@ from windlass.client.pages import Listing, walk
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import TrialRecord
-from windlass.model.wire import MoveTrial, SetPriority, TaskPage, TaskRecord
 
 if TYPE_CHECKING:
     from windlass.client.transport import Transport
     from windlass.client.trials import Trial
+    from windlass.model.queue import TaskRecord
 
 _MOST = 1_000_000
 
@@ -103,6 +103,8 @@ class Queueable:
         trial.set_priority(10)
         ```
         """
+        from windlass.model.queue import SetPriority
+
         asked: Any = priority
         if isinstance(asked, bool) or not isinstance(asked, int) or abs(asked) > _MOST:
             raise InvalidArgument(
@@ -121,6 +123,8 @@ class Queueable:
             trial.move_ahead_of(first.trial)
         ```
         """
+        from windlass.model.queue import MoveTrial
+
         number = other if isinstance(other, int) else getattr(other, "id", None)
         if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**63:
             raise InvalidArgument(
@@ -137,6 +141,8 @@ class Queueable:
             print(task.name, task.state, task.devices, task.address, task.started, task.exit_code)
         ```
         """
+        from windlass.model.queue import TaskPage
+
         path = path_of("trials", self._record.id, "tasks")
         found = walk(self._transport, path, TaskPage, {}, limit)
         return found.each(_task)

@@ -9,8 +9,9 @@ import threading
 import time
 from typing import NamedTuple
 
+from windlass.client.connections import EventStream, StreamEvent
 from windlass.client.following import Stream
-from windlass.client.transport import EventStream, StreamEvent, Transport, decode, path_of
+from windlass.client.transport import Transport, decode, path_of
 from windlass.model.errors import (
     InvalidArgument,
     ServerUnreachable,

@@ -31,6 +31,11 @@ def status_text(trial: TrialRecord) -> str:
     return f"trial {trial.id} ({name}) {what}" + (f": {details}" if details else "")
 
 
+def share_of(trial: TrialRecord) -> float | None:
+    """How far it is, as its program said, while it goes on."""
+    return trial.progress if trial.state is TrialState.RUNNING else None
+
+
 def _details(trial: TrialRecord) -> str:
     if not has_several(trial) or trial.state is TrialState.QUEUED:
         return trial.message

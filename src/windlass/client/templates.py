@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.metadata import check_text
+from windlass.client.attributes import check_text
 from windlass.client.resources import Resource
 from windlass.model import names
 from windlass.model.templates import ChangeTemplate, TemplateRecord

@@ -42,14 +42,7 @@ class Board:
         self, trials: Sequence[Trial[Any]], *, port: int | None = None, host: str | None = None
     ) -> None:
         self.url = ""
-        self._trials = [each for each in trials if not each.is_finished or _has_files(each)]
-        if not self._trials:
-            ids = ", ".join(str(each.id) for each in trials) or "none"
-            raise NotFound(
-                f"Nothing was written for TensorBoard by these trials: {ids}.",
-                hint="A program writes it to wl.tensorboard_dir(): "
-                "SummaryWriter(wl.tensorboard_dir())",
-            )
+        self._trials = _with_files(trials)
         listening = ["--port", str(port)] if port is not None else []
         listening += ["--host", host] if host is not None else []
         self._command = [*_program(), "--reload_interval", f"{_EVERY:g}", *listening]
@@ -148,6 +141,24 @@ class Board:
         return iter(self._process.stderr.readline, "")
 
 
+def download_boards(trials: Sequence[Trial[Any]], folder: str) -> None:
+    """Write what trials wrote for TensorBoard to a folder, as it is shown: a run for each."""
+    for trial in _with_files(trials):
+        trial.download_tensorboard(os.path.join(folder, _run_name(trial)))
+
+
+def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
+    """Those that wrote something for TensorBoard, or may yet."""
+    found = [each for each in trials if not each.is_finished or _has_files(each)]
+    if not found:
+        ids = ", ".join(str(each.id) for each in trials) or "none"
+        raise NotFound(
+            f"Nothing was written for TensorBoard by these trials: {ids}.",
+            hint="A program writes it to wl.tensorboard_dir(): SummaryWriter(wl.tensorboard_dir())",
+        )
+    return found
+
+
 def _has_files(trial: Trial[Any]) -> bool:
     return next(trial.list_artifacts(f"{TENSORBOARD}/*"), None) is not None
 
@@ -166,6 +177,6 @@ def _program() -> list[str]:
         raise InvalidArgument(
             "TensorBoard is not installed here.",
             hint="Install it: pip install tensorboard\n"
-            "Or fetch the files, to be looked at elsewhere: trial.download_tensorboard(folder)",
+            "Or fetch the files, to be looked at elsewhere: windlass tensorboard ID --to DIR",
         )
     return [found]

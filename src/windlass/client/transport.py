@@ -1,18 +1,18 @@
-"""The one HTTP transport: kept connections, typed answers, event streams that can be cut."""
+"""The one HTTP transport: kept connections, typed answers, streams of events."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from windlass.client.connections import Connection, EventStream, SecureConnection
 from windlass.client.discovery import (
     Endpoint,
     check_version,
@@ -36,8 +36,7 @@ from windlass.version import __version__
 T = TypeVar("T")
 Body = bytes | msgspec.Struct | Iterable[bytes] | None
 
-_TIMEOUT = 60.0  # of an ordinary answer; a stream is pinged every 10 s
-_STREAM_TIMEOUT = 45.0
+_TIMEOUT = 60.0  # of an ordinary answer
 _PIECE = 1 << 20
 # What a decoder says of bytes that are not what they should be.
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
@@ -50,39 +49,6 @@ class MissingBlobs(WindlassError):
     missing: tuple[str, ...] = ()
 
 
-class StreamEvent(NamedTuple):
-    """One server-sent event."""
-
-    name: str
-    id: str
-    data: bytes
-
-
-class _Connection(http.client.HTTPConnection):
-    """Sends a request's head and body in one piece: each piece would wake the server up."""
-
-    def __init__(self, host: str, port: int | None, *, timeout: float) -> None:
-        super().__init__(host, port, timeout=timeout)
-        self.hold = False
-        self._held: list[bytes] = []
-
-    def send(self, data: Any) -> None:
-        if self.hold:
-            self._held.append(data)
-        else:
-            super().send(data)
-
-    def send_held(self) -> None:
-        """Send what was held."""
-        held, self._held, self.hold = b"".join(self._held), [], False
-        if held:
-            super().send(held)
-
-
-class _SecureConnection(_Connection, http.client.HTTPSConnection):
-    """The same, encrypted."""
-
-
 class Transport:
     """Requests to one server, from any thread, with connections kept open."""
 
@@ -93,7 +59,7 @@ class Transport:
         self._timeout = timeout
         self._home = None if self._named else Home.find()
         self._endpoint: Endpoint | None = None
-        self._idle: list[_Connection] = []
+        self._idle: list[Connection] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -224,7 +190,7 @@ class Transport:
         body: Body,
         query: Mapping[str, Any] | None,
         headers: dict[str, str],
-    ) -> tuple[_Connection, http.client.HTTPResponse]:
+    ) -> tuple[Connection, http.client.HTTPResponse]:
         try:
             target, content = _written(path, body, query)
         except UnicodeEncodeError as error:
@@ -259,7 +225,7 @@ class Transport:
         method: str,
         content: bytes | Iterable[bytes] | None,
         headers: dict[str, str],
-    ) -> tuple[_Connection, http.client.HTTPResponse]:
+    ) -> tuple[Connection, http.client.HTTPResponse]:
         connection = self._take()
         try:
             connection.hold = isinstance(content, bytes)
@@ -280,17 +246,17 @@ class Transport:
             raise
         return connection, response
 
-    def _take(self) -> _Connection:
+    def _take(self) -> Connection:
         if self._pid != os.getpid():  # after a fork the parent's connections are not ours
             self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
         with self._lock:
             if self._idle:
                 return self._idle.pop()
         parts = urlsplit(self.endpoint.url)
-        kind = _SecureConnection if parts.scheme == "https" else _Connection
+        kind = SecureConnection if parts.scheme == "https" else Connection
         return kind(str(parts.hostname), parts.port, timeout=self._timeout)
 
-    def _keep(self, connection: _Connection, response: http.client.HTTPResponse) -> None:
+    def _keep(self, connection: Connection, response: http.client.HTTPResponse) -> None:
         if response.will_close:
             connection.close()
             return
@@ -337,39 +303,6 @@ class Transport:
             f"The server does not answer: {what}.",
             hint="See what is wrong: windlass doctor. Its log: windlass server logs",
         )
-
-
-class EventStream:
-    """The events of one answer. `cut` ends it from any thread."""
-
-    def __init__(self, connection: _Connection, response: http.client.HTTPResponse) -> None:
-        self._response = response
-        self._sock = connection.sock
-        self.is_complete = False
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        if self._sock is not None:
-            self._sock.settimeout(_STREAM_TIMEOUT)
-        name, identity, data = "", "", b""
-        for raw in self._response:
-            line = raw.rstrip(b"\r\n")
-            if not line:
-                if name:
-                    yield StreamEvent(name, identity, data)
-                name, data = "", b""
-            elif line.startswith(b"event: "):
-                name = line[7:].decode("utf-8", "replace")
-            elif line.startswith(b"data: "):
-                data += line[6:]
-            elif line.startswith(b"id: "):
-                identity = line[4:].decode("utf-8", "replace")
-        self.is_complete = self._response.isclosed()
-
-    def cut(self) -> None:
-        """End the stream now; whoever reads it sees it end, and closes what it reads from."""
-        if self._sock is not None:
-            with contextlib.suppress(OSError):
-                self._sock.shutdown(socket.SHUT_RDWR)
 
 
 def decode(data: bytes, kind: type[T]) -> T:
@@ -431,6 +364,4 @@ def path_of(*parts: object) -> str:
     return "".join("/" + quote(str(part), safe="", errors="surrogatepass") for part in parts)
 
 
-__all__ = [
-    "EventStream", "MissingBlobs", "StreamEvent", "Transport", "check_version", "decode", "path_of",
-]  # fmt: skip
+__all__ = ["MissingBlobs", "Transport", "check_version", "decode", "path_of"]

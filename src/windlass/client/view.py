@@ -18,8 +18,8 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from windlass.client.taming import RESET, Reach, leaves_colour, tame
+from windlass.model.logs import LogPart
 from windlass.model.quantities import format_duration
-from windlass.model.wire import LogPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,6 +53,7 @@ class View:
         self._frames = _PLAIN_FRAMES if is_plain else _FRAMES
         self._ellipsis = "..." if is_plain else "…"
         self._text = ""
+        self._progress: float | None = None
         self._since = time.monotonic()
         self._is_drawn = False
         self._coloured: set[TextIO] = set()  # terminals that would go on in a program's colour
@@ -81,9 +82,10 @@ class View:
                 terminal.write(RESET)
                 terminal.flush()
 
-    def status(self, text: str) -> None:
-        """Say what is being waited for."""
+    def status(self, text: str, progress: float | None = None) -> None:
+        """Say what is being waited for, and how far that is, from 0 to 1, if it is known."""
         with self._lock:
+            self._progress = progress
             if text != self._text:
                 self._text = text
                 self._since = time.monotonic()
@@ -187,7 +189,8 @@ class View:
 
     def _draw(self, frame: int) -> None:
         passed = int(time.monotonic() - self._since)
-        clock = f" {format_duration(passed)}" if passed else ""
+        clock = "" if self._progress is None else f" {self._progress:.0%}"
+        clock += f" {format_duration(passed)}" if passed else ""
         line = f"{self._frames[frame % len(self._frames)]} {self._text}"
         room = _width() - 4 - len(clock)
         line = fit(encodable(self._err, line), room, self._ellipsis) + clock

@@ -10,16 +10,17 @@ from windlass.client.following import Following, News
 from windlass.client.naming import names_of
 from windlass.client.outcomes import how_it_ended
 from windlass.client.session import Client
-from windlass.client.standing import status_text
+from windlass.client.standing import share_of, status_text
 from windlass.client.submission import Draft, send
 from windlass.client.transport import path_of
 from windlass.client.trials import Trial
 from windlass.client.view import View
 from windlass.model.errors import WindlassError
+from windlass.model.logs import LogPage
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Event
-from windlass.model.wire import CreateTrial, LogPage, StopTrial, StreamEnd, TrialPage
+from windlass.model.wire import CreateTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
     from windlass.client.turns import Turns
@@ -119,7 +120,7 @@ class _Watcher:
         if isinstance(news, TrialRecord):
             self._view.tell_apart(names_of(news.spec, news.attempts))
             self._tell_turns(news)
-            self._view.status(status_text(news))
+            self._view.status(status_text(news), share_of(news))
             self._tell_of_waiting(news)
         elif isinstance(news, LogPage):
             for part in news.items:

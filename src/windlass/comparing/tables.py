@@ -93,8 +93,9 @@ def table_of(
 ) -> Table:
     """A row a trial: what it is, the parameters that differ, its metrics (the last value of each).
 
-    `metrics` chooses some; `loss.min` is another statistic of one. `sort_by` is a column, or with a
-    `-` before it from the greatest down; trials without a value come last.
+    `metrics` chooses some; `loss.min` is another statistic of one. `sort_by` is a column, or what
+    lists of trials are sorted by: `metrics.loss.min`, `hparams.lr`, `duration`; with a `-` before
+    it from the greatest down. Trials without a value come last.
     """
     params = [flat(record.params) for record in records]
     chosen = _chosen_metrics(records, metrics)
@@ -110,7 +111,42 @@ def table_of(
         row |= {label: _statistic(record.metrics, n) for n, label in metric_labels.items()}
         rows.append(row)
     table = Table([*fixed, *labels.values(), *metric_labels.values()], rows)
-    return sorted_by(table, sort_by) if sort_by is not None else table
+    return table if sort_by is None else _sorted(table, records, params, str(sort_by))
+
+
+def _sorted(
+    table: Table, records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], by: str
+) -> Table:
+    """The rows in the order of a column, or of what is none."""
+    name = by.removeprefix("-")
+    is_column = by in table.columns or name in table.columns
+    found = None if is_column else _hidden(records, params, name)
+    if found is None:
+        return sorted_by(table, by)
+    rows = [{**row, name: value} for row, value in zip(table.rows, found, strict=True)]
+    return Table(table.columns, sorted_by(Table([*table.columns, name], rows), by).rows)
+
+
+def _hidden(
+    records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], name: str
+) -> list[Any] | None:
+    """The values of what is no column, but can be sorted by all the same; none if nobody has it."""
+    if name == "duration":
+        return [_fixed_value(record, "seconds") for record in records]
+    kind, dot, rest = name.partition(".")
+    if dot and kind in ("hparams", "params"):
+        is_known = any(rest in each for each in params)
+        return [each.get(rest) for each in params] if is_known else None
+    metric = rest if dot and kind == "metrics" else name
+    if not any(metric in r.metrics or _base(metric) in r.metrics for r in records):
+        return None
+    return [_statistic(record.metrics, metric) for record in records]
+
+
+def _base(name: str) -> str:
+    """The metric of `loss.min`; of what has no statistic, nothing."""
+    metric, _, statistic = name.rpartition(".")
+    return metric if statistic in STATISTICS else ""
 
 
 def sorted_by(table: Table, column: str) -> Table:

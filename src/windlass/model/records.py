@@ -164,6 +164,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_fork: bool = False  # whether it goes another way from there than the trial it repeats
     search: SearchPlace | None = None
     template: str = ""  # what the template was called whose fields it was given
+    code_of: int | None = None  # of a command or shell: the trial whose code it has
 
 
 class Summary(
@@ -261,11 +262,18 @@ class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     files: int = 0
     size: int = 0  # of all of them, in bytes
     metadata: dict[str, Any] = {}
-    # Those that were asked for, as reported at its step or last before; "nan" and the like as text.
+    # As reported at its step or last before; "nan" and the like as text.
     metrics: dict[str, float | str] = {}
+    models: dict[str, int] = {}  # those of which it is a version, and which
+    continued_by: tuple[int, ...] = ()  # the trials that began with it
 
 
 _OF_THE_SYSTEM = "system/"  # what the machine tells of a trial, not the trial itself
+
+
+def is_own_metric(name: str) -> bool:
+    """Whether a program reported it itself."""
+    return not name.startswith(_OF_THE_SYSTEM)
 
 
 def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
@@ -274,7 +282,7 @@ def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
     >>> list(own_metrics({"loss": Summary(count=1), "system/cpu_percent": Summary(count=9)}))
     ['loss']
     """
-    return {name: each for name, each in metrics.items() if not name.startswith(_OF_THE_SYSTEM)}
+    return {name: each for name, each in metrics.items() if is_own_metric(name)}
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):

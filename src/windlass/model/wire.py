@@ -1,4 +1,7 @@
-"""Requests and answers of the HTTP API that are not records themselves."""
+"""Requests and answers of the HTTP API that are not records themselves.
+
+Those of one noun alone are in its own file: `logs`, `metrics`, `queue`, `outputs`, `places`, ...
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from windlass.model.records import (
     CheckpointRecord,
     ErrorInfo,
     ExperimentRecord,
-    OutputFile,
     Provenance,
     Recipe,
     TrialKind,
@@ -130,69 +132,6 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: ErrorInfo | None = None
 
 
-class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Values of one metric that one replica reported in one attempt, in their order."""
-
-    trial_id: int
-    name: str
-    role: str = "main"
-    index: int = 0
-    attempt: int = 1
-    start: int = 0  # how many came before these
-    steps: tuple[int, ...] = ()
-    times: tuple[float, ...] = ()
-    values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: JSON has no such numbers
-
-
-class PointsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Some of the points of a trial; `start` is told of one metric alone."""
-
-    items: tuple[Points, ...]
-    next: str | None = None
-
-
-class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for the points of metrics of trials, to be answered with one pack of curves.
-
-    Names are those of summaries; without any, all that there are, of a group if one is named.
-    """
-
-    trials: Annotated[tuple[int, ...], msgspec.Meta(min_length=1, max_length=1000)]
-    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] | None = None
-    group: str | None = None
-    role: str | None = None
-    index: int | None = None
-    attempt: int | None = None
-    # At most so many of each metric of each trial, spikes among them.
-    max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
-    # How far the files of attempts are known: what the answer before said.
-    known: Annotated[
-        dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
-    ] = {}
-
-
-class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Points of one metric that one replica reported in one attempt; they follow apart."""
-
-    trial_id: int
-    name: str
-    role: str = "main"
-    index: int = 0
-    attempt: int = 1
-    count: int = 0
-
-
-class CurvesHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a pack of curves begins, after the eight bytes of its length.
-
-    The steps, times and values of each curve follow: eight bytes a number, little-endian.
-    """
-
-    curves: tuple[CurveHead, ...]
-    known: dict[str, int] = {}
-    more: bool = False  # what is known then is not all
-
-
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ask a trial to stop; `grace` seconds pass between asking its processes and killing them."""
 
@@ -206,63 +145,6 @@ class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
     replicas: Annotated[
         dict[RoleName, Annotated[int, msgspec.Meta(ge=0, le=10_000)]], msgspec.Meta(min_length=1)
     ]
-
-
-class SetPriority(msgspec.Struct, frozen=True, kw_only=True):
-    """Have another priority: the higher is let in first."""
-
-    priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
-
-
-class MoveTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """Have a trial that waits stand right ahead of another that does."""
-
-    ahead_of: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
-
-
-class QueuePlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A trial that waits for room."""
-
-    trial: TrialRecord
-    position: int  # from 1
-    why: str  # what it needs and what is free of it
-    ahead: int | None = None  # the trial right ahead of it
-
-
-class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of those who wait, and where the next ones begin."""
-
-    items: tuple[QueuePlace, ...]
-    next: str | None = None
-
-
-class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt of one replica, with what it was given and how it went."""
-
-    trial_id: int
-    role: str
-    index: int
-    attempt: int = 0  # 0 is before the first
-    state: str = "Queued"  # or Pending, Running, Succeeded, Failed, Unknown
-    cpus: float = 0.0
-    memory: int = 0  # bytes; 0 is no limit
-    devices: tuple[int, ...] = ()  # the accelerators it was given
-    node: str = ""
-    address: str = ""
-    pid: int | None = None  # of its process, while that runs
-    started: float | None = None
-    ended: float | None = None
-    exit_code: int | None = None
-    signal: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some tasks of a trial, and where the next ones begin."""
-
-    items: tuple[TaskRecord, ...]
-    next: str | None = None
 
 
 class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,35 +175,6 @@ class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the files that a trial left, and where the next ones begin."""
-
-    items: tuple[OutputFile, ...]
-    next: str | None = None
-
-
-# Files of a trial that are asked for at once.
-MOST_OUTPUTS = 500
-
-
-class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file to be fetched: from where on, if it is still the one that was listed."""
-
-    name: Annotated[str, msgspec.Meta(max_length=20_000)]
-    raw: Annotated[str, msgspec.Meta(max_length=10_000, pattern=r"^([0-9a-f]{2})*\Z")] = ""
-    role: RoleName = "main"
-    index: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
-    offset: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
-    size: int = 0  # as it was listed
-    modified: float = 0.0
-
-
-class FetchOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for files of a trial, to be answered in one stream: see `server/api/outputs.py`."""
-
-    files: Annotated[tuple[WantedOutput, ...], msgspec.Meta(min_length=1, max_length=MOST_OUTPUTS)]
-
-
 class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some checkpoints, and where the next ones begin."""
 
@@ -334,45 +187,6 @@ class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     put_metadata: dict[Name, Any] = {}
     remove_metadata: tuple[Name, ...] = ()
-
-
-class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of what a replica wrote: a whole line, or, without `end`, the beginning of one."""
-
-    time: float
-    stream: str  # "stdout" | "stderr"
-    text: str
-    end: bool = True
-    role: str = "main"
-    index: int = 0
-    attempt: int = 1
-
-
-class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a log, and the cursor that goes on after it."""
-
-    items: tuple[LogPart, ...]
-    next: str | None = None  # none: nothing more will come
-
-
-class LogHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that matches, and the trial that wrote it."""
-
-    trial_id: int
-    trial: str  # its name
-    line: LogPart
-
-
-class LogHits(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of many trials that match, how many they are, and the cursor to go on from.
-
-    An empty page with a cursor is not the end: it says how far the search came.
-    """
-
-    items: tuple[LogHit, ...]
-    count: int
-    next: str | None = None
-    hint: str = ""  # why nothing was found, if a name is probably wrong
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -57,5 +57,19 @@ def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) 
     why = "has several searches" if len(fitting) > 1 else "has no search that says so"
     raise InvalidArgument(
         f"Best in what? Experiment {record.id} ({record.name}) {why}: name the {what}.",
-        hint='As in: exp.best("val_loss", "min")',
+        hint=_written(metric, mode),
     )
+
+
+def _written(metric: str | None, mode: str | None) -> str:
+    """How it is said.
+
+    >>> print(_written("acc", None))
+    Write exp.best('acc', 'min') if less is better, exp.best('acc', 'max') if more is.
+    >>> print(_written(None, "max"))
+    As in: exp.best('val_loss', 'max')
+    """
+    if metric is not None:
+        less, more = (f"exp.best({shown(metric)}, {way!r})" for way in ("min", "max"))
+        return f"Write {less} if less is better, {more} if more is."
+    return f"As in: exp.best('val_loss', {mode or 'min'!r})"

@@ -13,8 +13,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from windlass.model.metrics import Points
 from windlass.model.records import TrialRecord, TrialState
-from windlass.model.wire import Points
 from windlass.search.settings import Settings
 from windlass.search.study import Study
 

@@ -19,8 +19,9 @@ from windlass.client.live import Live
 from windlass.client.transport import path_of
 from windlass.client.trials import Trial
 from windlass.model.errors import Conflict
+from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
-from windlass.model.wire import AskToStop, Points
+from windlass.model.wire import AskToStop
 from windlass.search.board import Board
 from windlass.search.course import INTERRUPTED, Course, Standing
 from windlass.search.failing import flaw_of, how_to_go_on

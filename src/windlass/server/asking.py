@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from windlass.model.errors import InvalidArgument
-from windlass.model.wire import LogPart
+from windlass.model.logs import LogPart
 from windlass.server.logs import Chosen
 from windlass.server.merging import HITS, Page, Slice
 from windlass.server.patterns import Pattern

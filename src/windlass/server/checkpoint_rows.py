@@ -14,9 +14,8 @@ from windlass.server.paging import Conditions
 
 MOST_METADATA = 100
 _UID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_FIELDS = tuple(
-    name for name in CheckpointRecord.__struct_fields__ if name not in ("metadata", "metrics")
-)
+_ELSEWHERE = ("metadata", "metrics", "models", "continued_by")
+_FIELDS = tuple(name for name in CheckpointRecord.__struct_fields__ if name not in _ELSEWHERE)
 INSERT = """
 INSERT INTO checkpoints (
     uid, trial_id, number, name, is_folder, step, created, role, "index", attempt, shards,
@@ -30,7 +29,7 @@ LIVE = "SELECT * FROM checkpoints WHERE NOT is_deleted"
 
 
 def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
-    """Note that something needs a checkpoint: a `trial` that began with it, a `model` version."""
+    """Note that something needs a checkpoint: a `trial` that began with it, a `model version`."""
     connection.run(
         "INSERT INTO checkpoint_uses (checkpoint_id, kind, user_id)"
         " SELECT id, :kind, :user_id FROM checkpoints WHERE uid = :uid AND NOT is_deleted"
@@ -117,6 +116,25 @@ def uses_of(connection: Connection, ids: Sequence[int]) -> list[Row]:
         " ORDER BY kind, user_id"
     )
     return connection.rows(query, asked.parameters)
+
+
+def with_uses(
+    connection: Connection, records: Sequence[CheckpointRecord]
+) -> list[CheckpointRecord]:
+    """The same, and what needs each."""
+    models: dict[int, dict[str, int]] = {}
+    trials: dict[int, list[int]] = {}
+    for row in uses_of(connection, [each.id for each in records]):
+        if row["kind"] == "trial":
+            trials.setdefault(row["checkpoint_id"], []).append(row["user_id"])
+        else:
+            models.setdefault(row["checkpoint_id"], {})[row["model"]] = row["version"]
+    return [
+        msgspec.structs.replace(
+            each, models=models.get(each.id, {}), continued_by=tuple(trials.get(each.id, ()))
+        )
+        for each in records
+    ]
 
 
 def is_used(record: CheckpointRecord, uses: Sequence[Row]) -> Conflict:

@@ -7,13 +7,15 @@ in once, when a nudge tells of it, at the end of its attempt, or at the server's
 
 from __future__ import annotations
 
+import asyncio
+import difflib
 import json
 import logging
 import math
 import os
 import stat
 import threading
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,11 +24,11 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import Digest, Keep
-from windlass.model.records import CheckpointRecord
+from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.model.wire import ChangeCheckpoint, CheckpointPage
 from windlass.runtimes import layout
 from windlass.server.blobs import BlobStore
-from windlass.server.checkpoint_metrics import values_at
+from windlass.server.checkpoint_metrics import CheckpointMetrics, values_at, with_metrics
 from windlass.server.checkpoint_rows import (
     INSERT,
     MOST_METADATA,
@@ -37,11 +39,13 @@ from windlass.server.checkpoint_rows import (
     of_trial,
     record_of,
     uses_of,
+    with_uses,
 )
 from windlass.server.checkpoint_upgrade import old_ones, upgrade
 from windlass.server.database import Connection, Database
 from windlass.server.paging import Conditions, Order, cut, decode_cursor, encode_cursor
 from windlass.server.retention import to_delete
+from windlass.server.where import ASPECTS, METRIC, parse_name
 from windlass.worker.checkpoints import clear
 from windlass.worker.files import remove_if_there
 from windlass.worker.restore import RestoreError, read_tree
@@ -87,6 +91,7 @@ class CheckpointStore:
         self._db = database
         self._blobs = blobs
         self._keeping = keeping
+        self._metrics = CheckpointMetrics(home)
         # What is deleted meanwhile must not be taken in again from a file that was read before.
         self._lock = threading.Lock()
 
@@ -162,7 +167,7 @@ class CheckpointStore:
         there = self._db.read(lambda each: of_trial(each, trial_id))
         if len(there) <= keep.last:
             return
-        values = values_at(self._home, trial_id, keep.metric, there) if keep.best else {}
+        values = self._values_of(keep.metric, trial_id, there) if keep.best else {}
         ids = [each.id for each in there]
         used = self._db.read(lambda each: {row["checkpoint_id"] for row in uses_of(each, ids)})
         gone = to_delete(keep, there, values, used)
@@ -191,12 +196,26 @@ class CheckpointStore:
 
     async def record(self, key: str) -> CheckpointRecord:
         """The checkpoint with that id or uid."""
-        return await self._db.aread(lambda connection: find(connection, key))
+        return await self._whole(await self._db.aread(lambda each: find(each, key)))
 
     async def page(
         self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
     ) -> CheckpointPage:
         """Checkpoints that match, sorted, a page at a time."""
+        found = await self._found(trial_id=trial_id, sort=sort, cursor=cursor, limit=limit)
+        records = await self._db.aread(lambda each: with_uses(each, found.items))
+        items = await asyncio.to_thread(self._metrics.added_to, records)
+        return msgspec.structs.replace(found, items=tuple(items))
+
+    async def _whole(self, record: CheckpointRecord) -> CheckpointRecord:
+        """A checkpoint with what needs it, and what its trial reported."""
+        records = await self._db.aread(lambda each: with_uses(each, [record]))
+        [whole] = await asyncio.to_thread(self._metrics.added_to, records)
+        return whole
+
+    async def _found(
+        self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
+    ) -> CheckpointPage:
         if sort.removeprefix("-") not in _SORTS:
             return await self._db.aread(
                 lambda connection: self._by_metric(connection, trial_id, sort, cursor, limit)
@@ -222,16 +241,16 @@ class CheckpointStore:
         limit: int,
     ) -> CheckpointPage:
         """Those of a trial by what it reported; those of which nothing is known come last."""
-        metric = sort.removeprefix("-").removeprefix("metrics.")
+        metric = _metric_of(sort)
         if trial_id is None:
             raise InvalidArgument(
                 f"Checkpoints of all trials cannot be sorted by {metric!r}.",
                 hint=f"Sort by one of: {', '.join(sorted(_SORTS))}; or ask for those of a trial.",
             )
         there = of_trial(connection, trial_id)
-        values = values_at(self._home, trial_id, metric, there)
+        values = self._values_of(metric, trial_id, there)
         if there and not values:
-            raise _unknown_metric(connection, trial_id, metric)
+            _check_metric(connection, trial_id, sort.removeprefix("-"))
         sign = -1.0 if sort.startswith("-") else 1.0
 
         def key(each: CheckpointRecord) -> list[Any]:
@@ -247,9 +266,18 @@ class CheckpointStore:
                 ordered = [each for each in ordered if key(each) > begin]
             except TypeError:
                 decode_cursor("", 3)
-        page = [_with_metric(each, metric, values) for each in ordered[:limit]]
+        page = [
+            with_metrics(each, {metric: values[each.id]}) if each.id in values else each
+            for each in ordered[:limit]
+        ]
         after = encode_cursor(key(page[-1])) if len(ordered) > limit else None
         return CheckpointPage(items=tuple(page), next=after)
+
+    def _values_of(
+        self, metric: str, trial_id: int, checkpoints: Sequence[CheckpointRecord]
+    ) -> dict[int, float]:
+        found = values_at(self._home, trial_id, checkpoints, metric.__eq__)
+        return {key: values[metric] for key, values in found.items()}
 
     async def change(self, key: str, change: ChangeCheckpoint) -> CheckpointRecord:
         """Give a checkpoint other metadata; what is not named stays."""
@@ -272,7 +300,7 @@ class CheckpointStore:
             )
             return msgspec.structs.replace(record, metadata=metadata)
 
-        return await self._db.awrite(run)
+        return await self._whole(await self._db.awrite(run))
 
     def delete(self, key: str) -> CheckpointRecord:
         """Have no such checkpoint any more; one that something needs stays."""
@@ -347,21 +375,27 @@ def read_saved(path: Path) -> Saved | None:
         os.close(fd)
 
 
-def _unknown_metric(connection: Connection, trial_id: int, metric: str) -> InvalidArgument:
-    query = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name LIMIT 20"
+def _metric_of(sort: str) -> str:
+    """The metric that is meant, as lists of trials name them: `metrics.loss`, or `loss`."""
+    text = sort.removeprefix("-")
+    named = parse_name(text)
+    is_it = named is not None and (named.kind, named.aspect) == (METRIC, ASPECTS[0])
+    return named.name if named is not None and is_it else text
+
+
+def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
+    """Refuse to sort by what a trial never reported; what it said too late is no matter."""
+    metric = _metric_of(sort)
+    query = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name"
     names = [row["name"] for row in connection.rows(query, {"trial_id": trial_id})]
-    known = f"It reported: {', '.join(names)}." if names else "It reported no metrics."
-    return InvalidArgument(
+    if metric in names or (sort.startswith(METRIC) and not names):
+        return
+    near = difflib.get_close_matches(metric, [*names, *_SORTS], n=1)
+    own = [each for each in names if is_own_metric(each)]
+    more = ", …" if len(own) > 20 else ""
+    known = f"It reported: {', '.join(own[:20])}{more}." if own else "It reported no metrics."
+    raise InvalidArgument(
         f"Cannot sort by {metric[:80]!r}: trial {trial_id} reported no such metric.",
-        hint=f"{known} Besides: {', '.join(sorted(_SORTS))}.",
+        hint=(f"Did you mean {near[0]!r}? " if near else "")
+        + f"{known} Besides: {', '.join(sorted(_SORTS))}.",
     )
-
-
-def _with_metric(
-    record: CheckpointRecord, metric: str, values: Mapping[int, float]
-) -> CheckpointRecord:
-    if record.id not in values:
-        return record
-    value = values[record.id]
-    told = value if math.isfinite(value) else repr(value)
-    return msgspec.structs.replace(record, metrics={metric: told})

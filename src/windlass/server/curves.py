@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.metrics import CurveHead, CurvesHead, FetchMetrics
 from windlass.model.status import ReplicaId
-from windlass.model.wire import CurveHead, CurvesHead, FetchMetrics
 from windlass.server.chunks import Parts, Wanted, parts_of, read_metrics
 from windlass.server.columns import Column
 from windlass.server.points import metric_files

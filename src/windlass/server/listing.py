@@ -14,13 +14,13 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.model.errors import InvalidArgument
-from windlass.model.records import LISTED_KINDS, TrialKind, TrialState
+from windlass.model.records import LISTED_KINDS, TrialKind, TrialState, is_own_metric
 from windlass.model.text import shorten
 from windlass.server.database import Connection, Row
 from windlass.server.paging import Conditions, Key, Order, cut, nulls_last
 from windlass.server.projects import ARCHIVED_EXPERIMENTS, in_project
 from windlass.server.rows import COLUMNS, FROM
-from windlass.server.where import PARAMETER, Name, parse, parse_name
+from windlass.server.where import METRIC, PARAMETER, Name, parse, parse_name
 from windlass.server.wherein import Compiling, duration_at
 
 _QUICK = ("id", "created", "state")  # that have indexes of their own
@@ -157,39 +157,51 @@ class _Query:
         }
         if wanted == "duration":
             keys["duration"] = nulls_last(duration_at(self._conditions.name_for(now)))
-        name = parse_name(wanted) if "." in wanted else None
+        name = None if wanted in keys else self._sorted_by(wanted)
         joined = ""
         if name is not None:
+            if self._asked.cursor is None:
+                _check_name(self._connection, name, wanted)
             self.names.append(name)
             of_it = f"ON sorted.name = {self._conditions.name_for(name.name)}"
-            table = "parameters" if name.kind == PARAMETER else "summaries"
-            joined = f" LEFT JOIN {table} AS sorted {of_it} AND sorted.trial_id = trials.id"
+            joined = f" LEFT JOIN {_table(name)} AS sorted {of_it} AND sorted.trial_id = trials.id"
             value = f"sorted.{name.aspect}"
             keys[wanted] = _PARAMETER_KEYS if name.kind == PARAMETER else nulls_last(value)
         if wanted not in keys:
-            raise _cannot_sort_by(wanted, sorted({*keys, "duration"}))
+            raise _cannot_sort_by(self._connection, wanted, sorted({*keys, "duration"}))
         return Order(sort, keys), joined
+
+    def _sorted_by(self, wanted: str) -> Name | None:
+        """The parameter or metric that is meant; a metric may stand without `metrics.`."""
+        name = parse_name(wanted) if "." in wanted else None
+        if name is None and (short := parse_name(f"{METRIC}.{wanted}")) is not None:
+            # Once a page was given out, it is known to have been one.
+            name = short if self._asked.cursor or _is_known(self._connection, short) else None
+        return name
 
 
 def doubt(connection: Connection, names: Sequence[Name]) -> str:
     """What is probably wrong where nothing was found: a name that no trial has."""
     for name in names:
-        table = "parameters" if name.kind == PARAMETER else "summaries"
-        found = f"SELECT 1 FROM {table} WHERE name = :name LIMIT 1"
-        if connection.value(found, {"name": name.name}) is None:
-            return _nobody_has(connection, name, table)
+        if not _is_known(connection, name):
+            told, hint = _nobody_has(name, _known_names(connection, name))
+            return f"{told} {hint}".rstrip()
     return ""
 
 
-def _cannot_sort_by(wanted: str, plain: Sequence[str]) -> InvalidArgument:
+def _cannot_sort_by(connection: Connection, wanted: str, plain: Sequence[str]) -> InvalidArgument:
     word = shorten(wanted, 60)
     near = difflib.get_close_matches(word.lower(), plain, n=1)
+    parameter, metric = Name(PARAMETER, wanted), Name(METRIC, wanted)
+    if _is_known(connection, parameter):
+        near = [str(parameter)]
+    near = near or difflib.get_close_matches(wanted, _known_names(connection, metric), n=1)
     meant = f"A parameter is written hparams.{word}, a metric metrics.{word}."
     return InvalidArgument(
         f"Cannot sort by {word!r}.",
         hint=(f"Did you mean {near[0]}? " if near else f"{meant}\n")
         + f"There are {', '.join(plain)}, hparams.NAME, metrics.NAME, metrics.NAME.min "
-        "(max, mean, count).",
+        "(max, mean, count); a metric also by its name alone.",
     )
 
 
@@ -205,15 +217,39 @@ _PARAMETER_KEYS = (
 )
 
 
-def _nobody_has(connection: Connection, name: Name, table: str) -> str:
-    known = [row["name"] for row in connection.rows(_distinct(table))]
+def _check_name(connection: Connection, name: Name, wanted: str) -> None:
+    """Refuse to sort by what no trial has, where there is something to sort by."""
+    if _is_known(connection, name):
+        return
+    known = _known_names(connection, name)
+    if known:
+        told, hint = _nobody_has(name, known)
+        raise InvalidArgument(f"Cannot sort by {shorten(wanted, 60)}. {told}", hint=hint)
+
+
+def _nobody_has(name: Name, known: Sequence[str]) -> tuple[str, str]:
+    """That no trial has such a parameter or metric, and what there is."""
     what = "parameter" if name.kind == PARAMETER else "metric"
-    told = f"No trial has a {what} {name.name!r}."
+    told = f"No trial has a {what} {shorten(name.name, 60)!r}."
     near = difflib.get_close_matches(name.name, known, n=1)
     if near:
-        return f"{told} Did you mean {name._replace(name=near[0], aspect='')}?"
-    some = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
-    return f"{told} There is: {some}." if known else told
+        return told, f"Did you mean {name._replace(name=near[0], aspect='')}?"
+    own = [each for each in known if name.kind == PARAMETER or is_own_metric(each)]
+    some = ", ".join(own[:10]) + (", …" if len(own) > 10 else "")
+    return told, f"There is: {some}." if own else ""
+
+
+def _table(name: Name) -> str:
+    return "parameters" if name.kind == PARAMETER else "summaries"
+
+
+def _is_known(connection: Connection, name: Name) -> bool:
+    found = f"SELECT 1 FROM {_table(name)} WHERE name = :name LIMIT 1"
+    return connection.value(found, {"name": name.name}) is not None
+
+
+def _known_names(connection: Connection, name: Name) -> list[str]:
+    return [row["name"] for row in connection.rows(_distinct(_table(name)))]
 
 
 def _distinct(table: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from windlass.model.wire import LogPart
+from windlass.model.logs import LogPart
 from windlass.server.cursors import Key, Places, format_cursor, newest_attempts
 from windlass.server.patterns import Pattern
 from windlass.server.searching import SegmentSearch

@@ -12,6 +12,7 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.names import name_flaw
 from windlass.model.records import Artifact, ExperimentRecord, Link
 from windlass.model.wire import ChangeExperiment, ChangeLabels
+from windlass.server.named import given_fields
 
 MOST_LABELS = 100
 _SCRIPTS = ("javascript:", "vbscript:")
@@ -58,11 +59,7 @@ def changed_columns(
 
     `size_of` says how large a blob is that is to be an artifact.
     """
-    given = {
-        name: value
-        for name in _PLAIN
-        if not isinstance(value := getattr(change, name), msgspec.UnsetType)
-    }
+    given = given_fields(change, _PLAIN)
     if "name" in given:
         names.check(name_flaw(given["name"]), "name: ")
     if change.put_searches:

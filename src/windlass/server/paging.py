@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from windlass.model.errors import InvalidArgument
 from windlass.server.database import Row
+
+T = TypeVar("T")
 
 PAGE_LIMIT = 500
 Cursor = Annotated[str, msgspec.Meta(max_length=8000)]  # it may hold a name, or a parameter's text
@@ -158,20 +159,45 @@ def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
 def encode_cursor(keys: Sequence[Any]) -> str:
     """A place in an order, as a text that goes into a query."""
     # Not JSON, which has no infinities.
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(keys)).decode().rstrip("=")
+    return cursor_text(msgspec.msgpack.encode(keys))
 
 
 def decode_cursor(cursor: str, length: int) -> list[Any]:
     """The keys of a place; what is none is refused."""
     try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        values = msgspec.msgpack.decode(
-            base64.urlsafe_b64decode(padded.encode("ascii")), type=list[int | float | str]
-        )
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        values = msgspec.msgpack.decode(cursor_bytes(cursor), type=list[int | float | str])
+    except (ValueError, msgspec.MsgspecError):
         values = []
     if len(values) != length or any(isinstance(v, int) and abs(v) >= 2**63 for v in values):
-        raise InvalidArgument(
-            "The cursor is not one this list gave out.", hint="Start again without a cursor."
-        )
+        raise not_given_out()
     return list(values)
+
+
+def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
+    """The place in a list of its own order; what is none is refused."""
+    try:
+        return decoder.decode(cursor_bytes(cursor))
+    except (ValueError, msgspec.MsgspecError):
+        raise not_given_out() from None
+
+
+def cursor_text(place: bytes) -> str:
+    """A place in a list, as a text that goes into a query.
+
+    >>> cursor_text(b"main/0/a.txt")
+    'bWFpbi8wL2EudHh0'
+    """
+    return base64.urlsafe_b64encode(place).decode().rstrip("=")
+
+
+def cursor_bytes(cursor: str) -> bytes:
+    """The place that a cursor tells; a ValueError of what is none."""
+    padded = cursor + "=" * (-len(cursor) % 4)
+    return base64.urlsafe_b64decode(padded.encode("ascii"))
+
+
+def not_given_out() -> InvalidArgument:
+    """That a cursor is no place in the list it was given to."""
+    return InvalidArgument(
+        "The cursor is not one this list gave out.", hint="Start again without a cursor."
+    )

@@ -22,14 +22,13 @@ from windlass.model.places import (
     WorkspaceRecord,
 )
 from windlass.server.database import Connection, Database, Row
+from windlass.server.named import as_id, find_row, given_fields, missing, taken, update_row
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.projects import (
     DEFAULT_ID,
-    as_id,
     check_takes_more,
     find_project,
     insert_project,
-    missing,
     workspace_named,
 )
 
@@ -57,7 +56,7 @@ class PlaceStore:
                 query = "SELECT * FROM workspaces WHERE name = :name"
                 found = connection.row(query, {"name": request.name})
                 if found is not None and not request.exist_ok:
-                    raise _taken("workspace", request.name, "wl.get_workspace")
+                    raise taken("workspace", request.name)
             if found is None:
                 [found] = connection.rows(
                     "INSERT INTO workspaces (uid, name, description, created)"
@@ -84,13 +83,13 @@ class PlaceStore:
 
         def change(connection: Connection) -> WorkspaceRecord:
             before = _workspace_of(connection, workspace_id)
-            given = _given(request, ("name", "description", "archived"))
+            given = given_fields(request, ("name", "description", "archived"))
             if before.id == DEFAULT_ID:
                 _keep_default("workspace", given)
             if given.get("name", before.name) != before.name:
                 names.check(proper_flaw(given["name"], "workspace"))
-                _check_free(connection, "workspaces", {"name": given["name"]}, "workspace")
-            _update(connection, "workspaces", before.id, given)
+                _check_free(connection, "workspace", {"name": given["name"]})
+            update_row(connection, "workspace", before.id, given)
             return msgspec.structs.replace(before, **given)
 
         return await self._db.awrite(change, lambda _: self._on_rename())
@@ -146,7 +145,7 @@ class PlaceStore:
                 place = join_place(workspace.name, request.name)
                 made = find_project(connection, place)
                 if made is not None and not request.exist_ok:
-                    raise _taken("project", place, "wl.get_project")
+                    raise taken("project", place)
                 if made is None:
                     check_takes_more("workspace", workspace_named(connection, workspace.name))
                     made = insert_project(
@@ -166,7 +165,7 @@ class PlaceStore:
 
         def change(connection: Connection) -> ProjectRecord:
             before = _project_of(connection, project_id)
-            given = _given(request, ("name", "description", "archived"))
+            given = given_fields(request, ("name", "description", "archived"))
             if not isinstance(request.workspace, msgspec.UnsetType):
                 workspace = workspace_named(connection, request.workspace)
                 if workspace["id"] != before.workspace_id:
@@ -180,8 +179,8 @@ class PlaceStore:
                 "name": given.get("name", before.name),
             }
             if place != {"workspace_id": before.workspace_id, "name": before.name}:
-                _check_free(connection, "projects", place, "project")
-            _update(connection, "projects", before.id, given)
+                _check_free(connection, "project", place)
+            update_row(connection, "project", before.id, given)
             return _project_of(connection, before.id)
 
         return await self._db.awrite(change, lambda _: self._on_rename())
@@ -235,16 +234,7 @@ class PlaceStore:
 
 
 def _workspace_of(connection: Connection, which: int | str) -> WorkspaceRecord:
-    query = "SELECT * FROM workspaces WHERE"
-    row = None
-    if isinstance(which, str):
-        row = connection.row(f"{query} name = :name", {"name": which})
-    if row is None:
-        row = connection.row(f"{query} id = :id", {"id": as_id(which)})
-    if row is None:
-        found = connection.rows("SELECT name FROM workspaces ORDER BY id DESC LIMIT 1000")
-        raise missing("workspace", which, [each["name"] for each in found])
-    return _workspaces(connection, [row])[0]
+    return _workspaces(connection, [find_row(connection, "workspace", which)])[0]
 
 
 def _project_of(connection: Connection, which: int | str) -> ProjectRecord:
@@ -313,31 +303,12 @@ def _counts(connection: Connection, table: str, column: str, rows: Sequence[Row]
 # -- changes --------------------------------------------------------------------------
 
 
-def _given(request: msgspec.Struct, fields: Sequence[str]) -> dict[str, Any]:
-    """What of a request was given."""
-    told = {name: getattr(request, name) for name in fields}
-    return {k: value for k, value in told.items() if not isinstance(value, msgspec.UnsetType)}
-
-
-def _update(connection: Connection, table: str, row_id: int, given: dict[str, Any]) -> None:
-    if given:
-        changes = ", ".join(f"{name} = :{name}" for name in given)
-        connection.run(f"UPDATE {table} SET {changes} WHERE id = :id", {**given, "id": row_id})
-
-
-def _check_free(connection: Connection, table: str, wanted: dict[str, Any], noun: str) -> None:
+def _check_free(connection: Connection, noun: str, wanted: dict[str, Any]) -> None:
     asked = Conditions()
     for column, value in wanted.items():
         asked.equal(column, value)
-    if connection.value(f"SELECT id FROM {table}{asked.text}", asked.parameters) is not None:
-        raise _taken(noun, wanted["name"], f"wl.get_{noun}")
-
-
-def _taken(noun: str, name: str, getter: str) -> Conflict:
-    return Conflict(
-        f"There is a {noun} {name!r} already.",
-        hint=f"Ask for it, {getter}({name!r}), or choose another name.",
-    )
+    if connection.value(f"SELECT id FROM {noun}s{asked.text}", asked.parameters) is not None:
+        raise taken(noun, wanted["name"])
 
 
 def _keep_default(noun: str, given: dict[str, Any]) -> None:

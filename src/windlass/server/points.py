@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.metrics import Points, PointsPage
 from windlass.model.status import ReplicaId
-from windlass.model.wire import Points, PointsPage
 from windlass.runtimes import layout
 from windlass.server.chunks import read_metrics
 from windlass.server.columns import Column, column_of

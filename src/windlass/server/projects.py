@@ -5,7 +5,6 @@ Experiments and models know their project by its id: to rename one is to change 
 
 from __future__ import annotations
 
-import difflib
 import uuid
 from collections.abc import Iterable
 
@@ -13,6 +12,7 @@ from windlass.model import names
 from windlass.model.errors import Conflict, NotFound
 from windlass.model.names import DEFAULT, join_place, place_flaw, split_place
 from windlass.server.database import Connection, Row
+from windlass.server.named import as_id, missing, newest_names
 from windlass.server.paging import Conditions
 
 DEFAULT_ID = 1  # of the workspace `default`, and of the project of that name in it
@@ -117,27 +117,8 @@ def workspace_named(connection: Connection, name: str) -> Row:
     """The workspace of that name; a missing one is told with what there is near it."""
     row = connection.row("SELECT * FROM workspaces WHERE name = :name", {"name": name})
     if row is None:
-        found = connection.rows("SELECT name FROM workspaces ORDER BY id DESC LIMIT 1000")
-        raise missing("workspace", name, [each["name"] for each in found])
+        raise missing("workspace", name, newest_names(connection, "workspace"))
     return row
-
-
-def as_id(which: int | str) -> int:
-    """A number as an id, also where it is a text; -1, which nothing has, for all else."""
-    if isinstance(which, str):
-        which = int(which) if which.isascii() and which.isdigit() and len(which) < 19 else -1
-    return which if 0 < which < 2**63 else -1
-
-
-def missing(noun: str, name: object, there: list[str]) -> NotFound:
-    """That there is none of that name, and what was probably meant, or what there is."""
-    by_lower = {each.lower(): each for each in reversed(there)}
-    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
-    some = ", ".join(there[:5]) + (", …" if len(there) > 5 else "")
-    hint = f"There is: {some}. See: windlass {noun} ls" if there else f"There is no {noun} yet."
-    if near:
-        hint = f"Did you mean {by_lower[near[0]]!r}?"
-    return NotFound(f"There is no {noun} {name!r}.", hint=hint)
 
 
 def check_takes_more(noun: str, row: Row) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
 
 import msgspec
@@ -12,10 +10,11 @@ from msgspec.structs import replace
 from windlass.engine.admission import Order
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import JobSpec
+from windlass.model.queue import QueuePage, QueuePlace
 from windlass.model.records import TrialRecord
 from windlass.model.status import Event
-from windlass.model.wire import QueuePage, QueuePlace
 from windlass.server.hub import QUEUE
+from windlass.server.paging import cursor_text, read_cursor
 from windlass.server.records import enrich
 from windlass.server.services import Services
 from windlass.server.steering import check_goes_on, name_of
@@ -26,7 +25,8 @@ _order = msgspec.json.Decoder(Order)
 
 async def page_of_queue(services: Services, cursor: str | None, limit: int) -> QueuePage:
     """Those who wait, the first to be let in first."""
-    line = services.admission.line(_decode(cursor), limit + 1)
+    after = None if cursor is None else read_cursor(cursor, _order)
+    line = services.admission.line(after, limit + 1)
     uids = [each.uid for each in line]
     if line and line[0].ahead is not None:
         uids.append(line[0].ahead)
@@ -41,9 +41,10 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
         for each in line[:limit]
         if each.uid in known  # else it is being stored
     )
-    return QueuePage(
-        items=items, next=_encode(line[limit - 1].order) if len(line) > limit else None
-    )
+    following = None
+    if len(line) > limit:
+        following = cursor_text(msgspec.json.encode(line[limit - 1].order))
+    return QueuePage(items=items, next=following)
 
 
 async def set_priority(services: Services, trial_id: int, priority: int) -> None:
@@ -120,20 +121,3 @@ def _not_waiting(services: Services, *records: TrialRecord) -> Conflict:
         "order.",
         hint="See who waits: windlass queue",
     )
-
-
-def _encode(order: Order) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(order)).decode().rstrip("=")
-
-
-def _decode(cursor: str | None) -> Order | None:
-    if cursor is None:
-        return None
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        order: Order = _order.decode(base64.urlsafe_b64decode(padded.encode("ascii")))
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise InvalidArgument(
-            "The cursor is not one this list gave out.", hint="Start again without a cursor."
-        ) from None
-    return order

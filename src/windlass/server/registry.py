@@ -13,10 +13,9 @@ from typing import Any
 import msgspec
 
 from windlass.model import names
-from windlass.model.errors import Conflict, InvalidArgument, NotFound
+from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.names import name_flaw, proper_flaw
 from windlass.model.registry import (
-    LATEST,
     ChangeModel,
     ChangeVersion,
     CreateModel,
@@ -28,28 +27,17 @@ from windlass.model.registry import (
     alias_flaw,
 )
 from windlass.server import checkpoint_rows as checkpoints
-from windlass.server.database import Connection, Database, Row
+from windlass.server.database import Connection, Database
 from windlass.server.metadata import changed_labels, kept_labels
+from windlass.server.model_rows import VERSIONS, model_records, version_records, version_row
+from windlass.server.named import as_id, find_row, given_fields, taken, update_row
 from windlass.server.paging import Conditions, Order, cut
-from windlass.server.projects import (
-    ARCHIVED_PROJECTS,
-    as_id,
-    in_project,
-    missing,
-    places_of,
-    project_for,
-)
+from windlass.server.projects import ARCHIVED_PROJECTS, in_project, project_for
 
 USE = "model version"  # what a version is called among those that need a checkpoint
 _LARGEST_METADATA = 64 << 10
 
 _MODEL_SORTS = {name: name for name in ("id", "name", "created")}
-_VERSIONS = """
-SELECT model_versions.*, models.name AS model, checkpoints.uid AS checkpoint_uid,
-    checkpoints.trial_id, checkpoints.step
-FROM model_versions JOIN models ON models.id = model_versions.model_id
-JOIN checkpoints ON checkpoints.id = model_versions.checkpoint_id
-"""
 _encode = msgspec.json.encode
 
 
@@ -73,7 +61,7 @@ class ModelStore:
                     "SELECT * FROM models WHERE name = :name", {"name": request.name}
                 )
                 if found is not None and not request.exist_ok:
-                    raise _taken(request.name)
+                    raise taken("model", request.name)
             if found is None:
                 now = time.time()
                 [found] = connection.rows(
@@ -91,33 +79,35 @@ class ModelStore:
                         "metadata": _encode(_changed({}, request.metadata, ())),
                     },
                 )
-            return _models(connection, [found])[0]
+            return model_records(connection, [found])[0]
 
         return await self._db.awrite(change)
 
     async def record(self, which: int | str) -> ModelRecord:
         """One model, by id or by name."""
-        return await self._db.aread(lambda each: _models(each, [_model_row(each, which)])[0])
+        return await self._db.aread(
+            lambda each: model_records(each, [find_row(each, "model", which)])[0]
+        )
 
     async def change(self, model_id: int, request: ChangeModel) -> ModelRecord:
         """Give a model other attributes, or have it belong to another project."""
 
         def change(connection: Connection) -> ModelRecord:
-            row = _model_row(connection, model_id)
-            [before] = _models(connection, [row])
-            given = _plain(request, ("name", "description", "notes", "archived"))
+            row = find_row(connection, "model", model_id)
+            [before] = model_records(connection, [row])
+            given = given_fields(request, ("name", "description", "notes", "archived"))
             if given.get("name", before.name) != before.name:
                 names.check(proper_flaw(given["name"], "model"))
                 query = "SELECT id FROM models WHERE name = :name"
                 if connection.value(query, {"name": given["name"]}) is not None:
-                    raise _taken(given["name"])
+                    raise taken("model", given["name"])
             if not isinstance(request.project, msgspec.UnsetType):
                 place = request.project
                 if place not in (before.project, row["project_id"]):
                     given["project_id"] = project_for(connection, place, time.time())
             given |= _noted(before, request)
-            _update(connection, "models", row["id"], given)
-            return _models(connection, [_model_row(connection, row["id"])])[0]
+            update_row(connection, "model", row["id"], given)
+            return model_records(connection, [find_row(connection, "model", row["id"])])[0]
 
         return await self._db.awrite(change)
 
@@ -161,7 +151,7 @@ class ModelStore:
 
         def run(connection: Connection) -> ModelPage:
             rows, following = cut(connection.rows(query, asked.parameters), limit)
-            return ModelPage(items=tuple(_models(connection, rows)), next=following)
+            return ModelPage(items=tuple(model_records(connection, rows)), next=following)
 
         return await self._db.aread(run)
 
@@ -173,10 +163,10 @@ class ModelStore:
         _check_version_name(request.name)
 
         def change(connection: Connection) -> ModelVersionRecord:
-            row = _model_row(connection, model_id)
+            row = find_row(connection, "model", model_id)
             checkpoint = checkpoints.find(connection, request.checkpoint)
             asked = {"model_id": row["id"], "checkpoint_id": checkpoint.id}
-            query = f"{_VERSIONS} WHERE model_id = :model_id AND checkpoint_id = :checkpoint_id"
+            query = f"{VERSIONS} WHERE model_id = :model_id AND checkpoint_id = :checkpoint_id"
             found = connection.row(query, asked)
             if found is None:
                 if row["archived"]:
@@ -205,7 +195,7 @@ class ModelStore:
                 checkpoints.use(connection, checkpoint.uid, USE, version_id)
                 found = connection.row(query, asked)
             assert found is not None  # noqa: S101 -- it was there, or was just made
-            return _versions(connection, [found])[0]
+            return version_records(connection, [found])[0]
 
         return await self._db.awrite(change)
 
@@ -213,7 +203,7 @@ class ModelStore:
         """One version, by number or alias, or the latest."""
 
         def run(connection: Connection) -> ModelVersionRecord:
-            return _versions(connection, [_version_row(connection, model_id, which)])[0]
+            return version_records(connection, [version_row(connection, model_id, which)])[0]
 
         return await self._db.aread(run)
 
@@ -223,13 +213,13 @@ class ModelStore:
         """Give a version other attributes."""
 
         def change(connection: Connection) -> ModelVersionRecord:
-            row = _version_row(connection, model_id, str(number))
-            [before] = _versions(connection, [row])
-            given = _plain(request, ("name", "notes"))
+            row = version_row(connection, model_id, str(number))
+            [before] = version_records(connection, [row])
+            given = given_fields(request, ("name", "notes"))
             _check_version_name(given.get("name", ""))
             given |= _noted(before, request)
-            _update(connection, "model_versions", row["id"], given)
-            return _versions(connection, [_version_row(connection, model_id, str(number))])[0]
+            update_row(connection, "model_version", row["id"], given)
+            return version_records(connection, [version_row(connection, model_id, str(number))])[0]
 
         return await self._db.awrite(change)
 
@@ -264,13 +254,13 @@ class ModelStore:
 
         def run(connection: Connection) -> VersionPage:
             asked = Conditions()
-            asked.equal("model_versions.model_id", _model_row(connection, model_id)["id"])
+            asked.equal("model_versions.model_id", find_row(connection, "model", model_id)["id"])
             asked.all_in("model_versions.labels", labels)
             order.begin_after(cursor, asked)
-            query = _VERSIONS.replace("FROM", f", {order.columns} FROM", 1)
+            query = VERSIONS.replace("FROM", f", {order.columns} FROM", 1)
             query += f"{asked.text}{order.tail(limit)}"
             rows, following = cut(connection.rows(query, asked.parameters), limit)
-            return VersionPage(items=tuple(_versions(connection, rows)), next=following)
+            return VersionPage(items=tuple(version_records(connection, rows)), next=following)
 
         return await self._db.aread(run)
 
@@ -281,15 +271,15 @@ class ModelStore:
         names.check(alias_flaw(alias), "alias: ")
 
         def change(connection: Connection) -> ModelRecord:
-            row = _model_row(connection, model_id)
-            _version_row(connection, row["id"], str(number))
+            row = find_row(connection, "model", model_id)
+            version_row(connection, row["id"], str(number))
             connection.run(
                 "INSERT INTO model_aliases (model_id, alias, version)"
                 " VALUES (:model_id, :alias, :version)"
                 " ON CONFLICT (model_id, alias) DO UPDATE SET version = excluded.version",
                 {"model_id": row["id"], "alias": alias, "version": number},
             )
-            return _models(connection, [row])[0]
+            return model_records(connection, [row])[0]
 
         return await self._db.awrite(change)
 
@@ -297,137 +287,17 @@ class ModelStore:
         """Have an alias name nothing; one that does not is no matter."""
 
         def change(connection: Connection) -> ModelRecord:
-            row = _model_row(connection, model_id)
+            row = find_row(connection, "model", model_id)
             connection.run(
                 "DELETE FROM model_aliases WHERE model_id = :model_id AND alias = :alias",
                 {"model_id": row["id"], "alias": alias},
             )
-            return _models(connection, [row])[0]
+            return model_records(connection, [row])[0]
 
         return await self._db.awrite(change)
 
 
-# -- rows and records -----------------------------------------------------------------
-
-
-def _model_row(connection: Connection, which: int | str) -> Row:
-    row = None
-    if isinstance(which, str):
-        row = connection.row("SELECT * FROM models WHERE name = :name", {"name": which})
-    if row is None:
-        row = connection.row("SELECT * FROM models WHERE id = :id", {"id": as_id(which)})
-    if row is None:
-        found = connection.rows("SELECT name FROM models ORDER BY id DESC LIMIT 1000")
-        raise missing("model", which, [each["name"] for each in found])
-    return row
-
-
-def _version_row(connection: Connection, model_id: int, which: str) -> Row:
-    model = _model_row(connection, model_id)
-    asked: dict[str, Any] = {"model_id": model["id"]}
-    query = f"{_VERSIONS} WHERE model_versions.model_id = :model_id"
-    if which == LATEST:
-        row = connection.row(f"{query} ORDER BY version DESC LIMIT 1", asked)
-    elif which.isascii() and which.isdecimal():
-        asked["version"] = as_id(which)
-        row = connection.row(f"{query} AND version = :version", asked)
-    else:
-        alias = "SELECT version FROM model_aliases WHERE model_id = :model_id AND alias = :alias"
-        asked["alias"] = which
-        row = connection.row(f"{query} AND version = ({alias})", asked)
-    if row is None:
-        raise _missing_version(connection, model, which)
-    return row
-
-
-def _missing_version(connection: Connection, model: Row, which: str) -> NotFound:
-    [record] = _models(connection, [model])
-    if record.latest is None:
-        hint = f"It has no versions yet: wl.get_model({record.name!r}).register_version(checkpoint)"
-    else:
-        aliases = "".join(f", {alias!r} is {number}" for alias, number in record.aliases.items())
-        hint = f"The latest is {record.latest}{aliases}. See: windlass model show {record.name}"
-    named = f"version {which}" if which.isdecimal() else f"version {which!r}"
-    return NotFound(f"The model {record.name!r} has no {named}.", hint=hint)
-
-
-def _models(connection: Connection, rows: Sequence[Row]) -> list[ModelRecord]:
-    places = places_of(connection, {row["project_id"] for row in rows})
-    asked = Conditions()
-    asked.one_of("model_id", [row["id"] for row in rows] or [-1])
-    held = {
-        each["model_id"]: (each["number"], each["latest"])
-        for each in connection.rows(
-            "SELECT model_id, count(*) AS number, max(version) AS latest"
-            f" FROM model_versions{asked.text} GROUP BY model_id",
-            asked.parameters,
-        )
-    }
-    aliases: dict[int, dict[str, int]] = {}
-    for each in connection.rows(
-        f"SELECT * FROM model_aliases{asked.text} ORDER BY alias", asked.parameters
-    ):
-        aliases.setdefault(each["model_id"], {})[each["alias"]] = each["version"]
-    return [
-        ModelRecord(
-            id=row["id"],
-            name=row["name"],
-            project=places[row["project_id"]],
-            created=row["created"],
-            user=row["user"],
-            description=row["description"],
-            notes=row["notes"],
-            labels=tuple(_decode(row["labels"], [])),
-            metadata=_decode(row["metadata"], {}),
-            archived=bool(row["archived"]),
-            versions=held.get(row["id"], (0, None))[0],
-            latest=held.get(row["id"], (0, None))[1],
-            aliases=aliases.get(row["id"], {}),
-        )
-        for row in rows
-    ]
-
-
-def _versions(connection: Connection, rows: Sequence[Row]) -> list[ModelVersionRecord]:
-    asked = Conditions()
-    asked.one_of("model_id", sorted({row["model_id"] for row in rows}) or [-1])
-    aliases: dict[tuple[int, int], list[str]] = {}
-    for each in connection.rows(
-        f"SELECT * FROM model_aliases{asked.text} ORDER BY alias", asked.parameters
-    ):
-        aliases.setdefault((each["model_id"], each["version"]), []).append(each["alias"])
-    return [
-        ModelVersionRecord(
-            id=row["id"],
-            model_id=row["model_id"],
-            model=row["model"],
-            version=row["version"],
-            checkpoint_id=row["checkpoint_id"],
-            checkpoint_uid=row["checkpoint_uid"],
-            trial_id=row["trial_id"],
-            step=row["step"],
-            created=row["created"],
-            user=row["user"],
-            name=row["name"],
-            notes=row["notes"],
-            labels=tuple(_decode(row["labels"], [])),
-            metadata=_decode(row["metadata"], {}),
-            aliases=tuple(aliases.get((row["model_id"], row["version"]), ())),
-        )
-        for row in rows
-    ]
-
-
-def _decode(text: bytes | None, otherwise: Any) -> Any:
-    return otherwise if text is None else msgspec.json.decode(text)
-
-
 # -- changes --------------------------------------------------------------------------
-
-
-def _plain(request: msgspec.Struct, fields: Sequence[str]) -> dict[str, Any]:
-    told = {name: getattr(request, name) for name in fields}
-    return {k: value for k, value in told.items() if not isinstance(value, msgspec.UnsetType)}
 
 
 def _noted(
@@ -458,20 +328,8 @@ def _changed(metadata: dict[str, Any], put: dict[str, Any], gone: Sequence[str])
     return new
 
 
-def _update(connection: Connection, table: str, row_id: int, given: dict[str, Any]) -> None:
-    changes = ", ".join(f"{name} = :{name}" for name in given)
-    connection.run(f"UPDATE {table} SET {changes} WHERE id = :id", {**given, "id": row_id})
-
-
 def _check_version_name(name: str) -> None:
     names.check(name_flaw(name) if name else "", "name: ")
-
-
-def _taken(name: str) -> Conflict:
-    return Conflict(
-        f"There is a model {name!r} already.",
-        hint=f"Ask for it, wl.get_model({name!r}), or choose another name.",
-    )
 
 
 def _archived(name: str) -> Conflict:

@@ -10,9 +10,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import msgspec
 
 from windlass.model.job import CleanPolicy
+from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.status import Phase
-from windlass.model.wire import INLINE_LIMIT, LogPage, StreamEnd
+from windlass.model.wire import INLINE_LIMIT, StreamEnd
 from windlass.server.http import PING, event
 from windlass.server.hub import QUEUE
 from windlass.server.records import describe

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from bisect import bisect_right
 
 import msgspec
 
-from windlass.model.errors import InvalidArgument
 from windlass.model.job import GeneratorCall, Role
+from windlass.model.queue import TaskPage, TaskRecord
 from windlass.model.records import Attempt, TrialRecord
 from windlass.model.status import JobStatus, Phase, ReplicaId
-from windlass.model.wire import TaskPage, TaskRecord
+from windlass.server.paging import cursor_text, read_cursor
 from windlass.server.recorder import signal_of
 from windlass.server.services import Services
 
@@ -29,11 +27,12 @@ async def page_of_tasks(
     record = await services.trials.record(trial_id)
     status = await services.trials.status(trial_id)
     keys = _keys(record)
-    first = 0 if cursor is None else bisect_right(keys, _decode(cursor))
+    first = 0 if cursor is None else bisect_right(keys, read_cursor(cursor, _key))
     page = keys[first : first + limit]
     items = await asyncio.to_thread(_tasks, services, record, status, page)
     more = first + limit < len(keys)
-    return TaskPage(items=items, next=_encode(page[-1]) if more else None)
+    following = cursor_text(msgspec.json.encode(page[-1])) if more else None
+    return TaskPage(items=items, next=following)
 
 
 def _keys(record: TrialRecord) -> list[Key]:
@@ -104,18 +103,3 @@ def _task(
         reason=attempt.reason,
         message=attempt.message,
     )
-
-
-def _encode(key: Key) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
-
-
-def _decode(cursor: str) -> Key:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        key: Key = _key.decode(base64.urlsafe_b64decode(padded.encode("ascii")))
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise InvalidArgument(
-            "The cursor is not one this list gave out.", hint="Start again without a cursor."
-        ) from None
-    return key

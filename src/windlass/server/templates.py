@@ -17,8 +17,8 @@ from windlass.model.templates import (
     TemplateRecord,
 )
 from windlass.server.database import Connection, Database, Row
+from windlass.server.named import as_id, find_row, given_fields, update_row
 from windlass.server.paging import Conditions, Order, cut
-from windlass.server.projects import as_id, missing
 
 _LARGEST = 64 << 10
 _SORTS = {name: name for name in ("id", "name", "created")}
@@ -58,27 +58,21 @@ class TemplateStore:
 
     async def record(self, which: int | str) -> TemplateRecord:
         """One template, by id or by name."""
-        return await self._db.aread(lambda connection: _record(_row(connection, which)))
+        return await self._db.aread(lambda each: _record(find_row(each, "template", which)))
 
     async def change(self, template_id: int, request: ChangeTemplate) -> TemplateRecord:
         """Give a template another name or other fields."""
 
         def change(connection: Connection) -> TemplateRecord:
-            row = _row(connection, template_id)
-            given: dict[str, Any] = {}
-            if not isinstance(request.name, msgspec.UnsetType) and request.name != row["name"]:
-                names.check(proper_flaw(request.name, "template"))
-                _check_free(connection, request.name)
-                given["name"] = request.name
-            if not isinstance(request.description, msgspec.UnsetType):
-                given["description"] = request.description
-            if not isinstance(request.fields, msgspec.UnsetType):
-                given["fields"] = _encoded(request.fields)
-            if given:
-                changes = ", ".join(f"{name} = :{name}" for name in given)
-                query = f"UPDATE templates SET {changes} WHERE id = :id"
-                connection.run(query, {**given, "id": row["id"]})
-            return _record(_row(connection, row["id"]))
+            row = find_row(connection, "template", template_id)
+            given = given_fields(request, ("name", "description", "fields"))
+            if given.get("name", row["name"]) != row["name"]:
+                names.check(proper_flaw(given["name"], "template"))
+                _check_free(connection, given["name"])
+            if "fields" in given:
+                given["fields"] = _encoded(given["fields"])
+            update_row(connection, "template", row["id"], given)
+            return _record(find_row(connection, "template", row["id"]))
 
         return await self._db.awrite(change)
 
@@ -101,18 +95,6 @@ class TemplateStore:
             return TemplatePage(items=tuple(map(_record, rows)), next=following)
 
         return await self._db.aread(run)
-
-
-def _row(connection: Connection, which: int | str) -> Row:
-    row = None
-    if isinstance(which, str):
-        row = connection.row("SELECT * FROM templates WHERE name = :name", {"name": which})
-    if row is None:
-        row = connection.row("SELECT * FROM templates WHERE id = :id", {"id": as_id(which)})
-    if row is None:
-        found = connection.rows("SELECT name FROM templates ORDER BY id DESC LIMIT 1000")
-        raise missing("template", which, [each["name"] for each in found])
-    return row
 
 
 def _record(row: Row) -> TemplateRecord:

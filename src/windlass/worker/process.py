@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import sys
 
 from windlass.worker import kernel, signals
 from windlass.worker.family import DETACHED
@@ -143,6 +144,17 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
     ['/home/w/work', '/home/w/work/src']
     """
     return [os.path.normpath(os.path.join(launch["work"], path)) for path in launch["import_paths"]]
+
+
+def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
+    """Whether a fork of this process would be just like a new one for that function.
+
+    Not if it is of another interpreter, or has modules loaded that would be the project's own.
+    """
+    if launch["executable"]["type"] != "function" or python != sys.executable:
+        return False
+    loaded = {name for name in sys.modules if "." not in name}
+    return not any(loaded & _module_names(path) for path in import_paths(launch))
 
 
 def build_argv(
@@ -314,6 +326,13 @@ def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise StartError(f"there is no program {name!r} on the PATH", 127)
+
+
+def _module_names(folder: str) -> set[str]:
+    try:
+        return {name.partition(".")[0] for name in os.listdir(folder)}
+    except OSError:
+        return set()
 
 
 def _close(*fds: int) -> None:

@@ -13,7 +13,7 @@ from windlass.worker.files import read_json, take_lock, write_json
 from windlass.worker.identity import process_identity
 from windlass.worker.looks import Looks
 from windlass.worker.nudge import STATE, Nudger
-from windlass.worker.process import Child, Fork, StartError, import_paths
+from windlass.worker.process import Child, Fork, StartError
 from windlass.worker.restore import RestoreError, Tree, clean, read_tree, restore
 from windlass.worker.segment import STDERR, STDOUT
 from windlass.worker.signals import SignalPipe
@@ -22,7 +22,7 @@ from windlass.worker.watch import Watch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from windlass.worker.environment import Environment
@@ -292,7 +292,7 @@ class Supervision:
             finally:
                 terminal.let_go()
         fork = self._fork if self._fork and not self._fork.has_ended() else Fork()
-        call = self._dir if self._is_warm and _can_call_here(self._launch, argv[0]) else None
+        call = self._dir if self._is_warm and process.can_call_here(self._launch, argv[0]) else None
         return fork.become(argv, environ, cwd, author=self._private, call=call)
 
     def _attend(
@@ -404,21 +404,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _can_call_here(launch: Mapping[str, Any], python: str) -> bool:
-    """Whether a fork of this process would be just like a new one for that function.
-
-    Not if it is of another interpreter, or has modules loaded that would be the project's own.
-    """
-    if launch["executable"]["type"] != "function" or python != sys.executable:
-        return False
-    loaded = {name for name in sys.modules if "." not in name}
-    return not any(loaded & _module_names(path) for path in import_paths(launch))
-
-
-def _module_names(folder: str) -> set[str]:
-    try:
-        return {name.partition(".")[0] for name in os.listdir(folder)}
-    except OSError:
-        return set()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from windlass.client.attributes import label_query
 from windlass.client.calls import users_call
 from windlass.client.experiments import Experiment
-from windlass.client.metadata import label_query
 from windlass.client.pages import Listing, flag, walk, words
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of

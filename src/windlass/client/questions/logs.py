@@ -55,7 +55,7 @@ class LogQuestions(Asker):
         ```
         """
         from windlass.client import log_pages
-        from windlass.client.metadata import label_query
+        from windlass.client.attributes import label_query
 
         if not isinstance(text, str):
             raise InvalidArgument(f"{shown(text)} is nothing to search for: it is a text.")

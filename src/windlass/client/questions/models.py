@@ -45,7 +45,7 @@ class ModelQuestions(Asker):
         """
         import uuid
 
-        from windlass.client.metadata import check_config, check_labels, check_place, check_text
+        from windlass.client.attributes import check_config, check_labels, check_place, check_text
         from windlass.client.models import Model, own_name
         from windlass.model import names
         from windlass.model.registry import CreateModel, ModelRecord
@@ -98,7 +98,7 @@ class ModelQuestions(Asker):
             print(model.name, model.versions, model.aliases)
         ```
         """
-        from windlass.client.metadata import label_query
+        from windlass.client.attributes import label_query
         from windlass.client.models import Model
         from windlass.model.registry import ModelPage
 

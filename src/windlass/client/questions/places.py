@@ -29,7 +29,7 @@ class PlaceQuestions(Asker):
         """
         import uuid
 
-        from windlass.client.metadata import check_text
+        from windlass.client.attributes import check_text
         from windlass.client.places import Workspace
         from windlass.model import names
         from windlass.model.places import CreateWorkspace, WorkspaceRecord

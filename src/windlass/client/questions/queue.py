@@ -6,7 +6,6 @@ from windlass.client.pages import Listing, walk
 from windlass.client.questions.asker import Asker
 from windlass.client.queueing import QueueEntry
 from windlass.client.trials import Trial
-from windlass.model.wire import QueuePage
 
 
 class QueueQuestions(Asker):
@@ -22,6 +21,8 @@ class QueueQuestions(Asker):
             print(entry.position, entry.trial.id, entry.why)
         ```
         """
+        from windlass.model.queue import QueuePage
+
         found = walk(self.transport, "/queue", QueuePage, {}, limit)
         return found.each(
             lambda each: QueueEntry(

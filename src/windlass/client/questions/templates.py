@@ -32,7 +32,7 @@ class TemplateQuestions(Asker):
         import uuid
 
         from windlass.authoring.templates import checked_fields
-        from windlass.client.metadata import check_text
+        from windlass.client.attributes import check_text
         from windlass.client.models import own_name
         from windlass.client.templates import Template
         from windlass.model import names

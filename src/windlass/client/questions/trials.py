@@ -85,8 +85,8 @@ class TrialQuestions(Asker):
             archived: whether those of archived experiments are meant: `True` for only them, `None`
                 for all; those of an experiment that is named come in any case.
             sort_by: `id`, `name`, `state`, `user`, `created`, `started`, `ended`, `duration`,
-                `hparams.NAME` or `metrics.NAME`; with a `-` before it, downwards. Those that have
-                no such value come last.
+                `hparams.NAME` or `metrics.NAME` (also `NAME` alone); with a `-` before it,
+                downwards. Those that have no such value come last; what no trial has is refused.
             limit: how many at most.
         """
         return list_trials(
@@ -107,7 +107,9 @@ class TrialQuestions(Asker):
     ) -> Metrics:
         """The points that some trials (or ids) reported, of some metrics or of all, in one request.
 
-        `max_points` is the most that come of each metric of each trial, spikes among them.
+        `max_points` is the most that come of each metric of each trial, spikes among them. Trials
+        that lack one of the names are left out of it; a name that none of them has is
+        `wl.NotFound`, unless one goes on and may yet report it.
 
         ```python
         curves = wl.get_metrics([1, 2, 3], "loss", max_points=500).to_pandas()

@@ -9,12 +9,12 @@ from msgspec import Meta
 
 from windlass.model.records import CheckpointRecord
 from windlass.model.wire import API, ChangeCheckpoint, CheckpointPage
-from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.api.queries import Limit, Text
+from windlass.server.paging import Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
 Key = Annotated[str, Meta(max_length=100)]  # an id or a uid
-Text = Annotated[str, Meta(max_length=1000)]
 
 
 async def list_checkpoints(
@@ -22,7 +22,7 @@ async def list_checkpoints(
     trial_id: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None,
     sort: Text = "id",
     cursor: Cursor | None = None,
-    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
+    limit: Limit = 100,
 ) -> CheckpointPage:
     """Checkpoints that match, sorted, a page at a time; those of a trial by a metric, too."""
     if trial_id is not None:

@@ -18,19 +18,18 @@ from windlass.model.wire import (
     ExperimentPage,
     StopTrial,
 )
+from windlass.server.api.queries import Limit, MaybeText, Text
 from windlass.server.deletion import delete_experiment
 from windlass.server.experiment_stream import follow_experiment
 from windlass.server.faults import MissingBlobs
 from windlass.server.http import EVENTS, Answer
 from windlass.server.hub import experiment_topic
 from windlass.server.labels import LabelText, read_labels
-from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.paging import Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.server.stopping import stop_all
 
-Text = Annotated[str, Meta(max_length=1000)]
-MaybeText = Text | None
 Holder = Annotated[str, Meta(min_length=1, max_length=100)]
 
 _LARGEST = 4 << 20
@@ -46,7 +45,7 @@ async def list_experiments(
     archived: bool | None = None,
     sort: Text = "id",
     cursor: Cursor | None = None,
-    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
+    limit: Limit = 100,
 ) -> ExperimentPage:
     """Experiments that match, sorted, a page at a time."""
     return await services.experiments.page(

@@ -9,9 +9,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.logs import LogHit, LogHits
 from windlass.model.records import LISTED_KINDS
-from windlass.model.wire import API, LogHit, LogHits
-from windlass.server.api.trials import MaybeText, SomeId, Text, states_of
+from windlass.model.wire import API
+from windlass.server.api.queries import MaybeText, Text
+from windlass.server.api.trials import SomeId, states_of
 from windlass.server.asking import Asked, asked_of, in_search_thread
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.database import Row

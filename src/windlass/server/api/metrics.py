@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from windlass.model.wire import API, FetchMetrics, PointsPage
-from windlass.server.api.trials import MaybeText, TrialId
+from windlass.model.metrics import FetchMetrics, PointsPage
+from windlass.model.wire import API
+from windlass.server.api.queries import MaybeText
+from windlass.server.api.trials import TrialId
 from windlass.server.curves import fetch_curves
 from windlass.server.database import Connection
 from windlass.server.http import OCTETS, Answer

@@ -10,8 +10,6 @@ So a file that becomes shorter while it is read just ends, and an answer that wa
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
 import struct
 from collections.abc import AsyncGenerator, Generator, Iterator
@@ -20,11 +18,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.outputs import FetchOutputs, OutputPage, WantedOutput
 from windlass.model.records import OutputFile, TrialRecord
-from windlass.model.wire import API, FetchOutputs, OutputPage, WantedOutput
+from windlass.model.wire import API
+from windlass.server.api.queries import Limit
 from windlass.server.http import OCTETS, Answer
 from windlass.server.outputs import Asked, OutputStore, Place
-from windlass.server.paging import PAGE_LIMIT
+from windlass.server.paging import cursor_bytes, cursor_text, not_given_out
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
@@ -43,7 +43,7 @@ async def list_outputs(
     role: Annotated[str, Meta(max_length=100)] | None = None,
     index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
     cursor: Annotated[str, Meta(max_length=_LONGEST_CURSOR)] | None = None,
-    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
+    limit: Limit = 100,
 ) -> OutputPage:
     """The files in the output folders of a trial, by role, index and path, also while it runs."""
     record = await services.trials.record(trial_id)
@@ -125,18 +125,15 @@ def _check_role(record: TrialRecord, role: str | None) -> None:
 def _cursor(place: Place) -> str:
     role, index = place.replica
     text = f"{role}/{index}/".encode() + place.path
-    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+    return cursor_text(text)
 
 
 def _place(cursor: str) -> Place:
     try:
-        text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-        role, index, path = text.split(b"/", 2)
+        role, index, path = cursor_bytes(cursor).split(b"/", 2)
         return Place((role.decode("ascii"), int(index)), path)
-    except (ValueError, binascii.Error):
-        raise InvalidArgument(
-            "The cursor is not one this list gave out.", hint="Start again without a cursor."
-        ) from None
+    except ValueError:
+        raise not_given_out() from None
 
 
 _OUTPUTS = f"{API}/trials/{{trial_id:int}}/artifacts"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta
-
 from windlass.model.places import (
     ChangeProject,
     ChangeWorkspace,
@@ -17,13 +13,10 @@ from windlass.model.places import (
     WorkspaceRecord,
 )
 from windlass.model.wire import API
-from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.api.queries import Limit, MaybeText, Text
+from windlass.server.paging import Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
-
-Text = Annotated[str, Meta(max_length=1000)]
-MaybeText = Text | None
-Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 
 
 async def list_workspaces(

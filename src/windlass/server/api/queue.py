@@ -6,14 +6,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from windlass.model.queue import MoveTrial, QueuePage, SetPriority, TaskPage
 from windlass.model.records import TrialRecord
-from windlass.model.wire import API, MoveTrial, QueuePage, SetPriority, TaskPage
-from windlass.server.paging import PAGE_LIMIT
+from windlass.model.wire import API
+from windlass.server.api.queries import Limit
 from windlass.server.records import describe
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
-Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 Cursor = Annotated[str, Meta(max_length=10_000)] | None
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
-
-from msgspec import Meta
 
 from windlass.model.registry import (
     ChangeModel,
@@ -19,14 +16,11 @@ from windlass.model.registry import (
     VersionPage,
 )
 from windlass.model.wire import API
+from windlass.server.api.queries import Limit, MaybeText, Text
 from windlass.server.labels import LabelText, read_labels
-from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.paging import Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
-
-Text = Annotated[str, Meta(max_length=1000)]
-MaybeText = Text | None
-Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
 
 
 async def list_models(

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta
-
 from windlass.model.templates import ChangeTemplate, CreateTemplate, TemplatePage, TemplateRecord
 from windlass.model.wire import API
-from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.api.queries import Limit, Text
+from windlass.server.paging import Cursor
 from windlass.server.routing import Route
 from windlass.server.services import Services
-
-Text = Annotated[str, Meta(max_length=1000)]
 
 
 async def list_templates(
@@ -20,7 +15,7 @@ async def list_templates(
     name: Text | None = None,
     sort: Text = "id",
     cursor: Cursor | None = None,
-    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 100,
+    limit: Limit = 100,
 ) -> TemplatePage:
     """Templates, sorted, a page at a time."""
     return await services.templates.page(name=name, sort=sort, cursor=cursor, limit=limit)

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
+from windlass.model.logs import LogPage
 from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.model.wire import (
@@ -21,11 +22,11 @@ from windlass.model.wire import (
     ChangeTrial,
     CreateTrial,
     Deleted,
-    LogPage,
     ScaleTrial,
     StopTrial,
     TrialPage,
 )
+from windlass.server.api.queries import Limit, MaybeText, Text
 from windlass.server.asking import asked_of, log_page
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.deletion import delete_trial
@@ -35,7 +36,7 @@ from windlass.server.labels import LabelText, read_labels
 from windlass.server.listing import Asked
 from windlass.server.logs import Chosen
 from windlass.server.merging import HITS
-from windlass.server.paging import PAGE_LIMIT, Cursor
+from windlass.server.paging import Cursor
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.services import Services
@@ -50,9 +51,6 @@ _LARGEST_TRIAL = 64 << 20
 
 TrialId = int  # one that no trial could have is not found, like any other
 SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
-Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
-Text = Annotated[str, Meta(max_length=1000)]
-MaybeText = Text | None
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)] | None
 LogCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None
 
