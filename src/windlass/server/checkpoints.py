@@ -314,7 +314,7 @@ class CheckpointStore:
         def run(connection: Connection) -> CheckpointRecord:
             record = find(connection, key)
             if not mark_deleted(connection, [record]):
-                raise is_used(record, uses_of(connection, [record.id]))
+                raise is_used([record], uses_of(connection, [record.id]))
             return record
 
         with self._lock:
