@@ -207,6 +207,21 @@ def test_each_checkpoint_that_is_needed_is_told_with_its_own_reasons(fresh_home:
         two.delete()
 
 
+def test_rm_says_of_each_trial_whether_it_is_deleted(fresh_home: Path, project: Project) -> None:
+    plain, needed, going = (save.submit(count).wait() for count in (0, 1, 1))
+    needed.fork(args={"count": 0}).wait()
+    wl.create_model("net").register_version(next(going.list_checkpoints()))
+    ids = [str(each.id) for each in (plain, needed, going)]
+    told = project.python("-m", "windlass", "rm", *ids, "--yes")
+    assert told.returncode == 1
+    assert told.stdout == f"Trial {plain.id} (save) is deleted.\n"
+    for trial in (needed, going):
+        why = f"Trial {trial.id} (save) is not deleted. Checkpoint {{}} of trial {trial.id} cannot"
+        [checkpoint] = trial.list_checkpoints()
+        assert why.format(checkpoint.id) in told.stderr
+    assert "Nothing" not in told.stderr
+
+
 def test_rm_asks_and_gc_tells(fresh_home: Path, project: Project) -> None:
     noise.submit(100_000, 1).result()
     unasked = project.python("-m", "windlass", "rm", "1")
