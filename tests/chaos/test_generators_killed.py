@@ -43,7 +43,7 @@ def author(folder: Path, generators: int) -> subprocess.Popen[bytes]:
 
 
 def parents() -> list[wl.Trial[Any]]:
-    return [trial for trial in wl.list_trials(experiment="chaos") if trial.name != "mark"]
+    return [trial for trial in wl.list_trials(where="experiment = 'chaos'") if trial.name != "mark"]
 
 
 def marks(folder: Path, number: int) -> list[int]:

@@ -70,7 +70,6 @@ def test_filters_keep_what_matches_all_of_them(crowd: None) -> None:
     assert ids(wl.list_trials(experiment="crowd", name="last", state="QUEUED")) == [MANY]
     assert ids(wl.list_trials(experiment="crowd", name="blocker")) == []
     assert len(ids(wl.list_trials(experiment="crowd", project="default"))) == MANY - 2
-    assert ids(wl.list_trials(experiment="nothing")) == ids(wl.list_trials(project="other")) == []
 
 
 def test_what_cannot_be_sorted_or_filtered_by_is_refused_with_what_can(crowd: None) -> None:
@@ -97,7 +96,6 @@ def test_experiments_count_their_trials_by_state(crowd: None) -> None:
         "first",
     ]
     assert [each.name for each in wl.list_experiments(name="crowd", project="default")] == ["crowd"]
-    assert list(wl.list_experiments(project="other")) == []
 
     crowd_of = wl.get_experiment("crowd")
     assert (crowd_of.id, crowd_of.name, crowd_of.project) == (2, "crowd", "default")

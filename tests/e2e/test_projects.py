@@ -47,7 +47,8 @@ def test_a_script_needs_no_create_call_in_the_default_workspace(home: Path) -> N
     assert (experiment.project, project.place, project.experiment_count) == (name, name, 1)
     assert wl.create_experiment("other", project=f"default/{name}").project == name
     assert [each.name for each in project.list_experiments()] == ["sweep", "other"]
-    assert list(wl.list_experiments(project=unique("never"))) == []
+    with pytest.raises(wl.NotFound, match="There is no project 'never-"):
+        list(wl.list_experiments(project=unique("never")))
 
 
 def test_elsewhere_the_workspace_must_exist_and_a_near_one_is_named(home: Path) -> None:

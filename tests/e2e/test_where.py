@@ -368,7 +368,7 @@ def test_experiments_are_found_by_state_and_user(found: None) -> None:
 
 def test_what_is_not_there_is_told_with_what_is_near(found: None) -> None:
     for ask, message, hint in (
-        (lambda: wl.get_trial(99), "There is no trial 99.", "The newest trial is 6."),
+        (lambda: wl.get_trial(99), "There is no trial 99.", "The newest trial is 5."),
         (lambda: wl.get_experiment("sweeep"), "no experiment 'sweeep'", "Did you mean 'sweep'?"),
         (lambda: wl.get_experiment(99), "There is no experiment 99.", "newest experiment is 3"),
     ):

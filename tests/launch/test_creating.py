@@ -87,7 +87,7 @@ def test_a_name_that_exists_twice_is_refused_with_the_ids() -> None:
     hint = (caught.value.hint or "").splitlines()
     assert f"wl.get_experiment({second.id}) or windlass ls -e {second.id}:" in hint[0]
     assert [line.partition(",")[0] for line in hint[1:]] == [
-        f"{second.id}: 0 trials", f"{first.id}: 1 trial",
+        f"{second.id}: 0 trials in default", f"{first.id}: 1 trial in default",
     ]  # fmt: skip
     assert all(line.endswith(" ago") for line in hint[1:])
     assert wl.get_experiment(first.id).trial_count == 1

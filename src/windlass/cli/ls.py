@@ -141,13 +141,10 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
     from windlass.client.listing import list_trials
 
     experiment = asked.experiment
-    named = _experiments_of(client, experiment)
-    is_id = experiment is not None and not named and experiment.isdecimal()
     # One more than is shown tells whether there are more.
     found = list_trials(
         client.transport,
-        experiment=None if is_id else experiment,
-        experiment_id=int(experiment or 0) if is_id else None,
+        experiment=experiment,
         state=asked.states or None,
         labels=asked.labels,
         where=asked.where,
@@ -167,8 +164,6 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         print_json_array(trial.record for trial in itertools.islice(rest, limit))
         return
     if first is None:
-        if experiment is not None and not named:
-            client.get_experiment(int(experiment) if is_id else experiment)  # says what there is
         is_filtered = any(asked[:-1]) or _has_archived(client)
         say("No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING)
         return
@@ -193,14 +188,15 @@ def _list_trials(client: Client, asked: Asked, limit: int | None, *, as_json: bo
         rows = [[*row[:-1], each, row[-1]] for row, each in zip(rows, told, strict=True)]
     print_table(*_with_labels(columns, rows, shown))
     _mention_rest(len(records), limit, "trial", "windlass ls --all", is_sorted=bool(asked.sort))
-    if len(named) > 1 and is_terminal(sys.stdout):
+    named = _experiments_of(client, experiment) if is_terminal(sys.stdout) else []
+    if len(named) > 1:
         several = ", ".join(str(each.id) for each in reversed(named))
         text = f"Several experiments are called so: {several}. One: windlass ls -e {named[0].id}"
         print(paint(text, dim=True))
 
 
 def _experiments_of(client: Client, experiment: str | None) -> list[Experiment]:
-    """Those of a name, the newest first. A number that is no name is an id."""
+    """Those of a name, the newest first."""
     if experiment is None:
         return []
     return list(

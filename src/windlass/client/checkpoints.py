@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.pages import Listing, walk
+from windlass.client.scopes import scope
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.quantities import format_size
@@ -213,12 +214,15 @@ class Checkpoint:
 
 
 def list_checkpoints(
-    transport: Transport, trial_id: int | None = None, sort_by: str = "id", limit: int | None = None
+    transport: Transport,
+    trial: Trial[Any] | int | str | None = None,
+    sort_by: str = "id",
+    limit: int | None = None,
 ) -> Listing[Checkpoint]:
     """Checkpoints, lazily: each page is asked for when it is needed."""
     if not str(sort_by).removeprefix("-"):
         raise InvalidArgument(f"{shown(sort_by)} is nothing to sort by.")
-    query = {"trial_id": trial_id, "sort": sort_by}
+    query = {**scope("trial", trial), "sort": sort_by}
     pages = walk(transport, "/checkpoints", CheckpointPage, query, limit)
     return pages.each(lambda record: Checkpoint(transport, record))
 

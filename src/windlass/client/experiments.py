@@ -202,7 +202,7 @@ class Experiment(AwaitedExperiment):
         """
         return list_trials(
             self._transport,
-            experiment_id=self.id, state=state, name=name, labels=labels, user=user, kind=kind,
+            experiment=self.id, state=state, name=name, labels=labels, user=user, kind=kind,
             created_after=created_after, created_before=created_before, where=where,
             sort_by=sort_by, limit=limit,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.client.pages import Listing, walk, words
+from windlass.client.scopes import whole_number
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.records import TrialKind, TrialRecord
@@ -30,19 +31,20 @@ def list_records(
 
 def get_record(transport: Transport, trial_id: Any, kind: TrialKind) -> TrialRecord:
     """The one with that id; if it is something else, that is told, and which there are."""
-    if isinstance(trial_id, bool) or not isinstance(trial_id, int):
+    number = whole_number(trial_id)
+    if number is None:
         raise InvalidArgument(
             f"{trial_id!r} is no id of a {kind.value}: it is a whole number.",
             hint=f"See: windlass {kind.value} ls",
         )
     try:
-        record = transport.ask("GET", path_of("trials", trial_id), TrialRecord)
+        record = transport.ask("GET", path_of("trials", number), TrialRecord)
     except NotFound as error:
-        raise _missing(transport, trial_id, kind, "") from error
+        raise _missing(transport, number, kind, "") from error
     if record.kind is not kind:
         what = f" It is a {record.kind.value}" if record.kind is not TrialKind.JOB else " It is"
         is_trial = " a trial" if record.kind is TrialKind.JOB else ""
-        raise _missing(transport, trial_id, kind, f"{what}{is_trial}: {record.name}.")
+        raise _missing(transport, number, kind, f"{what}{is_trial}: {record.name}.")
     return record
 
 

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.attributes import label_query
 from windlass.client.moments import moment_of
 from windlass.client.pages import Listing, flag, walk, words
+from windlass.client.scopes import scope
 from windlass.client.trials import Trial
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.wire import TrialPage
 
 if TYPE_CHECKING:
+    from windlass.client.experiments import Experiment
     from windlass.client.moments import Moment
+    from windlass.client.places import Project
     from windlass.client.transport import Transport
 
 
 def list_trials(
     transport: Transport,
     *,
-    experiment: str | int | None = None,
-    experiment_id: int | None = None,
-    project: str | None = None,
+    experiment: Experiment | str | int | None = None,
+    project: Project | str | int | None = None,
     state: str | Sequence[str] | None = None,
     name: str | None = None,
     labels: str | Sequence[str] | None = None,
@@ -38,12 +40,9 @@ def list_trials(
     limit: int | None = None,
 ) -> Listing[Trial[Any]]:
     """Trials that match, lazily: each page is asked for when it is needed."""
-    if isinstance(experiment, int):
-        experiment, experiment_id = None, experiment
     query: dict[str, Any] = {
-        "experiment": experiment,
-        "experiment_id": experiment_id,
-        "project": project,
+        **scope("experiment", experiment),
+        **scope("project", project),
         "state": words("state", state, str.upper),
         "name": name,
         "labels": label_query(labels),

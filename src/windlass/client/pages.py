@@ -53,9 +53,11 @@ def words(what: str, given: object, spelt: Callable[[str], str]) -> str | None:
     return ",".join(map(spelt, several)) or None
 
 
-def check_limit(limit: int | None) -> None:
+def check_limit(limit: Any) -> None:
     """Refuse what is no number of things."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidArgument(f"limit={shown(limit)}: it is a whole number, or None for all.")
 
 

@@ -87,7 +87,7 @@ class Workspace(Archivable[WorkspaceRecord]):
         from windlass.client.session import Client
 
         return Client.over(self._transport).list_projects(
-            workspace=self.refresh().name, archived=archived, sort_by=sort_by, limit=limit
+            workspace=self, archived=archived, sort_by=sort_by, limit=limit
         )
 
     def __repr__(self) -> str:
@@ -167,7 +167,7 @@ class Project(Archivable[ProjectRecord]):
         from windlass.client.session import Client
 
         asker = Client.over(self._transport)
-        return asker.list_experiments(project=self.refresh().place, **filters)
+        return asker.list_experiments(project=self, **filters)
 
     def __repr__(self) -> str:
         count = self.experiment_count

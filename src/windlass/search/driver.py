@@ -197,7 +197,7 @@ class Driver:
         if self._adding is not None:
             self._launcher.add(*self._adding)
         states = [state.value for state in TrialState if not state.is_final]
-        found = list_trials(self._transport, experiment_id=self._experiment.id, state=states)
+        found = list_trials(self._transport, experiment=self._experiment.id, state=states)
         return [trial for trial in found if self._course.is_mine(trial.record)]
 
     def _stop_all(self, running: list[Trial[Any]]) -> None:

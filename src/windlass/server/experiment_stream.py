@@ -15,6 +15,7 @@ from windlass.server.hub import experiment_topic
 from windlass.server.listing import Asked
 from windlass.server.points import Known, new_points
 from windlass.server.records import describe, enrich_page
+from windlass.server.scopes import Scope
 from windlass.server.services import Services
 
 _PAGE = 500
@@ -67,7 +68,7 @@ async def _all_trials(
 ) -> AsyncIterator[bytes]:
     cursor: str | None = None
     while True:
-        asked = Asked(experiment_id=experiment_id, cursor=cursor, limit=_PAGE)
+        asked = Asked(scope=Scope(experiment_id=experiment_id), cursor=cursor, limit=_PAGE)
         page = await services.trials.page(asked)
         for record in enrich_page(services, page).items:
             async for told in _points(services, record, metric, known):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.model.errors import Conflict, NotFound
+from windlass.model.errors import Conflict
 from windlass.model.learning import learned
 from windlass.model.records import (
     LISTED_KINDS,
@@ -24,6 +23,7 @@ from windlass.model.records import (
 from windlass.model.wire import ChangeExperiment, CreateExperiment, CreateTrial, ExperimentPage
 from windlass.server.database import Connection, Database, Row
 from windlass.server.metadata import changed_columns, kept_labels
+from windlass.server.named import as_id
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.projects import (
     ARCHIVED_PROJECTS,
@@ -32,6 +32,7 @@ from windlass.server.projects import (
     places_of,
     project_for,
 )
+from windlass.server.scopes import experiment_row, experiments_called, project_of
 
 _T = TypeVar("_T")
 
@@ -73,7 +74,7 @@ class ExperimentStore:
         """Give an experiment other metadata; what is not given stays."""
 
         def change(connection: Connection) -> ExperimentRecord:
-            row = _row(connection, experiment_id)
+            row = experiment_row(connection, experiment_id)
             # Read and written in one turn of the only writer: nobody's change is lost.
             [record] = self._records(connection, [row])
             given = changed_columns(record, request, size_of, time.time())
@@ -89,7 +90,7 @@ class ExperimentStore:
             connection.run(
                 f"UPDATE experiments SET {changes} WHERE id = :id", {**values, "id": row["id"]}
             )
-            return self._records(connection, [_row(connection, row["id"])])[0]
+            return self._records(connection, [experiment_row(connection, row["id"])])[0]
 
         def then(_record: ExperimentRecord) -> None:
             if request.name is not msgspec.UNSET or request.project is not msgspec.UNSET:
@@ -99,17 +100,12 @@ class ExperimentStore:
 
     async def record(self, name: str) -> ExperimentRecord:
         """The newest experiment of that name; a number is taken as an id first."""
-        is_number = name.isascii() and name.isdigit() and len(name) < 19
-        asked = {"name": name, "id": int(name) if is_number else -1}
 
         def query(connection: Connection) -> ExperimentRecord:
-            row = connection.row(
-                "SELECT * FROM experiments WHERE name = :name OR (id = :id AND id > 0)"
-                " ORDER BY id = :id DESC, id DESC LIMIT 1",
-                asked,
-            )
+            asked = {"id": as_id(name)}
+            row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
             if row is None:
-                raise _missing_experiment(connection, name)
+                row = experiment_row(connection, experiments_called(connection, name, None)[0])
             return self._records(connection, [row])[0]
 
         return await self._db.aread(query)
@@ -118,16 +114,18 @@ class ExperimentStore:
         """The experiment with that id, whatever others are called."""
 
         def query(connection: Connection) -> ExperimentRecord:
-            return self._records(connection, [_row(connection, experiment_id)])[0]
+            return self._records(connection, [experiment_row(connection, experiment_id)])[0]
 
         return await self._db.aread(query)
 
     async def page(
         self,
         *,
-        project: str | None,
-        name: str | None,
-        labels: Sequence[str],
+        project: str | None = None,
+        project_id: int | None = None,
+        called: str | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
         states: Sequence[ExperimentState] = (),
         user: str | None = None,
         archived: bool | None = False,
@@ -135,25 +133,29 @@ class ExperimentStore:
         cursor: str | None,
         limit: int,
     ) -> ExperimentPage:
-        """Experiments that match, a page of them."""
-        asked, order = Conditions(), Order(sort, _EXPERIMENT_SORTS)
-        asked.require(f"id > {NO_EXPERIMENT}")
-        in_project(asked, "project_id", project)
-        if archived is not None:
-            is_in = f"(archived OR project_id IN ({ARCHIVED_PROJECTS}))"
-            asked.require(is_in if archived else f"NOT {is_in}")
-        asked.equal("name", name)
-        asked.all_in("labels", labels)
-        if user is not None:
-            of_user = f'trials.experiment_id = experiments.id AND "user" = {asked.name_for(user)}'
-            asked.require(f"EXISTS (SELECT 1 FROM trials WHERE {of_user})")
-        if states:
-            held = [each for each in self._held_ids() if each > 0]
-            asked.require(f"({' OR '.join(_stands(state, held) for state in states)})")
-        order.begin_after(cursor, asked)
-        query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
+        """Experiments that match, a page of them; `called` as `experiments_called` reads it."""
+        order = Order(sort, _EXPERIMENT_SORTS)
+        held = [each for each in self._held_ids() if each > 0] if states else []
 
         def run(connection: Connection) -> ExperimentPage:
+            asked = Conditions()
+            asked.require(f"id > {NO_EXPERIMENT}")
+            within = project_of(connection, project, project_id)
+            asked.equal("project_id", within)
+            if called is not None:
+                asked.one_of("id", experiments_called(connection, called, within))
+            if archived is not None:
+                is_in = f"(archived OR project_id IN ({ARCHIVED_PROJECTS}))"
+                asked.require(is_in if archived else f"NOT {is_in}")
+            asked.equal("name", name)
+            asked.all_in("labels", labels)
+            if user is not None:
+                of_user = f'experiment_id = experiments.id AND "user" = {asked.name_for(user)}'
+                asked.require(f"EXISTS (SELECT 1 FROM trials WHERE {of_user})")
+            if states:
+                asked.require(f"({' OR '.join(_stands(state, held) for state in states)})")
+            order.begin_after(cursor, asked)
+            query = f"SELECT *, {order.columns} FROM experiments{asked.text}{order.tail(limit)}"
             rows, following = cut(connection.rows(query, asked.parameters), limit)
             return ExperimentPage(items=tuple(self._records(connection, rows)), next=following)
 
@@ -183,7 +185,7 @@ def experiment_of(connection: Connection, request: CreateTrial, now: float) -> R
     if request.experiment_id == NO_EXPERIMENT:
         return _none(connection, now)
     if request.experiment_id is not None:
-        return _row(connection, request.experiment_id)
+        return experiment_row(connection, request.experiment_id)
     found = _namesakes(connection, request.project, request.experiment, 1)
     new = CreateExperiment(key=request.key, project=request.project, name=request.experiment)
     return found[0] if found else insert(connection, new, now)
@@ -261,32 +263,6 @@ def _any_in(states: Sequence[TrialState]) -> str:
 
 
 _EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
-
-
-def _row(connection: Connection, experiment_id: int) -> Row:
-    """The row of that id; an id may be more than a database can hold."""
-    asked = {"id": experiment_id if 0 < experiment_id < 2**63 else -1}
-    row = connection.row("SELECT * FROM experiments WHERE id = :id", asked)
-    if row is None:
-        raise _missing_experiment(connection, experiment_id)
-    return row
-
-
-def _missing_experiment(connection: Connection, key: str | int) -> NotFound:
-    """That there is none, and what was probably meant: a name that is near, the newest id."""
-    rows = connection.rows(
-        "SELECT max(id) AS id, name FROM experiments WHERE id > 0 GROUP BY name"
-        " ORDER BY 1 DESC LIMIT 1000"
-    )
-    names = [] if isinstance(key, int) else [row["name"] for row in rows]
-    near = difflib.get_close_matches(str(key), names, n=1)
-    hint = "See what there is: windlass ls --experiments"
-    if near:
-        hint = f"Did you mean {near[0]!r}?"
-    elif rows:
-        hint = f"The newest experiment is {rows[0]['id']} ({rows[0]['name']}). {hint}"
-    is_name = isinstance(key, str) and not key.isdecimal()
-    return NotFound(f"There is no experiment {repr(key) if is_name else key}.", hint=hint)
 
 
 def _experiment_records(

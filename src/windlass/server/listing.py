@@ -18,8 +18,9 @@ from windlass.model.records import LISTED_KINDS, TrialKind, TrialState, is_own_m
 from windlass.model.text import shorten
 from windlass.server.database import Connection, Row
 from windlass.server.paging import Conditions, Key, Order, cut, nulls_last
-from windlass.server.projects import ARCHIVED_EXPERIMENTS, in_project
+from windlass.server.projects import ARCHIVED_EXPERIMENTS
 from windlass.server.rows import COLUMNS, FROM
+from windlass.server.scopes import Scope
 from windlass.server.where import METRIC, PARAMETER, Name, parse, parse_name
 from windlass.server.wherein import Compiling, duration_at
 
@@ -34,9 +35,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Which trials are wanted: those that fulfil all that is given."""
 
     uid: str | None = None
-    experiment: str | None = None
-    experiment_id: int | None = None
-    project: str | None = None
+    scope: Scope = Scope()
     states: Sequence[TrialState] = ()
     name: str | None = None
     labels: Sequence[str] = ()
@@ -104,16 +103,7 @@ class _Query:
     def _require(self) -> None:
         asked, conditions = self._asked, self._conditions
         conditions.equal("trials.uid", asked.uid)
-        if asked.experiment is not None:
-            named = "SELECT id FROM experiments WHERE name = :name"
-            rows = self._connection.rows(named, {"name": asked.experiment})
-            conditions.one_of("trials.experiment_id", [row["id"] for row in rows] or [-1])
-        conditions.equal("trials.experiment_id", asked.experiment_id)
-        if asked.project is not None:
-            of_project = conditions.branch()
-            in_project(of_project, "project_id", asked.project)
-            found = f"SELECT id FROM experiments{of_project.text}"
-            conditions.require(f"trials.experiment_id IN ({found})")
+        asked.scope.limit(self._connection, conditions, is_first=asked.cursor is None)
         if asked.archived is not None:
             is_in = "IN" if asked.archived else "NOT IN"
             conditions.require(f"trials.experiment_id {is_in} ({ARCHIVED_EXPERIMENTS})")
@@ -178,6 +168,15 @@ class _Query:
             # Once a page was given out, it is known to have been one.
             name = short if self._asked.cursor or _is_known(self._connection, short) else None
         return name
+
+
+def newest_listed(connection: Connection) -> int | None:
+    """The newest trial that a list has which nothing is asked of."""
+    newest: int | None = connection.value(
+        f"SELECT id FROM trials WHERE kind NOT IN ({_UNLISTED})"
+        f" AND experiment_id NOT IN ({ARCHIVED_EXPERIMENTS}) ORDER BY id DESC LIMIT 1"
+    )
+    return newest
 
 
 def doubt(connection: Connection, names: Sequence[Name]) -> str:

@@ -22,7 +22,7 @@ from windlass.model.places import (
     WorkspaceRecord,
 )
 from windlass.server.database import Connection, Database, Row
-from windlass.server.named import as_id, find_row, given_fields, missing, taken, update_row
+from windlass.server.named import find_row, given_fields, taken, update_row
 from windlass.server.paging import Conditions, Order, cut
 from windlass.server.projects import (
     DEFAULT_ID,
@@ -31,6 +31,7 @@ from windlass.server.projects import (
     insert_project,
     workspace_named,
 )
+from windlass.server.scopes import project_row, workspace_of
 
 _SORTS = {"id": "id", "name": "name", "created": "created"}
 
@@ -205,6 +206,7 @@ class PlaceStore:
         self,
         *,
         workspace: str | None,
+        workspace_id: int | None = None,
         name: str | None,
         archived: bool | None,
         sort: str,
@@ -218,8 +220,9 @@ class PlaceStore:
             asked = Conditions()
             asked.equal("name", name)
             asked.equal("archived", archived)
-            if workspace is not None:
-                asked.equal("workspace_id", workspace_named(connection, workspace)["id"])
+            within = workspace_of(connection, workspace, workspace_id)
+            if within is not None:
+                asked.equal("workspace_id", within)
             elif archived is False:
                 asked.require("workspace_id NOT IN (SELECT id FROM workspaces WHERE archived)")
             order.begin_after(cursor, asked)
@@ -238,20 +241,7 @@ def _workspace_of(connection: Connection, which: int | str) -> WorkspaceRecord:
 
 
 def _project_of(connection: Connection, which: int | str) -> ProjectRecord:
-    row = find_project(connection, which) if isinstance(which, str) else None
-    if row is None:
-        row = connection.row("SELECT * FROM projects WHERE id = :id", {"id": as_id(which)})
-    if row is None:
-        if isinstance(which, str) and "/" in which:
-            workspace_named(connection, which.partition("/")[0])  # that one may be missing
-        found = connection.rows(
-            "SELECT workspaces.name AS workspace, projects.name FROM projects"
-            " JOIN workspaces ON workspaces.id = projects.workspace_id"
-            " ORDER BY projects.id DESC LIMIT 1000"
-        )
-        there = [join_place(each["workspace"], each["name"]) for each in found]
-        raise missing("project", which, there)
-    return _projects(connection, [row])[0]
+    return _projects(connection, [project_row(connection, which)])[0]
 
 
 def _workspaces(connection: Connection, rows: Sequence[Row]) -> list[WorkspaceRecord]:

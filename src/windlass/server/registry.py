@@ -32,7 +32,8 @@ from windlass.server.metadata import changed_labels, kept_labels
 from windlass.server.model_rows import VERSIONS, model_records, version_records, version_row
 from windlass.server.named import as_id, find_row, given_fields, taken, update_row
 from windlass.server.paging import Conditions, Order, cut
-from windlass.server.projects import ARCHIVED_PROJECTS, in_project, project_for
+from windlass.server.projects import ARCHIVED_PROJECTS, project_for
+from windlass.server.scopes import project_of
 
 USE = "model version"  # what a version is called among those that need a checkpoint
 _LARGEST_METADATA = 64 << 10
@@ -131,6 +132,7 @@ class ModelStore:
         self,
         *,
         project: str | None,
+        project_id: int | None,
         name: str | None,
         labels: Sequence[str],
         archived: bool | None,
@@ -139,17 +141,18 @@ class ModelStore:
         limit: int,
     ) -> ModelPage:
         """Models that match, a page of them."""
-        asked, order = Conditions(), Order(sort, _MODEL_SORTS)
-        in_project(asked, "project_id", project)
-        asked.equal("name", name)
-        asked.all_in("labels", labels)
-        if archived is not None:
-            is_in = f"(archived OR project_id IN ({ARCHIVED_PROJECTS}))"
-            asked.require(is_in if archived else f"NOT {is_in}")
-        order.begin_after(cursor, asked)
-        query = f"SELECT *, {order.columns} FROM models{asked.text}{order.tail(limit)}"
+        order = Order(sort, _MODEL_SORTS)
 
         def run(connection: Connection) -> ModelPage:
+            asked = Conditions()
+            asked.equal("project_id", project_of(connection, project, project_id))
+            asked.equal("name", name)
+            asked.all_in("labels", labels)
+            if archived is not None:
+                is_in = f"(archived OR project_id IN ({ARCHIVED_PROJECTS}))"
+                asked.require(is_in if archived else f"NOT {is_in}")
+            order.begin_after(cursor, asked)
+            query = f"SELECT *, {order.columns} FROM models{asked.text}{order.tail(limit)}"
             rows, following = cut(connection.rows(query, asked.parameters), limit)
             return ModelPage(items=tuple(model_records(connection, rows)), next=following)
 

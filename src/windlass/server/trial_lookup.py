@@ -13,10 +13,11 @@ from windlass.model.records import LISTED_KINDS, TrialRecord, TrialState
 from windlass.model.status import Event, JobStatus
 from windlass.model.wire import TrialPage
 from windlass.server.database import Connection, Database, Row
-from windlass.server.listing import Asked, doubt, find_rows
+from windlass.server.listing import Asked, doubt, find_rows, newest_listed
 from windlass.server.paging import Conditions
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import COLUMNS, FROM, decode_spec, find, stored_trials
+from windlass.server.scopes import Scope
 from windlass.server.where import Name
 
 
@@ -46,6 +47,10 @@ class TrialLookup:
             return TrialPage(items=items, next=following, hint=hint)
 
         return await self._db.aread(run)
+
+    async def limit(self, asked: Conditions, scope: Scope, *, is_first: bool) -> None:
+        """Ask for the trials of an experiment or a project only."""
+        await self._db.aread(lambda connection: scope.limit(connection, asked, is_first=is_first))
 
     async def ids(self, asked: Conditions, first: int, limit: int) -> list[Row]:
         """The ids and names of trials that match, from an id on."""
@@ -133,9 +138,7 @@ class TrialLookup:
         if stored is None:
             stored = await self._db.aread(lambda connection: self._read(connection, "id", trial_id))
         if stored is None:
-            newest = await self._db.aread(
-                lambda connection: connection.value("SELECT max(id) FROM trials")
-            )
+            newest = await self._db.aread(newest_listed)
             there = f"The newest trial is {newest}." if newest else "Nothing has run here yet."
             raise NotFound(
                 f"There is no trial {trial_id}.", hint=f"{there} See them all: windlass ls"

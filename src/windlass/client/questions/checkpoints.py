@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from windlass.client.checkpoints import Checkpoint, list_checkpoints
 from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
 from windlass.client.transport import path_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import CheckpointRecord
+
+if TYPE_CHECKING:
+    from windlass.client.trials import Trial
 
 
 class CheckpointQuestions(Asker):
@@ -30,7 +35,11 @@ class CheckpointQuestions(Asker):
         return Checkpoint(self.transport, self.transport.ask("GET", path, CheckpointRecord))
 
     def list_checkpoints(
-        self, *, trial: int | None = None, sort_by: str = "id", limit: int | None = None
+        self,
+        *,
+        trial: Trial[Any] | int | str | None = None,
+        sort_by: str = "id",
+        limit: int | None = None,
     ) -> Listing[Checkpoint]:
         """Checkpoints of one trial or of all, lazily; `sort_by="-created"` is newest first.
 

@@ -75,7 +75,7 @@ class CommandQuestions(Asker):
         run = CommandRun(self.transport, client.submit(draft).record)
         return run.wait() if wait else run
 
-    def get_command(self, command_id: int) -> CommandRun:
+    def get_command(self, command_id: int | str) -> CommandRun:
         """The command with that id.
 
         ```python

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.client.attributes import label_query
 from windlass.client.calls import users_call
 from windlass.client.experiments import Experiment
 from windlass.client.pages import Listing, flag, walk, words
 from windlass.client.questions.asker import Asker
+from windlass.client.scopes import check_id, scope
 from windlass.client.transport import path_of
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.records import ExperimentRecord
 from windlass.model.wire import ExperimentPage
+
+if TYPE_CHECKING:
+    from windlass.client.places import Project
 
 _NAMESAKES = 21  # experiments of one name that are looked for; one less is told of
 
@@ -65,8 +69,13 @@ class ExperimentQuestions(Asker):
         record = self.transport.ask("POST", "/experiments", ExperimentRecord, body=request)
         return Experiment(self.transport, record, waits=wait)
 
-    def get_experiment(self, id_or_name: int | str) -> Experiment:
+    def get_experiment(
+        self, id_or_name: int | str, *, project: Project | str | int | None = None
+    ) -> Experiment:
         """The experiment of that id or name; a name that several have is refused with their ids.
+
+        One of a project is `"vision/train"`, with its workspace `"lab/vision/train"`; or say the
+        `project`.
 
         ```python
         print(wl.get_experiment("train").states)
@@ -77,18 +86,30 @@ class ExperimentQuestions(Asker):
                 "An experiment has a name.", hint="See: windlass ls --experiments"
             )
         if isinstance(id_or_name, str):
-            named = list(self.list_experiments(name=id_or_name, sort_by="-id", limit=_NAMESAKES))
+            named = self._called(id_or_name, project, archived=False)
             if len(named) > 1:
                 raise _ambiguous(id_or_name, named)
-            if named:
-                return named[0]
-        path = path_of("experiments", id_or_name)  # or the server says what there is instead
+            return (named or self._called(id_or_name, project, archived=None))[0]
+        path = path_of("experiments", check_id("experiment", id_or_name))
         return Experiment(self.transport, self.transport.ask("GET", path, ExperimentRecord))
+
+    def _called(
+        self, name: str, project: Project | str | int | None, *, archived: bool | None
+    ) -> list[Experiment]:
+        """Those that a text names, the newest first; the server refuses one that names none."""
+        query = {
+            **scope("project", project),
+            "called": name,
+            "archived": flag(archived),
+            "sort": "-id",
+        }
+        pages = walk(self.transport, "/experiments", ExperimentPage, query, _NAMESAKES)
+        return [Experiment(self.transport, record) for record in pages]
 
     def list_experiments(
         self,
         *,
-        project: str | None = None,
+        project: Project | str | int | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
         state: str | Sequence[str] | None = None,
@@ -105,7 +126,7 @@ class ExperimentQuestions(Asker):
         ```
 
         Args:
-            project: the project they are of: `"vision"`, or `"lab/vision"`.
+            project: the project they are of, its id or its name: `"vision"`, or `"lab/vision"`.
             name: what they are called.
             labels: labels all of which they have.
             state: one state, or several: EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED.
@@ -116,7 +137,7 @@ class ExperimentQuestions(Asker):
             limit: how many at most.
         """
         query = {
-            "project": project,
+            **scope("project", project),
             "name": name,
             "labels": label_query(labels),
             "state": words("state", state, str.upper),
@@ -139,7 +160,7 @@ def _ambiguous(name: str, named: list[Experiment]) -> Conflict:
     for each in named[: _NAMESAKES - 1]:
         count = "1 trial" if each.trial_count == 1 else f"{each.trial_count} trials"
         age = format_duration(max(now - each.created, 0))
-        told.append(f"{each.id}: {count}, made {age} ago")
+        told.append(f"{each.id}: {count} in {each.project}, made {age} ago")
     newest, lines = named[0].id, "\n".join(told)
     more = len(named) == _NAMESAKES
     number = f"more than {_NAMESAKES - 1}" if more else str(len(named))

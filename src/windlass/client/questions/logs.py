@@ -6,15 +6,17 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.experiments import Experiment
 from windlass.client.listing import trial_ids
 from windlass.client.logs import LogLines
 from windlass.client.pages import check_limit, words
 from windlass.client.questions.asker import Asker
+from windlass.client.scopes import scope
 from windlass.model.errors import InvalidArgument, shown
 
 if TYPE_CHECKING:
+    from windlass.client.experiments import Experiment
     from windlass.client.moments import Moment
+    from windlass.client.places import Project
     from windlass.client.trials import Trial
 
 
@@ -28,7 +30,7 @@ class LogQuestions(Asker):
         regex: bool = False,
         trials: Iterable[Trial[Any] | int] | None = None,
         experiment: Experiment | str | int | None = None,
-        project: str | None = None,
+        project: Project | str | int | None = None,
         state: str | list[str] | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
@@ -65,8 +67,8 @@ class LogQuestions(Asker):
                 search=text, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
                 since=since, until=until,
             ),
-            **_experiment_query(experiment),
-            "project": project,
+            **scope("experiment", experiment),
+            **scope("project", project),
             "state": words("state", state, str.upper),
             "name": name,
             "labels": label_query(labels),
@@ -79,15 +81,3 @@ class LogQuestions(Asker):
             query["trials"] = ",".join(map(str, ids))
         counted = partial(log_pages.count, self.transport, query) if limit is None else None
         return LogLines(log_pages.hits(self.transport, query, limit), counted)
-
-
-def _experiment_query(experiment: Experiment | str | int | None) -> dict[str, Any]:
-    """An experiment by its name, its id, or itself."""
-    if experiment is None or isinstance(experiment, str):
-        return {"experiment": experiment}
-    if isinstance(experiment, bool) or not isinstance(experiment, (int, Experiment)):
-        raise InvalidArgument(
-            f"experiment={shown(experiment)}: it is an experiment, its id or its name.",
-            hint="See: windlass ls --experiments",
-        )
-    return {"experiment_id": experiment if isinstance(experiment, int) else experiment.id}

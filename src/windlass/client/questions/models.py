@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.calls import users_call
 from windlass.client.pages import Listing, flag, walk
 from windlass.client.questions.asker import Asker, which
+from windlass.client.scopes import scope
 from windlass.client.transport import path_of
 
 if TYPE_CHECKING:  # most that ask something ask nothing of these
     from windlass.client.models import Model
+    from windlass.client.places import Project
 
 
 class ModelQuestions(Asker):
@@ -81,7 +83,7 @@ class ModelQuestions(Asker):
     def list_models(
         self,
         *,
-        project: str | None = None,
+        project: Project | str | int | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
         archived: bool | None = False,
@@ -103,7 +105,7 @@ class ModelQuestions(Asker):
         from windlass.model.registry import ModelPage
 
         query = {
-            "project": project,
+            **scope("project", project),
             "name": name,
             "labels": label_query(labels),
             "archived": flag(archived),

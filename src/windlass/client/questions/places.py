@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from windlass.client.calls import users_call
 from windlass.client.pages import Listing, flag, walk
 from windlass.client.questions.asker import Asker, which
+from windlass.client.scopes import scope
 from windlass.client.transport import path_of
 
 if TYPE_CHECKING:  # most that ask something ask nothing of these
@@ -94,7 +95,7 @@ class PlaceQuestions(Asker):
     def list_projects(
         self,
         *,
-        workspace: Workspace | str | None = None,
+        workspace: Workspace | str | int | None = None,
         name: str | None = None,
         archived: bool | None = False,
         sort_by: str = "id",
@@ -107,13 +108,11 @@ class PlaceQuestions(Asker):
             print(project.place, project.experiment_count)
         ```
         """
-        from windlass.client.places import Project, Workspace
+        from windlass.client.places import Project
         from windlass.model.places import ProjectPage
 
-        if isinstance(workspace, Workspace):
-            workspace = workspace.refresh().name
-        query: dict[str, Any] = {
-            "workspace": workspace,
+        query = {
+            **scope("workspace", workspace),
             "name": name,
             "archived": flag(archived),
             "sort": sort_by,

@@ -78,7 +78,7 @@ class ShellQuestions(Asker):
         )
         return Shell(self.transport, client.submit(draft).record)
 
-    def get_shell(self, shell_id: int) -> Shell:
+    def get_shell(self, shell_id: int | str) -> Shell:
         """The shell with that id.
 
         ```python

@@ -9,37 +9,41 @@ from windlass.client.listing import list_trials, trial_ids
 from windlass.client.moments import Moment
 from windlass.client.pages import Listing
 from windlass.client.questions.asker import Asker
+from windlass.client.scopes import whole_number
 from windlass.client.transport import path_of
 from windlass.client.trials import Trial
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import TrialRecord
 
 if TYPE_CHECKING:
+    from windlass.client.experiments import Experiment
     from windlass.client.metrics import Metrics
+    from windlass.client.places import Project
 
 
 class TrialQuestions(Asker):
     """Trials: one, many, side by side."""
 
-    def get_trial(self, trial_id: int) -> Trial[Any]:
+    def get_trial(self, trial_id: int | str) -> Trial[Any]:
         """The trial with that id.
 
         ```python
         print(wl.get_trial(3).result())
         ```
         """
-        if isinstance(trial_id, bool) or not isinstance(trial_id, int):
+        number = whole_number(trial_id)
+        if number is None:
             raise InvalidArgument(
                 f"{trial_id!r} is no trial id: it is a whole number.", hint="See: windlass ls"
             )
-        path = path_of("trials", trial_id)
+        path = path_of("trials", number)
         return Trial(self.transport, self.transport.ask("GET", path, TrialRecord))
 
     def list_trials(
         self,
         *,
-        experiment: str | int | None = None,
-        project: str | None = None,
+        experiment: Experiment | str | int | None = None,
+        project: Project | str | int | None = None,
         state: str | Sequence[str] | None = None,
         name: str | None = None,
         labels: str | Sequence[str] | None = None,
@@ -66,8 +70,9 @@ class TrialQuestions(Asker):
         it in asynchronous code.
 
         Args:
-            experiment: the name or the id of the experiment they are of.
-            project: the project they are of: `"vision"`, or `"lab/vision"`.
+            experiment: the experiment they are of, its id or its name, also `"vision/train"`; of
+                several of that name, all are meant.
+            project: the project they are of, its id or its name: `"vision"`, or `"lab/vision"`.
             state: one state, or several.
             name: what they are called.
             labels: labels all of which they have.

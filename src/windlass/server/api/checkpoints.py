@@ -19,7 +19,7 @@ Key = Annotated[str, Meta(max_length=100)]  # an id or a uid
 
 async def list_checkpoints(
     services: Services,
-    trial_id: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None,
+    trial_id: int | None = None,
     sort: Text = "id",
     cursor: Cursor | None = None,
     limit: Limit = 100,

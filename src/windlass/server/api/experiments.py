@@ -38,6 +38,8 @@ _LARGEST = 4 << 20
 async def list_experiments(
     services: Services,
     project: MaybeText = None,
+    project_id: int | None = None,
+    called: MaybeText = None,
     name: MaybeText = None,
     labels: LabelText = None,
     state: Annotated[str, Meta(max_length=200)] | None = None,
@@ -47,9 +49,14 @@ async def list_experiments(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ExperimentPage:
-    """Experiments that match, sorted, a page at a time."""
+    """Experiments that match, sorted, a page at a time.
+
+    `called` is a name, `project/name`, or an id, and such a one exists.
+    """
     return await services.experiments.page(
         project=project,
+        project_id=project_id,
+        called=called,
         name=name,
         labels=read_labels(labels),
         states=_states(state),

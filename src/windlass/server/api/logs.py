@@ -12,7 +12,7 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.logs import LogHit, LogHits
 from windlass.model.records import LISTED_KINDS
 from windlass.model.wire import API
-from windlass.server.api.trials import SomeId, states_of
+from windlass.server.api.trials import states_of
 from windlass.server.asking import Asked, asked_of, in_search_thread
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.database import Row
@@ -21,9 +21,9 @@ from windlass.server.logs import Chosen
 from windlass.server.merging import HITS, Slice
 from windlass.server.paging import Conditions
 from windlass.server.patterns import Pattern
-from windlass.server.projects import in_project
 from windlass.server.queries import MaybeText, Text
 from windlass.server.routing import Route
+from windlass.server.scopes import Scope
 from windlass.server.services import Services
 from windlass.server.where import LONGEST, parse
 from windlass.server.wherein import Compiling
@@ -39,8 +39,9 @@ async def search_logs(
     regex: bool = False,
     trials: Annotated[str, Meta(max_length=20_000)] | None = None,
     experiment: MaybeText = None,
-    experiment_id: SomeId = None,
+    experiment_id: int | None = None,
     project: MaybeText = None,
+    project_id: int | None = None,
     state: Annotated[str, Meta(max_length=200)] | None = None,
     name: MaybeText = None,
     labels: LabelText = None,
@@ -68,9 +69,10 @@ async def search_logs(
     clause = None if where is None else _require(wanted, where)
     if trials is None and not (clause and clause.mentions_kind):
         wanted.one_of("trials.kind", [each.value for each in LISTED_KINDS])
-    wanted.equal("experiments.name", experiment)
-    wanted.equal("trials.experiment_id", experiment_id)
-    in_project(wanted, "experiments.project_id", project)
+    scope = Scope(
+        experiment=experiment, experiment_id=experiment_id, project=project, project_id=project_id
+    )
+    await services.trials.limit(wanted, scope, is_first=cursor is None)
     wanted.one_of("trials.state", [each.value for each in states_of(state)])
     wanted.equal("trials.name", name)
     wanted.all_in("trials.labels", read_labels(labels))

@@ -63,6 +63,7 @@ async def delete_workspace(services: Services, workspace_id: int) -> None:
 async def list_projects(
     services: Services,
     workspace: MaybeText = None,
+    workspace_id: int | None = None,
     name: MaybeText = None,
     archived: bool | None = None,
     sort: Text = "id",
@@ -71,8 +72,9 @@ async def list_projects(
 ) -> ProjectPage:
     """Projects that match, sorted, a page at a time."""
     return await services.places.list_projects(
-        workspace=workspace, name=name, archived=archived, sort=sort, cursor=cursor, limit=limit
-    )
+        workspace=workspace, workspace_id=workspace_id, name=name, archived=archived, sort=sort,
+        cursor=cursor, limit=limit,
+    )  # fmt: skip
 
 
 async def create_project(services: Services, data: CreateProject) -> ProjectRecord:

@@ -26,6 +26,7 @@ from windlass.server.services import Services
 async def list_models(
     services: Services,
     project: MaybeText = None,
+    project_id: int | None = None,
     name: MaybeText = None,
     labels: LabelText = None,
     archived: bool | None = None,
@@ -36,6 +37,7 @@ async def list_models(
     """Models that match, sorted, a page at a time."""
     return await services.models.page(
         project=project,
+        project_id=project_id,
         name=name,
         labels=read_labels(labels),
         archived=archived,

@@ -39,6 +39,7 @@ from windlass.server.paging import Cursor
 from windlass.server.queries import Limit, MaybeText, Text
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
+from windlass.server.scopes import Scope
 from windlass.server.services import Services
 from windlass.server.stopping import ask_to_stop, stop
 from windlass.server.streams import follow, time_to_end
@@ -73,8 +74,9 @@ async def list_trials(
     services: Services,
     uid: MaybeText = None,
     experiment: MaybeText = None,
-    experiment_id: SomeId = None,
+    experiment_id: int | None = None,
     project: MaybeText = None,
+    project_id: int | None = None,
     state: Annotated[str, Meta(max_length=200)] | None = None,
     name: MaybeText = None,
     labels: LabelText = None,
@@ -94,9 +96,12 @@ async def list_trials(
     page = await services.trials.page(
         Asked(
             uid=uid,
-            experiment=experiment,
-            experiment_id=experiment_id,
-            project=project,
+            scope=Scope(
+                experiment=experiment,
+                experiment_id=experiment_id,
+                project=project,
+                project_id=project_id,
+            ),
             states=states_of(state),
             name=name,
             labels=read_labels(labels),
