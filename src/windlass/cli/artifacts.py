@@ -46,10 +46,12 @@ def command(
     trial = default_client().get_trial(trial_id)
     if folder is not None:
         from windlass.cli.text import say
+        from windlass.cli.wording import in_options
 
-        place = trial.download_artifacts(
-            folder, pattern, role=role, index=index, overwrite=overwrite
-        )
+        with in_options():
+            place = trial.download_artifacts(
+                folder, pattern, role=role, index=index, overwrite=overwrite
+            )
         say(f"The files are in {place}")
         return
     found = trial.list_artifacts(pattern, role=role, index=index)

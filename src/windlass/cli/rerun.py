@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,7 +42,33 @@ class RerunCommand(SectionedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note whether there is a --, which click takes away."""
         ctx.meta[_DASHES] = "--" in args
-        return super().parse_args(ctx, args)
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _meant_as_argument(error, given) from None
+
+
+def _meant_as_argument(error: click.NoSuchOption, given: list[str]) -> click.NoSuchOption:
+    """The same, but for what looks like an argument of the trial rather than a slip."""
+    import difflib
+
+    option = error.option_name
+    if not option.startswith("--") or difflib.get_close_matches(
+        option, error.possibilities or (), cutoff=0.8
+    ):
+        return error
+    name = option.removeprefix("--").replace("-", "_")
+    value = "VALUE"
+    for at, word in enumerate(given):
+        if word == option and not (given[at + 1 :] or ["-"])[0].startswith("-"):
+            value = given[at + 1]
+        elif word.startswith(f"{option}="):
+            value = word.partition("=")[2]
+    said = f"{error.message.rstrip('.')}. An argument of the trial is changed with --arg: "
+    return click.NoSuchOption(
+        option, f"{said}{shlex.join(['--arg', f'{name}={value}'])}", ctx=error.ctx
+    )
 
 
 def repeating(function: F) -> F:
