@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_accelerators, complete_choices
+from windlass.cli.parameters import (
+    TRIAL_ID,
+    complete_accelerators,
+    complete_choices,
+    complete_experiments,
+)
 from windlass.cli.sections import SectionedCommand, options_of
 
 if TYPE_CHECKING:
@@ -98,7 +103,10 @@ _OPTIONS = (
     _resources("--cpus", type=float, metavar="N", help="CPUs set aside for it."),
     _resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB."),
     _recording("--name", metavar="TEXT", help="What the trial is called (the same)."),
-    _recording("--experiment", metavar="TEXT", help="The experiment it belongs to (the same)."),
+    _recording(
+        "-e", "--experiment", metavar="TEXT", shell_complete=complete_experiments,
+        help="The experiment it belongs to (the same).",
+    ),
     _recording("--label", "labels", multiple=True, metavar="TEXT", help="Its labels (the same)."),
     _recording("-d", "--detach", is_flag=True, help="Do not wait for it."),
     _recording("--json", "as_json", is_flag=True, help="With --detach: print the trial as JSON."),

@@ -11,6 +11,7 @@ from windlass.model.errors import WindlassError
 # What Python calls it, where the option is not called alike.
 _CALLED = {
     "active_deadline": "timeout",
+    "labels": "label",
     "packages": "package",
     "secrets": "secret",
     "volumes": "volume",
