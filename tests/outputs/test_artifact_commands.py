@@ -43,6 +43,7 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     done = project.run(WINDLASS, *again)
     assert done.returncode == 1
     assert "other files of these names: 'model.pt'" in done.stderr
+    assert "or have them replaced: --overwrite\n" in done.stderr
     assert project.run(WINDLASS, *again, "--overwrite").returncode == 0
     assert (project.path / "got" / "model.pt").read_text() == "weights"
 

@@ -49,13 +49,15 @@ def command(
     found = trial.list_artifacts(pattern, role=role, index=index)
     if folder is not None:
         from windlass.cli.text import say
+        from windlass.cli.wording import in_options
 
         if next(iter(found), None) is None:
             say(_NONE)
             return 1
-        place = trial.download_artifacts(
-            folder, pattern, role=role, index=index, overwrite=overwrite
-        )
+        with in_options():
+            place = trial.download_artifacts(
+                folder, pattern, role=role, index=index, overwrite=overwrite
+            )
         say(f"The files are in {place}")
     elif as_json:
         from windlass.cli.machine import print_json_array
