@@ -235,7 +235,15 @@ def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> 
         assert text in page
     assert f"(trial {trial_id}, step 3)" in shell.good("model", "show", f"{name}@best")
     assert shell.json("model", "show", name)["newest"][0]["checkpoint_id"] == checkpoint.id
-    shell.good("model", "download", f"{name}@production", "--to", "fetched")
+    done = shell("model", "download", f"{name}@production", "--to", "fetched")
+    assert done.stdout == f"Version 1 of {name} is in fetched/model.txt\n"
+    assert done.stderr.endswith("unless .windlassignore has a line: /fetched/\n")
+    done = shell("checkpoint", "download", str(checkpoint.id), "--to", "got")
+    assert done.stderr.endswith("unless .windlassignore has a line: /got/\n")
+    (shell.folder / ".windlassignore").write_text("/got/\n")
+    done = shell("checkpoint", "download", str(checkpoint.id), "--to", "got")
+    assert done.stderr == f"Checkpoint {checkpoint.id} is in got/model.txt\n"
+    (shell.folder / ".windlassignore").unlink()
     shell.good("model", "download", f"{name}@production", "as-before")
     shell.good("model", "download", name)
     for folder in ("fetched", "as-before", f"{name}-1"):
