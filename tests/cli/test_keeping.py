@@ -65,6 +65,19 @@ def test_an_experiment_is_moved_archived_and_noted_on(shell: Shell) -> None:
     assert (experiment["labels"], experiment["archived"]) == ([], False)
 
 
+def test_how_many_fulfil_a_condition_is_said_before_they_are_deleted(shell: Shell) -> None:
+    name = unique("several")
+    ids = [shell.submit("--experiment", name, "--name", "it", "--", "true") for _ in range(2)]
+    for trial_id in ids:
+        shell.good("logs", str(trial_id), "-f")
+    words = ("rm", "-e", name, "--where", "state = 'SUCCEEDED'")
+    with shell.terminal(*words, columns=200).closing() as terminal:
+        terminal.until(f"Delete 2 trials: trial {ids[0]} (it), trial {ids[1]} (it)? [y/N]:")
+        assert terminal.type("y\n").end() == 0
+    assert f"Trial {ids[1]} (it) is deleted." in terminal.text
+    assert shell.json("ls", "-e", name) == []
+
+
 @pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
 @pytest.mark.parametrize("what", ["trial", "workspace"])
 def test_who_leaves_the_question_has_deleted_nothing(shell: Shell, what: str, key: str) -> None:
