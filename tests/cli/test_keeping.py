@@ -65,6 +65,19 @@ def test_an_experiment_is_moved_archived_and_noted_on(shell: Shell) -> None:
     assert (experiment["labels"], experiment["archived"]) == ([], False)
 
 
+def test_how_many_fulfil_a_condition_is_said_before_they_are_deleted(shell: Shell) -> None:
+    name = unique("several")
+    ids = [shell.submit("--experiment", name, "--name", "it", "--", "true") for _ in range(2)]
+    for trial_id in ids:
+        shell.good("logs", str(trial_id), "-f")
+    words = ("rm", "-e", name, "--where", "state = 'SUCCEEDED'")
+    with shell.terminal(*words, columns=200).closing() as terminal:
+        terminal.until(f"Delete 2 trials: trial {ids[0]} (it), trial {ids[1]} (it)? [y/N]:")
+        assert terminal.type("y\n").end() == 0
+    assert f"Trial {ids[1]} (it) is deleted." in terminal.text
+    assert shell.json("ls", "-e", name) == []
+
+
 @pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
 @pytest.mark.parametrize("what", ["trial", "workspace"])
 def test_who_leaves_the_question_has_deleted_nothing(shell: Shell, what: str, key: str) -> None:
@@ -235,7 +248,15 @@ def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> 
         assert text in page
     assert f"(trial {trial_id}, step 3)" in shell.good("model", "show", f"{name}@best")
     assert shell.json("model", "show", name)["newest"][0]["checkpoint_id"] == checkpoint.id
-    shell.good("model", "download", f"{name}@production", "--to", "fetched")
+    done = shell("model", "download", f"{name}@production", "--to", "fetched")
+    assert done.stdout == f"Version 1 of {name} is in fetched/model.txt\n"
+    assert done.stderr.endswith("unless .windlassignore has a line: /fetched/\n")
+    done = shell("checkpoint", "download", str(checkpoint.id), "--to", "got")
+    assert done.stderr.endswith("unless .windlassignore has a line: /got/\n")
+    (shell.folder / ".windlassignore").write_text("/got/\n")
+    done = shell("checkpoint", "download", str(checkpoint.id), "--to", "got")
+    assert done.stderr == f"Checkpoint {checkpoint.id} is in got/model.txt\n"
+    (shell.folder / ".windlassignore").unlink()
     shell.good("model", "download", f"{name}@production", "as-before")
     shell.good("model", "download", name)
     for folder in ("fetched", "as-before", f"{name}-1"):

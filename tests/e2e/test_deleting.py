@@ -222,6 +222,35 @@ def test_rm_says_of_each_trial_whether_it_is_deleted(fresh_home: Path, project: 
     assert "Nothing" not in told.stderr
 
 
+def test_rm_deletes_what_fulfils_a_condition(fresh_home: Path, project: Project) -> None:
+    one, two = wl.create_experiment("one"), wl.create_experiment("two")
+    trials = [exp.add(double, args={"x": x}) for exp in (one, two) for x in (1, 2, 3)]
+    for trial in trials:
+        trial.wait()
+
+    def left() -> list[int]:
+        return [trial.id for trial in wl.list_trials()]
+
+    def rm(*words: str) -> tuple[int, str]:
+        done = project.python("-m", "windlass", "rm", "--where", *words)
+        return done.returncode, done.stdout + done.stderr
+
+    assert rm("hparams.x > 9", "--yes") == (0, "No trial fulfils that: nothing is deleted.\n")
+    assert rm("hparams.x > 1", "-e", "two")[0] == 2, "there is nobody to ask"
+    assert rm("hparams.x >", "--yes")[0] == 1
+    assert rm("hparams.x > 1", str(trials[0].id), "--yes")[0] == 2
+    assert left() == [trial.id for trial in trials]
+    code, said = rm("hparams.x > 1", "-e", "two", "--yes")
+    gone = [f"Trial {trial.id} (double) is deleted." for trial in trials[4:]]
+    assert (code, said.splitlines()) == (0, gone)
+    assert left() == [trial.id for trial in trials[:4]]
+    assert rm("hparams.x = 1", "--yes")[0] == 0
+    assert left() == [trials[1].id, trials[2].id]
+    with pytest.raises(wl.NotFound):
+        trials[0].refresh()
+    assert wl.get_experiment("two").trial_count == 0
+
+
 def test_rm_asks_and_gc_tells(fresh_home: Path, project: Project) -> None:
     noise.submit(100_000, 1).result()
     unasked = project.python("-m", "windlass", "rm", "1")

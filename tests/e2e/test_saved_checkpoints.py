@@ -370,9 +370,10 @@ def test_what_a_continued_trial_began_with_is_not_given_up(home: Path) -> None:
 
 
 def test_a_trial_goes_on_from_where_another_was(home: Path, project: Project) -> None:
-    trial = train.submit([0.5, 0.4]).wait()
+    trial = train.submit([0.5, 0.4]).wait().set_labels(["good"])
     longer = trial.continue_({"losses": [0.3]})
     assert longer.result() == "0.4 "
+    assert longer.labels == ()  # whether it is good, too, is yet to be seen
     assert (longer.origin.id if longer.origin else None, longer.params["losses"]) == (
         trial.id,
         [0.3],
@@ -384,8 +385,9 @@ def test_a_trial_goes_on_from_where_another_was(home: Path, project: Project) ->
     assert own.step == 0
     assert longer.continue_().result() == "0.4 0.3 "  # its own, now that it has one
     first = next(trial.list_checkpoints())
-    other = trial.fork(first, {"losses": []}, name="other way")
+    other = trial.fork(first, {"losses": []}, name="other way", labels=["b", "a", "b"])
     assert other.result() == "0.5 "
+    assert other.labels == ("b", "a")
     assert other.rerun().result() == "0.5 "  # the very same again
     assert other.continue_().result() == "0.5 "  # it saved none: that with which it began
     with pytest.raises(wl.InvalidArgument, match="is of trial"):

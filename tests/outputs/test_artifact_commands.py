@@ -30,7 +30,10 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     ]
     done = project.run(WINDLASS, "artifacts", str(trial.id), "*.pt", "--to", "got")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "The files are in got\n"
+    assert done.stderr.splitlines() == [
+        "The files are in got",
+        "It is packaged with what you run here, unless .windlassignore has a line: /got/",
+    ]
     assert [each.name for each in (project.path / "got").iterdir()] == ["model.pt"]
     done = project.run(WINDLASS, "artifacts", str(trial.id), "*.bin", "--to", "none")
     assert (done.returncode, done.stderr.split(".")[0]) == (1, "There are no such files")
@@ -89,7 +92,10 @@ def test_what_was_written_for_tensorboard_is_fetched(home: Path, project: Projec
     trial = leaving.leave.submit(files).wait(timeout=PATIENCE)
     for _again in range(2):
         done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board")
-        assert (done.returncode, done.stderr) == (0, "The files are in board\n")
+        assert done.returncode == 0
+        said, packaged = done.stderr.splitlines()
+        assert said == "The files are in board"
+        assert packaged.endswith("unless .windlassignore has a line: /board/")
     [run] = (project.path / "board").iterdir()
     assert run.name.startswith(f"{trial.id}-")
     assert [(each.name, each.read_text()) for each in run.iterdir()] == [("events", "curves")]

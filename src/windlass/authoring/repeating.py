@@ -150,7 +150,8 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     """Where the new trial belongs.
 
     It is no part of the search or the generator that asked for the other: those are done with
-    theirs. One that only accompanies its experiment does so again.
+    theirs. One that only accompanies its experiment does so again. Labels are not taken over:
+    "best" was said of the other.
     """
     named = record.experiment or record.kind.value  # a command may belong to none
     where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
@@ -158,12 +159,11 @@ def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
         where = {"experiment": changes.experiment, "project": record.project}
     elif changes.experiment is not None:
         where = {"experiment": changes.experiment.name, "experiment_id": changes.experiment.id}
-    labels = record.labels if changes.labels is None else tuple(dict.fromkeys(changes.labels))
     return CreateTrial(
         key=uuid.uuid4().hex,
         spec=record.spec,
         name=changes.name or record.name,
-        labels=labels,
+        labels=tuple(dict.fromkeys(changes.labels or ())),
         auxiliary=record.auxiliary,
         kind=record.kind,
         **where,

@@ -48,6 +48,7 @@ def command(
     trial = default_client().get_trial(trial_id)
     found = trial.list_artifacts(pattern, role=role, index=index)
     if folder is not None:
+        from windlass.cli.fetching import say_packaged
         from windlass.cli.text import say
         from windlass.cli.wording import in_options
 
@@ -59,6 +60,7 @@ def command(
                 folder, pattern, role=role, index=index, overwrite=overwrite
             )
         say(f"The files are in {place}")
+        say_packaged(place)
     elif as_json:
         from windlass.cli.machine import print_json_array
 

@@ -112,11 +112,13 @@ def show(checkpoint: str, as_json: bool) -> None:
 @to_option("The folder (checkpoint-ID). One that was cut is gone on with.")
 def download(checkpoint: str, folder: str | None) -> None:
     """Write the files of a checkpoint to a folder, which is made if need be."""
+    from windlass.cli.fetching import say_packaged
     from windlass.cli.text import say
 
     found = _get(checkpoint)
-    place = found.download(folder or f"checkpoint-{found.id}")
-    say(f"Checkpoint {found.id} is in {place}")
+    to = folder or f"checkpoint-{found.id}"
+    say(f"Checkpoint {found.id} is in {found.download(to)}")
+    say_packaged(to)
 
 
 @command.command(short_help="Delete checkpoints.")

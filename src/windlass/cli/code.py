@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from windlass.cli.parameters import (
@@ -27,6 +25,7 @@ def command(which: str, place: str | None, folder: str | None, experiment: bool)
     """
     import shlex
 
+    from windlass.cli.fetching import say_packaged
     from windlass.cli.text import say
     from windlass.client.session import default_client
 
@@ -39,7 +38,4 @@ def command(which: str, place: str | None, folder: str | None, experiment: bool)
         to = chosen_folder(folder, place, f"code-of-experiment-{found.id}")
         written = found.download_code(to)
     say(f"The code is in {shlex.quote(str(written))}")
-    inside = os.path.relpath(os.path.realpath(written))
-    if inside.partition(os.sep)[0] not in (os.curdir, os.pardir):
-        ignored = f"/{inside.replace(os.sep, '/')}/"
-        say(f"It is packaged with what you run here, unless .windlassignore has a line: {ignored}")
+    say_packaged(written)

@@ -334,12 +334,14 @@ def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove
 @to_option("The folder (MODEL-VERSION). One that was cut is gone on with.")
 def download(name: str, place: str | None, folder: str | None) -> None:
     """Write the files of a version to a folder: MODEL@VERSION, else the latest."""
+    from windlass.cli.fetching import say_packaged
     from windlass.client.session import default_client
 
     model, which = _parted(name)
     version = default_client().get_model(model).get_version(which or "latest")
     to = chosen_folder(folder, place, f"{version.model}-{version.version}".replace("/", "-"))
     print(f"Version {version.version} of {version.model} is in {version.download(to)}")
+    say_packaged(to)
 
 
 @command.command(short_help="Have it belong to another project.")

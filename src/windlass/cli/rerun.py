@@ -107,7 +107,10 @@ _OPTIONS = (
         "-e", "--experiment", metavar="TEXT", shell_complete=complete_experiments,
         help="The experiment it belongs to (the same).",
     ),
-    _recording("--label", "labels", multiple=True, metavar="TEXT", help="Its labels (the same)."),
+    _recording(
+        "--label", "labels", multiple=True, metavar="TEXT",
+        help="A label for it, which has none of the other's; repeatable.",
+    ),
     _recording("-d", "--detach", is_flag=True, help="Do not wait for it."),
     _recording("--json", "as_json", is_flag=True, help="With --detach: print the trial as JSON."),
     click.argument("trial_id", type=TRIAL_ID, metavar="ID"),

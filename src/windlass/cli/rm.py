@@ -12,6 +12,7 @@ from windlass.cli.parameters import TRIAL_ID, complete_experiments
 
 if TYPE_CHECKING:
     from windlass.client.experiments import Experiment
+    from windlass.client.session import Client
     from windlass.client.trials import Trial
 
 _NAMED = 10
@@ -21,12 +22,20 @@ _NAMED = 10
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
 @click.option(
     "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="An experiment, with all its trials.",
+    help="An experiment, with all its trials; with --where, those that fulfil it.",
+)  # fmt: skip
+@click.option(
+    "-w", "--where", metavar="TEXT",
+    help='The trials that fulfil it, as `windlass ls` lists them: "metrics.loss > 1".',
 )  # fmt: skip
 @yes_option
 @click.pass_context
 def command(
-    ctx: click.Context, trial_ids: tuple[int, ...], experiment: str | None, yes: bool
+    ctx: click.Context,
+    trial_ids: tuple[int, ...],
+    experiment: str | None,
+    where: str | None,
+    yes: bool,
 ) -> int:
     """Delete trials that have ended: their logs, metrics, checkpoints and files.
 
@@ -36,9 +45,15 @@ def command(
     from windlass.client.session import default_client
     from windlass.model.errors import NotFound
 
-    if not trial_ids and experiment is None:
-        raise click.UsageError("Say which: the id of a trial, or --experiment NAME.", ctx)
+    if not trial_ids and experiment is None and where is None:
+        raise click.UsageError(
+            "Say which: the id of a trial, --experiment NAME, or --where TEXT.", ctx
+        )
+    if trial_ids and where is not None:
+        raise click.UsageError("Say ids of trials, or --where TEXT, not both.", ctx)
     client = default_client()
+    if where is not None:
+        return _delete_matching(ctx, client, experiment, where, yes=yes)
     code = 0
     trials = []
     for trial_id in dict.fromkeys(trial_ids):
@@ -49,12 +64,36 @@ def command(
             code = 1
     found = None
     if experiment is not None:
-        found = client.get_experiment(int(experiment) if experiment.isdecimal() else experiment)
+        found = client.get_experiment(_name_or_id(experiment))
     if not trials and found is None:
         return code
     if not is_wanted(ctx, _named(trials, found), yes=yes):
         return 1
     return max(code, _delete(trials, found))
+
+
+def _delete_matching(
+    ctx: click.Context, client: Client, experiment: str | None, where: str, *, yes: bool
+) -> int:
+    """Delete what `windlass ls` would list; all of it is found before anything goes."""
+    from windlass.cli.text import counted, say, saying_doubts
+
+    with saying_doubts():
+        if experiment is None:
+            trials = list(client.list_trials(where=where))
+        else:
+            whose = client.get_experiment(_name_or_id(experiment))
+            trials = list(whose.list_trials(where=where))
+    if not trials:
+        say("No trial fulfils that: nothing is deleted.")
+        return 0
+    if not is_wanted(ctx, f"{counted(len(trials), 'trial')}: {_named(trials, None)}", yes=yes):
+        return 1
+    return _delete(trials, None)
+
+
+def _name_or_id(experiment: str) -> str | int:
+    return int(experiment) if experiment.isdecimal() else experiment
 
 
 def _named(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> str:

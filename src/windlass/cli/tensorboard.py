@@ -35,6 +35,7 @@ def command(
     """
     import signal
 
+    from windlass.cli.fetching import say_packaged
     from windlass.cli.text import say
     from windlass.client.session import default_client
     from windlass.client.tensorboard import Board, download_boards
@@ -50,6 +51,7 @@ def command(
     if folder is not None:
         download_boards(trials, folder)
         say(f"The files are in {folder}")
+        say_packaged(folder)
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as with Ctrl-C
     board = Board(trials, port=port, host=host)

@@ -54,7 +54,7 @@ class Repeatable:
                 they were; of several roles by role.
             name: what the new trial is called (the same).
             experiment: the experiment it belongs to (the same), by name or as it is.
-            labels: its labels (the same).
+            labels: its labels (none: those of the other were said of the other).
             environment: `"recorded"` rebuilds the packages it was made with; by default it
                 has those that are installed now.
             secrets: the values of its secrets, which are not recorded (those set here).
