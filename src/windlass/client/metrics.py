@@ -190,14 +190,15 @@ class Metrics:
             unseen = unseen - record.metrics.keys()  # it may be another replica's, or attempt's
             if not unseen or not record.state.is_final:
                 return
-            records += [record] if record.metrics else []
-        if len(records) == 1:
-            _ = Summaries(records[0])[min(unseen)]
+            records.append(record)
+        telling = [each for each in records if each.metrics]
+        if len(records) == 1 or len(telling) == 1:
+            _ = Summaries((telling or records)[0])[min(unseen)]
         elif records:
             name = min(unseen)
-            there = sorted({each for record in records for each in record.metrics})
+            there = sorted({each for record in telling for each in record.metrics})
             who = f"None of the {len(self._asked.trials)} trials has a metric {name!r}."
-            raise MissingMetric(who + _near(name, there, "There is"))
+            raise MissingMetric(who + (_near(name, there, "There is") if there else ""))
 
 
 def metrics_of(
