@@ -24,6 +24,9 @@ def test_a_command_shows_what_it_prints_and_ends_with_its_exit_code(shell: Shell
 def test_what_is_named_like_a_command_of_ours_is_run_after_two_dashes(shell: Shell) -> None:
     shell.write("here.txt", "here\n")
     assert shell.good("command", "--code", "--", "ls").split() == ["here.txt"]
+    told = shell("command", "ls", "-la").stderr
+    assert "No such option '-l'. To run the program ls: windlass command -- ls -la\n" in told
+    assert "Did you mean '--json'?" in shell("command", "ls", "--jsn").stderr
 
 
 def test_commands_are_listed_and_trials_are_not_among_them(shell: Shell) -> None:

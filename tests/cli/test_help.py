@@ -56,6 +56,26 @@ def test_a_mistyped_command_gets_the_nearest_one(shell: Shell) -> None:
     assert "Did you mean 'status'?" in shell("server", "statsu").stderr
 
 
+def test_what_other_tools_have_as_a_command_is_told_as_it_is_written_here(shell: Shell) -> None:
+    done = shell("fork", "7")
+    assert done.returncode == 2
+    assert "There is no command 'fork'. It is: windlass continue ID --fork\n" in done.stderr
+
+
+def test_an_argument_of_a_trial_that_is_typed_as_an_option_is_told_how_it_is_written(
+    shell: Shell,
+) -> None:
+    for args, why in (
+        (["continue", "7", "--epochs", "5"], "with --arg: --arg epochs=5\n"),
+        (["rerun", "7", "--max-epochs=a b"], "with --arg: --arg 'max_epochs=a b'\n"),
+        (["rerun", "7", "--amp"], "with --arg: --arg amp=VALUE\n"),
+        (["rerun", "7", "--detahc"], "No such option '--detahc'. Did you mean '--detach'?\n"),
+    ):
+        done = shell(*args)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert why in done.stderr
+
+
 def test_a_mistyped_id_state_or_option_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
         (["show", "train"], "'train' is no trial id"),

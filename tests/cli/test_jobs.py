@@ -264,9 +264,11 @@ def test_a_file_describes_several_roles(shell: Shell) -> None:
 def test_with_a_file_go_its_name_and_how_it_is_submitted(shell: Shell) -> None:
     shell.write("job.toml", JOB)
     told = json.loads(
-        shell.good("run", "-f", "job.toml", "-d", "--json", "--name", "n", "--experiment", "e")
+        shell.good(
+            *("run", "-f", "job.toml", "-d", "--json", "--name", "n", "-e", "e", "--label", "l")
+        )
     )
-    assert (told["name"], told["experiment"]) == ("n", "e")
+    assert (told["name"], told["experiment"], told["labels"]) == ("n", "e", ["l"])
     assert shell.trial(told["id"]).name == "n"
 
 

@@ -65,6 +65,25 @@ def test_an_experiment_is_moved_archived_and_noted_on(shell: Shell) -> None:
     assert (experiment["labels"], experiment["archived"]) == ([], False)
 
 
+@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
+@pytest.mark.parametrize("what", ["trial", "workspace"])
+def test_who_leaves_the_question_has_deleted_nothing(shell: Shell, what: str, key: str) -> None:
+    if what == "trial":
+        thing = str(shell.submit("--", "true"))
+        shell.good("logs", thing, "-f")
+        words, ask = ["rm", thing], ["show", thing]
+    else:
+        thing = unique("lab")
+        shell.good("workspace", "create", thing)
+        words, ask = ["workspace", "rm", thing], ["project", "ls", thing]
+    with shell.terminal(*words).closing() as terminal:
+        terminal.until("[y/N]:").type(key)
+        assert terminal.end() == 130
+    assert terminal.text.endswith("\r\nNothing is deleted.\r\n")
+    assert "Traceback" not in terminal.text
+    shell.good(*ask)
+
+
 @pytest.mark.parametrize(
     ("args", "why"),
     [

@@ -133,6 +133,21 @@ def test_detached_it_prints_the_record_as_json(shell: Shell) -> None:
     assert shell.trial(told["id"]).uid == told["uid"]
 
 
+def test_its_experiment_and_its_labels_are_given_as_everywhere(shell: Shell) -> None:
+    words = ("-e", "rates", "--label", "paper", "--label", "a, b", "--label", "paper")
+    told = json.loads(shell.good("run", "-d", "--json", *words, "--", "true"))
+    assert (told["experiment"], told["labels"]) == ("rates", ["paper", "a, b"])
+    assert shell.complete("windlass run -e ra") == ["rates"]
+    assert shell.complete("windlass rerun 1 --experiment ra") == ["rates"]
+    shell.good("template", "create", "noted", 'labels=["template"]')
+    words = ("--template", "noted", "--label", "own")
+    told = json.loads(shell.good("run", "-d", "--json", *words, "--", "true"))
+    assert told["labels"] == ["template", "own"]
+    done = shell("run", "--label", "", "--cpus", "-1", "--", "true")
+    assert done.returncode == 1
+    assert "- --label: " in done.stderr and "- --cpus: " in done.stderr
+
+
 def test_variables_secrets_and_volumes_reach_it_and_secrets_nothing_else(shell: Shell) -> None:
     shell.write("../data/rows.csv", "1,2")
     shell.write("look.py", """

@@ -39,7 +39,8 @@ def report_kinds() -> list[str]:
 
     import numpy as np
 
-    for value in (1, True, Decimal("0.5"), Fraction(1, 4), np.float32(2), np.int8(3), np.array(4)):
+    arrays = (np.array(4), np.array([5]), np.array([[6.5]]))
+    for value in (1, True, Decimal("0.5"), Fraction(1, 4), np.float32(2), np.int8(3), *arrays):
         wl.report(np.int64(5), kind=value)
     said = []
     bad: list[tuple[Any, dict[str, Any]]] = [
@@ -48,6 +49,10 @@ def report_kinds() -> list[str]:
         (0, {"loss": np.array([1, 2])}),
         (0, {"loss": 10**400}),
         (0, {}),
+        (1, {"group": {"loss": 1}}),
+        ("loss", {"group": 0.25}),
+        (0, {"loss": np.array([])}),
+        (0, {"loss": np.array(["1"])}),
         (-1, {"loss": 1}),
         (2**63, {"loss": 1}),
         (0.5, {"loss": 1}),

@@ -181,6 +181,47 @@ def test_a_server_killed_while_it_deletes_leaves_nothing_half_deleted(
         stop_server(home)
 
 
+@wl.run(cpus=0.1)
+def save(count: int) -> None:
+    Path("state").write_text("1")
+    for step in range(count):
+        wl.save_checkpoint("state", step=step)
+
+
+def test_each_checkpoint_that_is_needed_is_told_with_its_own_reasons(fresh_home: Path) -> None:
+    trial = save.submit(6).wait()
+    one, two, _, *others = trial.list_checkpoints()
+    forked = trial.fork(one, {"count": 0}).wait()
+    model = wl.create_model("net")
+    for version in (two, *others):
+        model.register_version(version)
+    with pytest.raises(wl.Conflict) as error:
+        trial.delete()
+    first, second, third, rest = str(error.value).splitlines()[0].split(". ")
+    of_it = f"of trial {trial.id} cannot be deleted:"
+    assert first == f"Checkpoint {one.id} {of_it} trial {forked.id} began with it"
+    assert second == f"Checkpoint {two.id} {of_it} it is version 1 of the model 'net'"
+    assert third == f"Checkpoint {others[0].id} {of_it} it is version 2 of the model 'net'"
+    assert rest == "Nor can 2 more of its checkpoints."
+    with pytest.raises(wl.Conflict, match=f"^Checkpoint {two.id} .* of the model 'net'."):
+        two.delete()
+
+
+def test_rm_says_of_each_trial_whether_it_is_deleted(fresh_home: Path, project: Project) -> None:
+    plain, needed, going = (save.submit(count).wait() for count in (0, 1, 1))
+    needed.fork(args={"count": 0}).wait()
+    wl.create_model("net").register_version(next(going.list_checkpoints()))
+    ids = [str(each.id) for each in (plain, needed, going)]
+    told = project.python("-m", "windlass", "rm", *ids, "--yes")
+    assert told.returncode == 1
+    assert told.stdout == f"Trial {plain.id} (save) is deleted.\n"
+    for trial in (needed, going):
+        why = f"Trial {trial.id} (save) is not deleted. Checkpoint {{}} of trial {trial.id} cannot"
+        [checkpoint] = trial.list_checkpoints()
+        assert why.format(checkpoint.id) in told.stderr
+    assert "Nothing" not in told.stderr
+
+
 def test_rm_asks_and_gc_tells(fresh_home: Path, project: Project) -> None:
     noise.submit(100_000, 1).result()
     unasked = project.python("-m", "windlass", "rm", "1")

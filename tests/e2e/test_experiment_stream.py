@@ -10,6 +10,7 @@ import pytest
 import windlass as wl
 from harness import kill_server
 from windlass.client.experiment_stream import ExperimentFollowing, ExperimentNews
+from windlass.client.progress import Progress
 from windlass.client.session import default_client
 from windlass.model.records import ExperimentRecord, ExperimentState, TrialRecord, TrialState
 
@@ -19,15 +20,16 @@ def news_of(experiment: wl.Experiment, timeout: float = 60) -> Iterator[Experime
     return iter(ExperimentFollowing(transport, experiment.id, timeout=timeout))
 
 
-def until_all_ended(news: Iterator[ExperimentNews], number: int) -> dict[int, TrialRecord]:
-    """The trials as they were told when the experiment said that so many have ended."""
-    trials: dict[int, TrialRecord] = {}
+def until_all_ended(
+    news: Iterator[ExperimentNews], experiment: wl.Experiment, number: int
+) -> dict[int, TrialRecord]:
+    """The trials as they were told once so many, and the experiment, were said to have ended."""
+    progress = Progress(experiment._record)
     for each in news:
-        if isinstance(each, TrialRecord):
-            trials[each.id] = each
+        progress.learn(each)
         is_whole = isinstance(each, ExperimentRecord) and each.trials == number
-        if is_whole and each.state is not ExperimentState.RUNNING:
-            return trials
+        if is_whole and progress.is_over:
+            return progress.trials
     raise AssertionError("the stream ended")
 
 
@@ -76,12 +78,12 @@ def test_it_goes_on_with_each_change(home: Path, tmp_path: Path) -> None:
     assert seen[-1] is TrialState.SUCCEEDED
 
 
-def test_what_the_experiment_says_has_been_told_of_its_trials(home: Path) -> None:
+def test_how_each_of_many_trials_ended_is_told(home: Path) -> None:
     experiment = wl.create_experiment("burst")
     news = news_of(experiment)
     function = wl.run(held, experiment="burst", cpus=0.1)
     ids = [function.submit("/", fail=number == 3).id for number in range(6)]
-    trials = until_all_ended(news, len(ids))
+    trials = until_all_ended(news, experiment, len(ids))
     assert set(trials) == set(ids)
     assert [trials[each].state.value for each in ids] == [
         "FAILED" if number == 3 else "SUCCEEDED" for number in range(6)
@@ -99,7 +101,7 @@ def test_it_goes_on_after_the_server_was_killed(fresh_home: Path, tmp_path: Path
             break
     kill_server(fresh_home)
     let_go.touch()
-    trials = until_all_ended(news, 1)
+    trials = until_all_ended(news, experiment, 1)
     assert trials[trial.id].state is TrialState.SUCCEEDED
 
 

@@ -394,6 +394,26 @@ def test_the_command_line_shows_it(project: Project) -> None:
         assert "what it prints is not recorded" in silent
 
 
+def test_what_cannot_be_done_with_it_is_told_with_what_can(project: Project) -> None:
+    with wl.start_trial("by-hand") as trial:
+        pass
+    number = str(trial.id)
+    for call in (trial.rerun, trial.continue_, trial.fork):
+        with pytest.raises(wl.Unsupported, match="it cannot be started again") as caught:
+            call()
+        assert caught.value.hint == "Run its program again, or as a trial: windlass run SCRIPT"
+    for words, hint in (
+        (("continue", number), "Run its program again, or as a trial: windlass run SCRIPT"),
+        (("result", number), f"What is known of it: windlass show {number}"),
+        (("shell", number), "Run it in a snapshot of this project instead: --code"),
+        (("command", "--trial", number, "ls"), "in a snapshot of this project instead: --code"),
+        (("command", "-e", "by-hand", "ls"), "or run it in this project's code: --code"),
+    ):
+        done = project.run(BIN / "windlass", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"{hint}\n" in done.stderr
+
+
 def test_a_server_that_is_named_serves_if_it_is_on_this_machine(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,17 +62,23 @@ def test_numbers_of_every_kind_are_taken_and_all_else_is_refused(home: Path) -> 
     trial = report_kinds.submit()
     said = trial.result(timeout=PATIENCE)
     kinds = list(trial.metrics("kind"))
-    assert [point.value for point in kinds] == [1, 1, 0.5, 0.25, 2, 3, 4]
+    assert [point.value for point in kinds] == [1, 1, 0.5, 0.25, 2, 3, 4, 5, 6.5]
     assert {point.step for point in kinds} == {5}
     assert list(trial.summary_metrics) == ["kind"]
     hint = "Report numbers: of a tensor of many, their mean or norm."
-    assert said[:6] == [
+    assert said[:10] == [
         f"TypeError: loss: '0.5' is no number.\n  {hint}",
         f"TypeError: loss: None is no number.\n  {hint}",
         f"TypeError: loss: array([1, 2]) is no number.\n  {hint}",
         f"ValueError: loss: {'1' + '0' * 98}… is too large for a float.\n  Report its logarithm.",
         "TypeError: report: no metric is named.\n"
-        "  Name what is reported: wl.report(step, loss=0.1).",
+        "  A metric is written as an argument: wl.report(0, loss=0.5)",
+        "TypeError: report: no metric is named. {'loss': 1} stands where its group does.\n"
+        "  A metric is written as an argument: wl.report(1, loss=1)",
+        "TypeError: step: 'loss' is no whole number.\n"
+        "  The step comes first, a metric is written as an argument: wl.report(1, loss=0.25)",
+        f"TypeError: loss: array([], dtype=float64) is no number.\n  {hint}",
+        f"TypeError: loss: array(['1'], dtype='<U1') is no number.\n  {hint}",
         "ValueError: step: -1 is not between 0 and 2**63 - 1.\n"
         "  Count from 0: wl.report(0, loss=0.1).",
     ]

@@ -259,9 +259,90 @@ def test_what_is_to_be_kept_is_checked_before_anything_runs(home: Path) -> None:
     for wrong in (0, -1, True, "3", 1.5):
         with pytest.raises(wl.InvalidArgument, match=r"keep_last: .* is no number of checkpoints"):
             train.options(keep_last=wrong)
-    for wrong in ("loss", "best loss", "min", "", 3, "0 min loss"):
+    for wrong in ("loss", "best loss", "min", "", 3, "0 min loss", "min loss max acc"):
         with pytest.raises(wl.InvalidArgument, match="keep_best: "):
             wl.Job(wl.Command(["true"]), keep_best=wrong).submit()
+
+
+@wl.run(cpus=0.1)
+def validate(
+    reports: dict[str, float], count: int = 4, first: int = 0, group: str = "training"
+) -> None:
+    """Save at each step from 0 on, and report the same from some step on."""
+    Path("state").write_text("1")
+    for step in range(count):
+        if step >= first:
+            wl.report(step, group=group, **{name: step * by for name, by in reports.items()})
+        wl.save_checkpoint("state", step=step)
+
+
+def warnings_of(trial: wl.Trial[Any]) -> list[str]:
+    return [each.message for each in trial.refresh().events if each.kind == "Warning"]
+
+
+@pytest.mark.parametrize("last", [{}, {"keep_last": 2}])
+@pytest.mark.parametrize(
+    ("best", "group", "told"),
+    [
+        ("max accuracy", "validation", "did you mean 'validation/accuracy'?"),
+        ("max accuracies", "training", "did you mean 'accuracy'?"),
+        ("min los", "training", "it reported accuracy"),
+    ],
+)
+def test_nothing_is_deleted_for_a_metric_that_nobody_reported(
+    home: Path, project: Project, best: str, group: str, told: str, last: dict[str, int]
+) -> None:
+    trial = validate.options(keep_best=best, **last).submit({"accuracy": 1.0}, group=group).wait()
+    assert steps_of(trial) == [0, 1, 2, 3]
+    [warning] = warnings_of(trial)
+    metric = best.split()[1]
+    assert warning == (f"keep_best: no {metric!r} was reported, so all checkpoints stay; {told}")
+    shown = project.run(BIN / "windlass", "show", str(trial.id))
+    assert f"keep_best: no {metric!r} was reported" in shown.stdout
+
+
+def test_a_metric_in_a_group_is_told_of_while_the_trial_goes_on(home: Path, gate: Path) -> None:
+    @wl.run(cpus=0.1, keep_best="max accuracy")
+    def long(gate: str) -> None:
+        import time
+
+        Path("state").write_text("1")
+        for step in range(100_000):
+            wl.report(step, group="validation", accuracy=0.5)
+            wl.save_checkpoint("state", step=step)
+            if Path(gate).exists():
+                return
+            time.sleep(0.05)  # nothing tells of a file
+
+    trial = long.submit(str(gate))
+    eventually(lambda: bool(warnings_of(trial)), "it was told of")
+    assert not trial.is_finished
+    gate.touch()
+    assert len(warnings_of(trial.wait())) == 1
+
+
+def test_steps_that_are_counted_otherwise_delete_nothing(home: Path) -> None:
+    @wl.run(cpus=0.1, keep_best="min loss")
+    def by_batch() -> None:
+        Path("state").write_text("1")
+        for epoch in range(3):
+            wl.report(100 * (epoch + 1), loss=1.0)
+            wl.save_checkpoint("state", step=epoch)
+
+    trial = by_batch.submit().wait()
+    assert steps_of(trial) == [0, 1, 2]
+    [warning] = warnings_of(trial)
+    assert "no 'loss' was reported at their steps, up to 2, or before" in warning
+
+
+@pytest.mark.parametrize(("last", "left"), [({}, [0, 1, 2, 5]), ({"keep_last": 2}, [2, 4, 5])])
+def test_what_has_no_value_stays_unless_a_number_is_given(
+    home: Path, last: dict[str, int], left: list[int]
+) -> None:
+    rule = validate.options(keep_best="min loss", **last)
+    trial = rule.submit({"loss": 1.0}, count=6, first=2).wait()
+    assert steps_of(trial) == left
+    assert warnings_of(trial) == []
 
 
 def test_what_a_continued_trial_began_with_is_not_given_up(home: Path) -> None:

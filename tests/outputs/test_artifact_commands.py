@@ -32,6 +32,9 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == "The files are in got\n"
     assert [each.name for each in (project.path / "got").iterdir()] == ["model.pt"]
+    done = project.run(WINDLASS, "artifacts", str(trial.id), "*.bin", "--to", "none")
+    assert (done.returncode, done.stderr.split(".")[0]) == (1, "There are no such files")
+    assert not (project.path / "none").exists()
     shown = project.run(WINDLASS, "show", str(trial.id)).stdout
     assert "Outputs\n  kept         3 files, 14 B\n" in shown
     assert f"windlass artifacts {trial.id} --to DIR" in shown
@@ -40,6 +43,7 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     done = project.run(WINDLASS, *again)
     assert done.returncode == 1
     assert "other files of these names: 'model.pt'" in done.stderr
+    assert "or have them replaced: --overwrite\n" in done.stderr
     assert project.run(WINDLASS, *again, "--overwrite").returncode == 0
     assert (project.path / "got" / "model.pt").read_text() == "weights"
 
@@ -49,6 +53,10 @@ def test_a_trial_without_files_says_how_to_have_some(home: Path, project: Projec
     done = project.run(WINDLASS, "artifacts", str(trial.id))
     assert (done.returncode, done.stdout) == (0, "")
     assert "wl.output_dir()" in done.stderr
+    done = project.run(WINDLASS, "artifacts", str(trial.id), "--to", "got")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("There are no such files.")
+    assert not (project.path / "got").exists()
     done = project.run(WINDLASS, "tensorboard", str(trial.id))
     assert done.returncode == 1
     assert "Nothing was written for TensorBoard by these trials" in done.stderr

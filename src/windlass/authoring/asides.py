@@ -182,7 +182,7 @@ def _origin(client: Client, how: Aside) -> TrialRecord | None:
     if not isinstance(experiment, Experiment):
         experiment = client.get_experiment(experiment)
     for trial in experiment.list_trials(sort_by="-id"):
-        if not _is_generated(trial.record):
+        if not _is_generated(trial.record) and trial.record.kind is not TrialKind.EXTERNAL:
             return trial.record
     raise InvalidArgument(
         f"Experiment {experiment.id} ({experiment.name}) has no trial whose code could be used.",
@@ -195,6 +195,12 @@ def _with_code(record: TrialRecord) -> TrialRecord:
         raise Unsupported(
             f"Trial {record.id} ({record.name}) is what its generator added: it has no code.",
             hint=f"Name one of those: windlass ls -e {record.experiment_id}",
+        )
+    if record.kind is TrialKind.EXTERNAL:
+        raise Unsupported(
+            f"Trial {record.id} ({record.name}) was not started by Windlass: its code is not "
+            "recorded.",
+            hint="Run it in a snapshot of this project instead: code=True",
         )
     return record
 

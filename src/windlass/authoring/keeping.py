@@ -38,6 +38,10 @@ def parse_best(text: Any) -> Best:
         raise InvalidArgument(
             f"{shown(text)} does not say what is best; write 'min val_loss', or '3 max accuracy'"
         )
+    if not {"min", "max"}.isdisjoint(words):
+        raise InvalidArgument(
+            f"{shown(text)} names more than one metric; the best are those by one: 'min val_loss'"
+        )
     if len(number) > 7 or not 1 <= int(number) <= _MOST:
         raise InvalidArgument(f"{number[:20]} is no number of checkpoints; write 1 or more")
     return Best(int(number), mode == "max", metric)
@@ -57,7 +61,13 @@ def keeping(last: int | None, best: str | None) -> Keep | None:
     if best is None:
         return Keep(last=last or 1)
     chosen = parse_best(best)
-    return Keep(last=last or 1, best=chosen.number, metric=chosen.metric, is_max=chosen.is_max)
+    return Keep(
+        last=last or 1,
+        best=chosen.number,
+        metric=chosen.metric,
+        is_max=chosen.is_max,
+        is_last_given=last is not None,
+    )
 
 
 def _parse_last(last: Any) -> int:

@@ -75,7 +75,7 @@ class Ready:
     secrets: Mapping[str, str] = field(repr=False)
     packages: Sequence[str] | str | None
     template: str = ""  # the name of the one it was given fields of
-    labels: tuple[str, ...] = ()  # that the template gives it
+    labels: tuple[str, ...] = ()  # those of its template, and what else it is given
 
     def draft(self, client: Client, filing: Filing | None = None) -> Draft:
         """Package it: the draft is sent with `client.submit`, or run and watched."""

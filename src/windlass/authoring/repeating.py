@@ -63,7 +63,7 @@ class Repetition(NamedTuple):
 
 def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Repetition:
     """The draft of a trial once more; what makes no sense is all told before anything is done."""
-    _refuse_unrepeatable(record)
+    refuse_unrepeatable(record)
     check_environment(changes.environment)
     roles = record.spec.roles
     problems = [
@@ -127,7 +127,8 @@ def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) ->
     )
 
 
-def _refuse_unrepeatable(record: TrialRecord) -> None:
+def refuse_unrepeatable(record: TrialRecord) -> None:
+    """Refuse what cannot be run again, whatever would be changed."""
     if record.kind is TrialKind.SHELL:
         raise Unsupported(
             f"{_called(record)} is a shell: nobody would type to it.",

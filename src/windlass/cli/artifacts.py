@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from windlass.model.records import OutputFile
 
+_NONE = "There are no such files. A program leaves them in wl.output_dir()."
+
 
 @click.command(short_help="List the files a trial left, or fetch them.")
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
@@ -32,7 +34,7 @@ def command(
     role: str | None,
     index: int | None,
     as_json: bool,
-) -> None:
+) -> int:
     """List the files that a trial left in `wl.output_dir()`, or fetch them with --to.
 
     PATTERN picks some by name: '*.pt', 'plots/*'. A `*` stands for anything, also for `/`.
@@ -44,21 +46,26 @@ def command(
     if folder is not None and as_json:
         raise click.UsageError("--to and --json do not go together.", ctx)
     trial = default_client().get_trial(trial_id)
+    found = trial.list_artifacts(pattern, role=role, index=index)
     if folder is not None:
         from windlass.cli.text import say
+        from windlass.cli.wording import in_options
 
-        place = trial.download_artifacts(
-            folder, pattern, role=role, index=index, overwrite=overwrite
-        )
+        if next(iter(found), None) is None:
+            say(_NONE)
+            return 1
+        with in_options():
+            place = trial.download_artifacts(
+                folder, pattern, role=role, index=index, overwrite=overwrite
+            )
         say(f"The files are in {place}")
-        return
-    found = trial.list_artifacts(pattern, role=role, index=index)
-    if as_json:
+    elif as_json:
         from windlass.cli.machine import print_json_array
 
         print_json_array(found)
-        return
-    _print_files(found, whose=len({(each.role, each.index) for each in trial.replicas}) > 1)
+    else:
+        _print_files(found, whose=len({(each.role, each.index) for each in trial.replicas}) > 1)
+    return 0
 
 
 def _print_files(files: Iterable[OutputFile], *, whose: bool) -> None:
@@ -76,7 +83,7 @@ def _print_files(files: Iterable[OutputFile], *, whose: bool) -> None:
         row = [format_size(each.size), changed, name]
         rows.append([f"{each.role}-{each.index}", *row] if whose else row)
     if not rows:
-        say("There are no such files. A program leaves them in wl.output_dir().")
+        say(_NONE)
         return
     print_table(columns, rows)
     say(f"{counted(len(rows), 'file')}, {format_size(size)}")

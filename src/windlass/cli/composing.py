@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from windlass.authoring.checks import Problem
+from windlass.authoring.checks import Problem, check_labels
 from windlass.authoring.executables import Command, PythonScript
 from windlass.authoring.executors import Local
 from windlass.authoring.jobs import Job
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 WHERE = "windlass run"
 # What goes with a file that describes the job: how it is submitted, and what it is called.
-_GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment"}
+_GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment", "labels"}
 _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
     "clean_policy", "success_policy", "name", "experiment", "template", "keep_last", "keep_best",
@@ -65,7 +66,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool
         spot=given["spot"],
         retries=retries,
     )
-    problems = [*_contradictions(given), *job_problems(job)]
+    problems = [*_contradictions(given), *job_problems(job), *check_labels(given["labels"])]
     if flaw is not None:
         if not problems:
             raise flaw
@@ -73,7 +74,12 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool
     others.check(WHERE, problems)
     recorded = [*words, *(job.env or {}).values()]
     keep_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
-    return prepare_job(job, _asked(dry_run=dry_run))
+    return _labelled(prepare_job(job, _asked(dry_run=dry_run)), given["labels"])
+
+
+def _labelled(ready: Ready, labels: Sequence[str]) -> Ready:
+    """The job with labels besides those of its template."""
+    return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 
 def _executable(
@@ -90,8 +96,6 @@ def read_file(
     ctx: click.Context, path: str, words: Sequence[str], *, dry_run: bool = False
 ) -> Ready:
     """The job that a file describes; options that would contradict it are refused."""
-    from dataclasses import replace
-
     from windlass.authoring.jobfile import read_job
 
     unfit = [
@@ -110,9 +114,10 @@ def read_file(
             ctx,
         )
     called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
-    Options(**called).check(WHERE)
+    Options(**called).check(WHERE, check_labels(ctx.params["labels"]))
     ready = prepare_job(read_job(path), _asked(dry_run=dry_run))
-    return replace(ready, **{key: value for key, value in called.items() if value is not None})
+    ready = replace(ready, **{key: value for key, value in called.items() if value is not None})
+    return _labelled(ready, ctx.params["labels"])
 
 
 def _asked(*, dry_run: bool) -> Callable[[], Client] | None:

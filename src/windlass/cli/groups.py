@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
+_PROGRAMS = ("ls",)  # what is ours, and a program that everybody has
+_WORDS = "windlass.group-words"
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
 class Group(click.Group):
-    """A group that says which command was probably meant."""
+    """A group that says which command was probably meant.
+
+    `elsewhere` is what other tools have as a command, and how it is written here.
+    """
+
+    def __init__(self, *args: Any, elsewhere: Mapping[str, str] | None = None, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self.elsewhere = elsewhere or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         """The names, in the order they were written in."""
@@ -28,6 +39,10 @@ class Group(click.Group):
             return super().resolve_command(ctx, args)
         import difflib
 
+        if name in self.elsewhere:
+            raise click.UsageError(
+                f"There is no command {name!r}. It is: {self.elsewhere[name]}", ctx
+            )
         near = difflib.get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise click.UsageError(f"There is no command {name!r}.{guess}", ctx)
@@ -45,7 +60,20 @@ class DefaultGroup(Group):
         is_help = any(word in ctx.help_option_names for word in args[:1])
         if not is_help and not (args and args[0] in self.commands):
             args = [self._default, *args]
+        ctx.meta[_WORDS] = list(args)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; a word that names a command of ours may have been meant as a program."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            words = ctx.meta[_WORDS]
+            if words[0] not in _PROGRAMS or error.possibilities:
+                raise
+            told = f"{error.message.rstrip('.')}. To run the program {words[0]}: "
+            told += f"{ctx.command_path} -- {shlex.join(words)}"
+            raise click.NoSuchOption(error.option_name, told, ctx=error.ctx) from None
 
 
 class LazyGroup(Group):

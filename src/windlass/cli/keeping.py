@@ -38,8 +38,12 @@ def is_wanted(ctx: click.Context, what: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise click.UsageError("There is nobody to ask: say --yes to delete.", ctx)
-    if click.confirm(f"Delete {what}?"):
-        return True
+    try:
+        if click.confirm(f"Delete {what}?"):
+            return True
+    except click.Abort:  # Ctrl-C or Ctrl-D: the question still stands on the line
+        print("\nNothing is deleted.")
+        raise
     print("Nothing is deleted.")
     return False
 

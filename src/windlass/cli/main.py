@@ -55,6 +55,8 @@ def _invoke() -> int:
             code = cli.invoke(ctx)
     except click.exceptions.Exit as leave:
         return leave.exit_code
+    except click.Abort:  # Ctrl-C or Ctrl-D at a question
+        return _INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code

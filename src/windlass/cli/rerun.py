@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_accelerators, complete_choices
+from windlass.cli.parameters import (
+    TRIAL_ID,
+    complete_accelerators,
+    complete_choices,
+    complete_experiments,
+)
 from windlass.cli.sections import SectionedCommand, options_of
 
 if TYPE_CHECKING:
@@ -41,7 +47,33 @@ class RerunCommand(SectionedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note whether there is a --, which click takes away."""
         ctx.meta[_DASHES] = "--" in args
-        return super().parse_args(ctx, args)
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _meant_as_argument(error, given) from None
+
+
+def _meant_as_argument(error: click.NoSuchOption, given: list[str]) -> click.NoSuchOption:
+    """The same, but for what looks like an argument of the trial rather than a slip."""
+    import difflib
+
+    option = error.option_name
+    if not option.startswith("--") or difflib.get_close_matches(
+        option, error.possibilities or (), cutoff=0.8
+    ):
+        return error
+    name = option.removeprefix("--").replace("-", "_")
+    value = "VALUE"
+    for at, word in enumerate(given):
+        if word == option and not (given[at + 1 :] or ["-"])[0].startswith("-"):
+            value = given[at + 1]
+        elif word.startswith(f"{option}="):
+            value = word.partition("=")[2]
+    said = f"{error.message.rstrip('.')}. An argument of the trial is changed with --arg: "
+    return click.NoSuchOption(
+        option, f"{said}{shlex.join(['--arg', f'{name}={value}'])}", ctx=error.ctx
+    )
 
 
 def repeating(function: F) -> F:
@@ -71,7 +103,10 @@ _OPTIONS = (
     _resources("--cpus", type=float, metavar="N", help="CPUs set aside for it."),
     _resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB."),
     _recording("--name", metavar="TEXT", help="What the trial is called (the same)."),
-    _recording("--experiment", metavar="TEXT", help="The experiment it belongs to (the same)."),
+    _recording(
+        "-e", "--experiment", metavar="TEXT", shell_complete=complete_experiments,
+        help="The experiment it belongs to (the same).",
+    ),
     _recording("--label", "labels", multiple=True, metavar="TEXT", help="Its labels (the same)."),
     _recording("-d", "--detach", is_flag=True, help="Do not wait for it."),
     _recording("--json", "as_json", is_flag=True, help="With --detach: print the trial as JSON."),

@@ -110,9 +110,15 @@ def _check_value(client: Client, record: TrialRecord) -> None:
     if not isinstance(executable, FunctionCall):
         kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
         what = kinds.get(type(executable), "generator")
+        # What prints to a terminal of its own is not recorded.
+        way = (
+            "is known of it: windlass show"
+            if what.startswith("process")
+            else "it wrote: windlass logs"
+        )
         raise NotFound(
             f"{who} has no value: it is a {what}, not a function.",
-            hint=f"What it wrote: windlass logs {record.id}",
+            hint=f"What {way} {record.id}",
         )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.keeping import is_wanted, yes_option
 from windlass.cli.parameters import TRIAL_ID, complete_experiments
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NAMED = 10
     "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
     help="An experiment, with all its trials.",
 )  # fmt: skip
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.pass_context
 def command(
     ctx: click.Context, trial_ids: tuple[int, ...], experiment: str | None, yes: bool
@@ -52,24 +52,19 @@ def command(
         found = client.get_experiment(int(experiment) if experiment.isdecimal() else experiment)
     if not trials and found is None:
         return code
-    if not yes and not _is_wanted(ctx, trials, found):
-        print("Nothing is deleted.")
+    if not is_wanted(ctx, _named(trials, found), yes=yes):
         return 1
     return max(code, _delete(trials, found))
 
 
-def _is_wanted(
-    ctx: click.Context, trials: Sequence[Trial[Any]], experiment: Experiment | None
-) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("There is nobody to ask: say --yes to delete.", ctx)
+def _named(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> str:
     named = [f"trial {trial.id} ({trial.name})" for trial in trials[:_NAMED]]
     if len(trials) > _NAMED:
         named.append(f"{len(trials) - _NAMED} more trials")
     if experiment is not None:
         many = "1 trial" if experiment.trial_count == 1 else f"{experiment.trial_count} trials"
         named.append(f"experiment {experiment.id} ({experiment.name}) with {many}")
-    return click.confirm(f"Delete {', '.join(named)}?")
+    return ", ".join(named)
 
 
 def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
@@ -86,7 +81,7 @@ def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
         try:
             thing.delete()
         except Conflict as error:
-            say_error(str(error))
+            say_error(f"{name} is not deleted. {error}")
             code = 1
         except NotFound:  # it went with another, or somebody else was faster
             print(f"{name} is gone already.", flush=True)

@@ -44,11 +44,21 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
 }
 
+# What people look for under another name.
+ELSEWHERE = {
+    "delete": "windlass rm ID",
+    "fork": "windlass continue ID --fork",
+    "kill": "windlass stop ID",
+    "list": "windlass ls",
+    "submit": "windlass run --detach SCRIPT",
+}
+
 
 @click.group(
     cls=LazyGroup,
     package="windlass.cli",
     table=COMMANDS,
+    elsewhere=ELSEWHERE,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Help on a command: windlass COMMAND --help",

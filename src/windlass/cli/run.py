@@ -10,6 +10,7 @@ from windlass.cli.keeping import complete_names
 from windlass.cli.parameters import (
     complete_accelerators,
     complete_choices,
+    complete_experiments,
     complete_files,
     complete_frameworks,
 )
@@ -117,7 +118,11 @@ _recording = options_of("Submitting and recording")
     "--ttl-after-finished", metavar="TIME", help="How long what it leaves running may stay: 10m."
 )
 @_recording("--name", metavar="TEXT", help="What the trial is called (the script).")
-@_recording("--experiment", metavar="TEXT", help="The experiment it belongs to (the script).")
+@_recording(
+    "-e", "--experiment", metavar="TEXT", shell_complete=complete_experiments,
+    help="The experiment it belongs to (the script).",
+)  # fmt: skip
+@_recording("--label", "labels", multiple=True, metavar="TEXT", help="A label it gets.")
 @_recording("-d", "--detach", is_flag=True, help="Do not wait for it.")
 @_recording("--suspend", is_flag=True, help="Let it wait for windlass resume; detaches.")
 @_recording(

@@ -11,6 +11,7 @@ from windlass.model.errors import WindlassError
 # What Python calls it, where the option is not called alike.
 _CALLED = {
     "active_deadline": "timeout",
+    "labels": "label",
     "packages": "package",
     "secrets": "secret",
     "volumes": "volume",
@@ -31,6 +32,8 @@ _SETTING = re.compile(rf"(?<![\w-])({_NAME}) \"([^\"]*)\"")
 _HEADING = re.compile(rf"^(\s*- |windlass run: )?(?:executor: )?({_NAME}): ", re.MULTILINE)
 _LEFT_OUT = re.compile(rf"\b([Ll]eave) ({_NAME}) out\b")
 _COMPOUND = re.compile(rf"(?<![\w-])({'|'.join(n for n in _PLAIN if '_' in n)})(?![\w=])")
+_FLAG = re.compile(r"\b(code|overwrite)=True\b")
+_METHOD = re.compile(r"\btrial\.\w+\([^)]*\), or (?=windlass )")
 _QUOTED = re.compile(r"""['"]([^'"]+)['"]""")
 
 
@@ -43,11 +46,15 @@ def as_options(text: str) -> str:
     'set aside what it needs: --memory 8GB, or give it longer: --timeout'
     >>> as_options("Ask for less: executor=wl.Local(cpus=0.5), or fewer replicas.")
     'Ask for less: --cpus 0.5, or fewer replicas.'
+    >>> as_options("Once more: trial.rerun(), or windlass rerun 7")
+    'Once more: windlass rerun 7'
     >>> as_options("windlass run: restart_policy: there is no 'Sometimes'")
     "windlass run: --restart-policy: there is no 'Sometimes'"
     """
     text = _GIVEN_SECRET.sub("", text)
     text = _EXECUTOR.sub(r"\1", text)
+    text = _METHOD.sub("", text)
+    text = _FLAG.sub(r"--\1", text)
     text = _LIST.sub(_each, text)
     text = _VOLUMES.sub(r"--volume \1=\2", text)
     text = _ARGUMENT.sub(lambda m: _option(m[1], m[2] or m[3] or m[4]), text)

@@ -22,15 +22,18 @@ def uid_to_begin_with(
     transport: Transport, record: TrialRecord, checkpoint: Checkpoint | int | str | None
 ) -> str:
     """The checkpoint to begin with: one of the trial's own, or the one that it began with."""
+    from windlass.authoring.repeating import refuse_unrepeatable
     from windlass.client.session import Client
 
+    refuse_unrepeatable(record)
     named = f"Trial {record.id} ({record.name})"
     if checkpoint is None:
         newest = next(list_checkpoints(transport, record.id, "-number", 1), None)
         if newest is None and not record.recipe.checkpoint:
             raise InvalidArgument(
                 f"{named} saved no checkpoint: there is nothing to go on from.",
-                hint="Run it once more from the beginning: trial.rerun()",
+                hint="Run it once more from the beginning: trial.rerun(),"
+                f" or windlass rerun {record.id}",
             )
         return newest.uid if newest else record.recipe.checkpoint
     if not isinstance(checkpoint, Checkpoint):

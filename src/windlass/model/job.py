@@ -137,6 +137,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     metric: ShortText = ""
     is_max: bool = False  # whether the greatest values of the metric are the best
+    is_last_given: bool = False  # then `last` decides on those without a value of the metric, too
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ from windlass.server.database import Connection, Row
 from windlass.server.paging import Conditions
 
 MOST_METADATA = 100
+_MOST_NAMED = 3
 _UID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _ELSEWHERE = ("metadata", "metrics", "models", "continued_by")
 _FIELDS = tuple(name for name in CheckpointRecord.__struct_fields__ if name not in _ELSEWHERE)
@@ -49,10 +50,9 @@ def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
 def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
     """Refuse that trials are deleted whose checkpoints somebody needs."""
     for trial_id in trial_ids:
-        there = {each.id: each for each in of_trial(connection, trial_id)}
-        uses = uses_of(connection, list(there))
-        if uses:
-            raise is_used(there[uses[0]["checkpoint_id"]], uses)
+        there = of_trial(connection, trial_id)
+        if uses := uses_of(connection, [each.id for each in there]):
+            raise is_used(there, uses)
 
 
 def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
@@ -137,20 +137,31 @@ def with_uses(
     ]
 
 
-def is_used(record: CheckpointRecord, uses: Sequence[Row]) -> Conflict:
-    """Why one cannot be deleted."""
+def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflict:
+    """Why some cannot be deleted: each of those that something needs, with what that is."""
+    told = []
+    for record in records:
+        own = [row for row in uses if row["checkpoint_id"] == record.id]
+        if own:
+            told.append(
+                f"Checkpoint {record.id} of trial {record.trial_id} cannot be deleted:"
+                f" {_reasons(own)}."
+            )
+    more = len(told) - _MOST_NAMED
+    if more > 0:
+        told[_MOST_NAMED:] = [f"Nor can {more} more of its checkpoints."]
+    return Conflict(" ".join(told), hint="What needs it has to go first.")
+
+
+def _reasons(uses: Sequence[Row]) -> str:
     named = [
         f"trial {row['user_id']} began with it"
         if row["kind"] == "trial"
         else f"it is version {row['version']} of the model {row['model']!r}"
-        for row in uses[:3]
+        for row in uses[:_MOST_NAMED]
     ]
-    more = f" and {len(uses) - 3} more" if len(uses) > 3 else ""
-    return Conflict(
-        f"Checkpoint {record.id} of trial {record.trial_id} cannot be deleted:"
-        f" {', '.join(named)}{more}.",
-        hint="Nothing was deleted. What needs it has to go first.",
-    )
+    more = f" and {len(uses) - _MOST_NAMED} more" if len(uses) > _MOST_NAMED else ""
+    return f"{', '.join(named)}{more}"
 
 
 def record_of(row: Row) -> CheckpointRecord:

@@ -45,6 +45,7 @@ from windlass.server.checkpoint_upgrade import old_ones, upgrade
 from windlass.server.database import Connection, Database
 from windlass.server.paging import Conditions, Order, cut, decode_cursor, downwards, encode_cursor
 from windlass.server.retention import to_delete
+from windlass.server.unjudged import warn
 from windlass.server.where import ASPECTS, METRIC, parse_name
 from windlass.worker.checkpoints import clear
 from windlass.worker.files import remove_if_there
@@ -117,6 +118,8 @@ class CheckpointStore:
             clear(str(folder), str(self._blobs.root))
             upgrade(folder, self._blobs)
             self.take_in(trial_id)
+            with self._lock:  # no more will be reported: what is known now is what counts
+                self._retain(trial_id, is_over=True)
 
     def take_in_old_ones(self, unfinished: Collection[int]) -> None:
         """Take in what earlier versions left, of trials that have ended; once for a home."""
@@ -160,7 +163,7 @@ class CheckpointStore:
             "size": min(sum(each.size for each in files), 2**63 - 1),
         }
 
-    def _retain(self, trial_id: int) -> None:
+    def _retain(self, trial_id: int, *, is_over: bool = False) -> None:
         keep = self._keeping(trial_id)
         if keep is None:
             return
@@ -168,6 +171,9 @@ class CheckpointStore:
         if len(there) <= keep.last:
             return
         values = self._values_of(keep.metric, trial_id, there) if keep.best else {}
+        if keep.best and not values:
+            self._db.write(lambda each: warn(each, trial_id, keep, there, is_over=is_over))
+            return
         ids = [each.id for each in there]
         used = self._db.read(lambda each: {row["checkpoint_id"] for row in uses_of(each, ids)})
         gone = to_delete(keep, there, values, used)
@@ -309,7 +315,7 @@ class CheckpointStore:
         def run(connection: Connection) -> CheckpointRecord:
             record = find(connection, key)
             if not mark_deleted(connection, [record]):
-                raise is_used(record, uses_of(connection, [record.id]))
+                raise is_used([record], uses_of(connection, [record.id]))
             return record
 
         with self._lock:

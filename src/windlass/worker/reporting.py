@@ -102,10 +102,12 @@ def _new_sink(marker: object) -> _Sink | None:
 
 def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any]) -> bytes:
     """A report as a record; an error says what of it is none."""
-    now, number = time.time(), _step(step)
+    now, number = time.time(), _step(step, group)
     if not metrics:
+        given = "" if _is_default(group) else f" {shown(group)} stands where its group does."
         raise wrong_type(
-            "report: no metric is named.", "Name what is reported: wl.report(step, loss=0.1)."
+            f"report: no metric is named.{given}",
+            f"A metric is written as an argument: {_written(number, group)}",
         )
     values = {name: _number(name, value) for name, value in metrics.items()}
     names = _quoted_names(group, metrics)
@@ -129,19 +131,39 @@ def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any
     return line
 
 
-def _step(step: SupportsIndex) -> int:
+def _step(step: SupportsIndex, group: str) -> int:
     try:
         number = index(step)
     except TypeError:
-        raise wrong_type(
-            f"step: {shown(step)} is no whole number.", "Count from 0: wl.report(0, loss=0.1)."
-        ) from None
+        hint = "Count from 0: wl.report(0, loss=0.1)."
+        if isinstance(step, str):  # the name of a metric, as others have it first
+            named = {step: 0.5 if _is_default(group) else group}
+            hint = f"The step comes first, a metric is written as an argument: {_written(1, named)}"
+        raise wrong_type(f"step: {shown(step)} is no whole number.", hint) from None
     if not 0 <= number < 2**63:
         raise invalid(
             f"step: {shown(number)} is not between 0 and 2**63 - 1.",
             "Count from 0: wl.report(0, loss=0.1).",
         )
     return number
+
+
+def _is_default(group: object) -> bool:
+    return isinstance(group, str) and group == GROUP
+
+
+def _written(step: int, given: object) -> str:
+    """The call that was probably meant.
+
+    >>> _written(1, {"loss": 0.25}), _written(1, None)
+    ('wl.report(1, loss=0.25)', 'wl.report(1, loss=0.5)')
+    """
+    metrics = {"loss": 0.5}
+    if isinstance(given, dict) and 0 < len(given) <= 4:
+        plain = all(type(name) is str and name.isidentifier() for name in given)
+        if plain and all(type(value) in (int, float) for value in given.values()):
+            metrics = given
+    return f"wl.report({step}, {', '.join(f'{name}={metrics[name]!r}' for name in metrics)})"
 
 
 def _number(name: str, value: Any) -> float:
@@ -156,7 +178,20 @@ def _number(name: str, value: Any) -> float:
             f"{_called(name)}: {shown(value)} is too large for a float.", "Report its logarithm."
         ) from None
     except (TypeError, ValueError, RuntimeError):  # PyTorch's, of a tensor of many
+        only = _only_element(value)
+        if only is not None:
+            return only
         raise wrong_type(f"{_called(name)}: {shown(value)} {problem}.", hint) from None
+
+
+def _only_element(array: Any) -> float | None:
+    """The number in an array or tensor of one, which is none to `float` if it has dimensions."""
+    try:
+        count = array.numel() if hasattr(array, "numel") else array.size
+        element = array.item() if count == 1 else None
+        return None if element is None or isinstance(element, (str, bytes)) else float(element)
+    except Exception:  # noqa: BLE001 -- whatever it is, it is no number
+        return None
 
 
 # The names that were reported, by group: checked once, and as they are written; None is the group.

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from windlass.model.records import CheckpointRecord
 from windlass.model.wire import API, ChangeCheckpoint, CheckpointPage
-from windlass.server.api.queries import Limit, Text
 from windlass.server.paging import Cursor
+from windlass.server.queries import Limit, Text
 from windlass.server.routing import Route
 from windlass.server.services import Services
 

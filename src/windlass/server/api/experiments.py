@@ -18,7 +18,6 @@ from windlass.model.wire import (
     ExperimentPage,
     StopTrial,
 )
-from windlass.server.api.queries import Limit, MaybeText, Text
 from windlass.server.deletion import delete_experiment
 from windlass.server.experiment_stream import follow_experiment
 from windlass.server.faults import MissingBlobs
@@ -26,6 +25,7 @@ from windlass.server.http import EVENTS, Answer
 from windlass.server.hub import experiment_topic
 from windlass.server.labels import LabelText, read_labels
 from windlass.server.paging import Cursor
+from windlass.server.queries import Limit, MaybeText, Text
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.server.stopping import stop_all

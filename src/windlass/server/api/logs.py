@@ -12,7 +12,6 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.logs import LogHit, LogHits
 from windlass.model.records import LISTED_KINDS
 from windlass.model.wire import API
-from windlass.server.api.queries import MaybeText, Text
 from windlass.server.api.trials import states_of
 from windlass.server.asking import Asked, asked_of, in_search_thread
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
@@ -22,6 +21,7 @@ from windlass.server.logs import Chosen
 from windlass.server.merging import HITS, Slice
 from windlass.server.paging import Conditions
 from windlass.server.patterns import Pattern
+from windlass.server.queries import MaybeText, Text
 from windlass.server.routing import Route
 from windlass.server.scopes import Scope
 from windlass.server.services import Services

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from windlass.model.metrics import FetchMetrics, PointsPage
 from windlass.model.wire import API
-from windlass.server.api.queries import MaybeText
 from windlass.server.api.trials import TrialId
 from windlass.server.curves import fetch_curves
 from windlass.server.database import Connection
 from windlass.server.http import OCTETS, Answer
 from windlass.server.paging import Conditions
 from windlass.server.points import page_of_points
+from windlass.server.queries import MaybeText
 from windlass.server.routing import Route
 from windlass.server.services import Services
 

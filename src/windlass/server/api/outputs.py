@@ -21,10 +21,10 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.outputs import FetchOutputs, OutputPage, WantedOutput
 from windlass.model.records import OutputFile, TrialRecord
 from windlass.model.wire import API
-from windlass.server.api.queries import Limit
 from windlass.server.http import OCTETS, Answer
 from windlass.server.outputs import Asked, OutputStore, Place
 from windlass.server.paging import cursor_bytes, cursor_text, not_given_out
+from windlass.server.queries import Limit
 from windlass.server.routing import Route
 from windlass.server.services import Services
 

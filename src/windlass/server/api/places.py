@@ -13,8 +13,8 @@ from windlass.model.places import (
     WorkspaceRecord,
 )
 from windlass.model.wire import API
-from windlass.server.api.queries import Limit, MaybeText, Text
 from windlass.server.paging import Cursor
+from windlass.server.queries import Limit, MaybeText, Text
 from windlass.server.routing import Route
 from windlass.server.services import Services
 

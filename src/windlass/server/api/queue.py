@@ -9,7 +9,7 @@ from msgspec import Meta
 from windlass.model.queue import MoveTrial, QueuePage, SetPriority, TaskPage
 from windlass.model.records import TrialRecord
 from windlass.model.wire import API
-from windlass.server.api.queries import Limit
+from windlass.server.queries import Limit
 from windlass.server.records import describe
 from windlass.server.routing import Route
 from windlass.server.services import Services

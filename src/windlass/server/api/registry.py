@@ -16,9 +16,9 @@ from windlass.model.registry import (
     VersionPage,
 )
 from windlass.model.wire import API
-from windlass.server.api.queries import Limit, MaybeText, Text
 from windlass.server.labels import LabelText, read_labels
 from windlass.server.paging import Cursor
+from windlass.server.queries import Limit, MaybeText, Text
 from windlass.server.routing import Route
 from windlass.server.services import Services
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from windlass.model.templates import ChangeTemplate, CreateTemplate, TemplatePage, TemplateRecord
 from windlass.model.wire import API
-from windlass.server.api.queries import Limit, Text
 from windlass.server.paging import Cursor
+from windlass.server.queries import Limit, Text
 from windlass.server.routing import Route
 from windlass.server.services import Services
 

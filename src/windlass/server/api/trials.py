@@ -26,7 +26,6 @@ from windlass.model.wire import (
     StopTrial,
     TrialPage,
 )
-from windlass.server.api.queries import Limit, MaybeText, Text
 from windlass.server.asking import asked_of, log_page
 from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.deletion import delete_trial
@@ -37,6 +36,7 @@ from windlass.server.listing import Asked
 from windlass.server.logs import Chosen
 from windlass.server.merging import HITS
 from windlass.server.paging import Cursor
+from windlass.server.queries import Limit, MaybeText, Text
 from windlass.server.records import describe, enrich, enrich_page
 from windlass.server.routing import Route
 from windlass.server.scopes import Scope
