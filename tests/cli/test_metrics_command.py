@@ -147,7 +147,9 @@ def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) ->
         assert done.returncode == 1
         assert "has no metric 'los'. Did you mean 'loss'?" in done.stderr
         assert "Traceback" not in done.stderr
-    assert "Which metric?" in module_shell("metrics", number, "--plot").stderr
+    done = module_shell("metrics", number, "--plot")
+    assert "Which metric? There is: loss, validation/loss." in " ".join(done.stderr.split())
+    assert done.returncode == 2
     assert (
         "leave out --max-points" in module_shell("metrics", number, "loss", "-f", "-n", "3").stderr
     )
@@ -155,6 +157,23 @@ def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) ->
     done = module_shell("metrics", str(silent.id))
     assert (done.returncode, done.stdout) == (0, "")
     assert "has reported no metrics" in done.stderr
+    done = module_shell("metrics", str(silent.id), "loss")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has reported no metrics: there is no 'loss'" in done.stderr
+
+
+def test_few_points_are_as_many_as_asked_for(module_shell: Shell, reported: Trial[Any]) -> None:
+    for count in (1, 2, 3, 5):
+        lines = module_shell.good("metrics", str(reported.id), "loss", "-n", str(count))
+        assert len(lines.splitlines()) == count
+
+
+def test_a_curve_of_nothing_but_nan_is_told_without_least_and_most(module_shell: Shell) -> None:
+    program = 'import windlass as wl\nwl.report(1, loss=float("nan"))'
+    odd = module_shell.submit_roles(role(program)).wait(timeout=PATIENCE)
+    head, *rest = module_shell.good("metrics", str(odd.id), "loss", "--plot").splitlines()
+    assert head.endswith("last nan")
+    assert "not drawn: 1 of the points" in rest[-1]
 
 
 def test_the_metrics_of_the_trial_are_completed(module_shell: Shell, reported: Trial[Any]) -> None:

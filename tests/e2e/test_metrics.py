@@ -117,7 +117,11 @@ def test_a_name_that_is_not_there_says_which_are(home: Path) -> None:
     silent = report_all.submit([]).wait(timeout=PATIENCE)
     with pytest.raises(KeyError, match="has reported no metrics"):
         silent.summary_metrics["loss"]
-    assert list(silent.metrics("loss")) == []
+    with pytest.raises(wl.NotFound, match="has reported no metrics: there is no 'loss'"):
+        list(silent.metrics("loss"))
+    with pytest.raises(wl.NotFound, match="None of the 2 trials has a metric 'x'"):
+        list(wl.get_metrics([silent, report_all.submit([]).wait(timeout=PATIENCE)], "x"))
+    assert list(silent.metrics()) == []
 
 
 def test_what_is_reported_is_known_while_the_trial_goes_on(home: Path, tmp_path: Path) -> None:

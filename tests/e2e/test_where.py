@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 
@@ -103,7 +103,14 @@ def ids(**asked: object) -> list[int]:
         ("metrics.loss.min = inf", [4]),
         ("metrics.loss.mean < inf", [1, 2]),
         ("metrics.loss.count = 2", [1, 2, 4, 5]),
-        ("metrics.loss = null", [3, 5]),
+        ("metrics.loss = null", [3]),
+        ("metrics.loss is not null", [1, 2, 4, 5]),
+        ("metrics.loss = nan", [5]),
+        ("metrics.loss is nan", [5]),
+        ("metrics.loss is not NaN", [1, 2, 4]),
+        ("metrics.loss != nan", [1, 2, 4]),
+        ("not metrics.loss = nan", [1, 2, 3, 4]),
+        ("metrics.loss = nan or metrics.loss is null", [3, 5]),
         ("metrics.loss.count = null", [3]),
         ("metrics.val/loss.min < 1.0", [2]),
         ('metrics."val/loss".last = 2.0', [1]),
@@ -194,7 +201,7 @@ def test_plain_filters_say_who_when_and_of_what_kind(found: None) -> None:
         ("name = 'x", "this quote is not closed", " " * 7 + "^", ""),
         ("(id = 3", "this parenthesis is not closed", "^", ""),
         ("id = 3 id = 4", "'id' is not understood here", " " * 7 + "^^", "and, or"),
-        ("metrics.loss = 'low'", "metrics.loss.last is a number", "^" * 20, ""),
+        ("metrics.loss = 'low'", "metrics.loss is a number", "^" * 20, ""),
         ("metrics.loss contains 'a'", "is a number: contains is for texts", "^" * 25, ""),
         ("created > 2h", "created is a time", "^" * 12, "2h ago"),
         ("hparams.lr > null", "null can only be compared", "^" * 17, ""),
@@ -249,6 +256,60 @@ def test_a_name_that_no_trial_has_is_told_with_what_is_near(found: None) -> None
         assert list(wl.list_trials(where="metrics.los.min < 1")) == []
 
 
+def test_a_number_in_quotes_is_a_text_and_that_is_told(found: None) -> None:
+    with pytest.warns(UserWarning, match=r"'lr' is a number.*Leave out the quotes: hparams.lr = 0"):
+        assert list(wl.list_trials(where="params.lr = '0.1'")) == []
+    with pytest.warns(UserWarning, match="'lr' is a number"):
+        assert list(wl.search_logs("x", where="params.lr in ('0.1', '7')")) == []
+
+
+def test_what_is_wrong_is_named_as_it_was_written(found: None) -> None:
+    for where, told in (
+        ("metrics.loss = 'x'", "where: metrics.loss is a number"),
+        ("metrics.loss.last = 'x'", "where: metrics.loss.last is a number"),
+        ("metrics.loss < nan", "where: nan can only be compared with =, != and is."),
+        ("params.lr ~ 3", "'~' means nothing here"),
+        ("params.lr 3", "where: after params.lr there has to be a comparison"),
+    ):
+        with pytest.raises(wl.InvalidArgument) as refused:
+            next(wl.list_trials(where=where))
+        assert told in str(refused.value)
+
+
+def test_a_direction_is_a_sign_and_what_is_sorted_by_a_text(found: None) -> None:
+    for wrong, told in (
+        ("metrics.loss desc", "Write '-metrics.loss': a - before it is downwards."),
+        ("loss DESC", "Write '-loss'"),
+        ("created asc", "Write 'created'"),
+    ):
+        with pytest.raises(wl.InvalidArgument) as refused:
+            next(wl.list_trials(sort_by=wrong))
+        assert told in str(refused.value)
+    with pytest.raises(wl.InvalidArgument, match="Write '-created'"):
+        next(wl.list_experiments(sort_by="created desc"))
+    listed: list[Callable[..., object]] = [wl.list_trials, wl.list_checkpoints, wl.list_models]
+    for each in listed:
+        with pytest.raises(wl.InvalidArgument, match="it is a text, one name to sort by"):
+            each(sort_by=["metrics.loss"])
+
+
+def test_a_metric_of_a_group_is_what_was_probably_meant(fresh_home: Path) -> None:
+    (fresh_home.parent / "weights").write_text("1")
+    with wl.start_trial("grouped", experiment="grouped"):
+        wl.report(1, group="validation", accuracy=0.5)
+        wl.save_checkpoint(fresh_home.parent / "weights", step=1)
+    experiment = wl.get_experiment("grouped")
+    meant = r"Did you mean 'validation/accuracy'\?"
+    for ask in (
+        lambda: next(wl.list_trials(sort_by="accuracy")),
+        lambda: next(wl.list_checkpoints(trial=1, sort_by="acc")),
+    ):
+        with pytest.raises(wl.InvalidArgument, match=meant):
+            ask()
+    with pytest.raises(wl.NotFound, match=meant):
+        experiment.best("accuracy", "max")
+
+
 def test_a_trial_says_of_what_kind_it_is(found: None) -> None:
     assert {trial.kind for trial in wl.list_trials()} == {"job"}
     [command] = wl.list_trials(kind="command")
@@ -297,7 +358,7 @@ def test_what_is_sorted_by_is_named_the_same_everywhere(found: None, project: Pr
     assert list(wl.compare(ids(sort_by="id"), sort_by="lr")["id"]) == by_rate
     with pytest.raises(wl.InvalidArgument, match=r"Did you mean hparams\.lr\?"):
         next(wl.list_trials(sort_by="lr"))
-    with pytest.raises(wl.InvalidArgument, match="Did you mean loss"):
+    with pytest.raises(wl.InvalidArgument, match="Did you mean 'loss'"):
         next(wl.list_trials(sort_by="los"))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,15 @@ QUESTIONS: list[Callable[[Any], Any]] = [
     lambda odd: list(wl.list_trials(state=odd)),
     lambda odd: list(wl.list_trials(kind=odd)),
     lambda odd: list(wl.list_trials(where=odd)),
+    lambda odd: list(wl.list_trials(experiment=odd)),
+    lambda odd: list(wl.list_trials(project=odd)),
+    lambda odd: list(wl.list_trials(sort_by=odd)),
+    lambda odd: list(wl.list_experiments(project=odd)),
+    lambda odd: list(wl.list_models(project=odd)),
+    lambda odd: list(wl.list_projects(workspace=odd)),
+    lambda odd: list(wl.list_checkpoints(trial=odd)),
+    lambda odd: list(wl.search_logs("x", experiment=odd)),
+    lambda odd: wl.get_experiment("x", project=odd),
     lambda odd: list(wl.list_experiments(state=odd, limit=odd)),
     lambda odd: list(wl.list_commands(state=odd)),
     lambda odd: list(wl.list_shells(limit=odd)),
@@ -41,6 +52,11 @@ QUESTIONS: list[Callable[[Any], Any]] = [
     lambda odd: wl.create_model("m", exist_ok=True).remove_metadata(odd),
     lambda odd: wl.create_model("m", exist_ok=True).add_metadata(a=odd),
 ]
+
+
+@pytest.fixture(autouse=True)
+def own_home(home: Path) -> None:
+    """Nothing here is asked of the user's own server."""
 
 
 @pytest.mark.parametrize("ask", QUESTIONS)
@@ -88,3 +104,24 @@ def test_a_folder_that_no_system_could_have_is_refused() -> None:
         for download in (trial.download_code, trial.download_artifacts, trial.download_tensorboard):
             with pytest.raises(wl.InvalidArgument, match="is no folder"):
                 download(odd)
+
+
+def test_python_tells_of_a_wrong_argument_by_the_public_name() -> None:
+    trial: Any = wl.start_trial("named")
+    trial.finish()
+    experiment: Any = wl.get_experiment("named")
+    asked: list[tuple[Callable[..., Any], str]] = [
+        (wl.list_trials, "Client.list_trials() got an unexpected keyword argument 'order_by'"),
+        (wl.Client().list_trials, "Client.list_trials() got"),
+        (wl.list_models, "Client.list_models() got"),
+        (trial.continue_, "Trial.continue_() got"),
+        (trial.stop, "Trial.stop() got"),
+        (experiment.wait, "Experiment.wait() got"),
+        (experiment.set_config, "Experiment.set_config() got"),
+    ]
+    for call, told in asked:
+        with pytest.raises((TypeError, wl.InvalidArgument)) as refused:
+            call(order_by="loss")
+        assert told in str(refused.value)
+    for method in (wl.Trial.stop, wl.Client.list_trials, wl.Experiment.wait):
+        assert pickle.loads(pickle.dumps(method)) is method

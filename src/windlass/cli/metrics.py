@@ -56,8 +56,6 @@ def command(
     from windlass.client.session import default_client
 
     ids, names = _parted(words, ctx)
-    if not names and (plot or follow):
-        raise click.UsageError("Which metric? As in: windlass metrics 7 loss --plot", ctx)
     if plot and (follow or as_json):
         raise click.UsageError("--plot goes without --follow and --json.", ctx)
     if follow and max_points is not None:
@@ -68,6 +66,8 @@ def command(
         raise click.UsageError(f"{len(_MARKS)} curves are the most that can be told apart.", ctx)
     client = default_client()
     records = [client.get_trial(each).record for each in ids]
+    if not names and (plot or follow):
+        raise click.UsageError(_which_metric(records, "--plot" if plot else "-f"), ctx)
     if not names:
         _print_all(records, as_json=as_json)
         return
@@ -92,6 +92,21 @@ def _parted(words: Sequence[str], ctx: click.Context) -> tuple[list[int], list[s
     while words and words[0].isascii() and words[0].isdecimal():
         ids.append(TRIAL_ID.convert(words.pop(0), None, ctx))
     return list(dict.fromkeys(ids)), list(dict.fromkeys(words))
+
+
+def _which_metric(records: Sequence[TrialRecord], how: str) -> str:
+    """What to ask, and what there is to answer."""
+    from windlass.cli.text import clean
+    from windlass.model.records import is_own_metric
+
+    known = list(dict.fromkeys(name for each in records for name in each.metrics))
+    names = [clean(name) for name in known if is_own_metric(name)] or list(map(clean, known))
+    ids = " ".join(str(each.id) for each in records)
+    if not names:
+        return f"Which metric? None is reported. See: windlass metrics {ids}"
+    more = ", …" if len(names) > 20 else ""
+    there = f"There is: {', '.join(names[:20])}{more}."
+    return f"Which metric? {there} As in: windlass metrics {ids} {names[0]} {how}"
 
 
 def _print_all(records: Sequence[TrialRecord], *, as_json: bool) -> None:
@@ -199,7 +214,7 @@ def _print_legend(every: Sequence[_Series]) -> None:
             facts.append("nothing reported")
         else:
             told = (("last", summary.last), ("min", summary.min), ("max", summary.max))
-            facts += [f"{what} {format_value(value)}" for what, value in told]
+            facts += [f"{what} {format_value(value)}" for what, value in told if value is not None]
         rows.append([clean(name), *facts])
     widths = [
         max((len(row[at]) for row in rows if at < len(row)), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from windlass.model.errors import InvalidArgument, WindlassError
@@ -39,6 +40,21 @@ def users_call(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return checked
 
     return decorate
+
+
+def call_methods_after(public: type, *parts: type) -> None:
+    """Have the methods of the parts that a public class is made of bear its name.
+
+    Python tells it in a TypeError: `Trial.stop() got an unexpected keyword argument`.
+    """
+    for part in parts:
+        for name, each in vars(part).items():
+            if isinstance(each, FunctionType) and each.__qualname__ == f"{part.__name__}.{name}":
+                inner = getattr(each, "__wrapped__", each)
+                for function in (each, inner):
+                    # Both, so that it is found by them, as pickle does.
+                    function.__module__ = public.__module__
+                    function.__qualname__ = f"{public.__name__}.{name}"
 
 
 def _arguments_of(function: Any) -> list[str]:

@@ -220,7 +220,7 @@ def list_checkpoints(
     limit: int | None = None,
 ) -> Listing[Checkpoint]:
     """Checkpoints, lazily: each page is asked for when it is needed."""
-    if not str(sort_by).removeprefix("-"):
+    if sort_by in ("", "-"):
         raise InvalidArgument(f"{shown(sort_by)} is nothing to sort by.")
     query = {**scope("trial", trial), "sort": sort_by}
     pages = walk(transport, "/checkpoints", CheckpointPage, query, limit)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from windlass.client.awaited import AwaitedExperiment
-from windlass.client.calls import users_call
+from windlass.client.calls import call_methods_after, users_call
+from windlass.client.experiment_facts import ExperimentFacts
 from windlass.client.listing import list_trials
+from windlass.client.metadata import Described
 from windlass.client.pages import Listing
 from windlass.client.transport import path_of
 from windlass.client.trials import Trial
@@ -285,6 +287,9 @@ class Experiment(AwaitedExperiment):
     def __reduce__(self) -> tuple[Any, ...]:
         """It can be sent along: it arrives as it was, asking the server there."""
         return _revive, (self._record,)
+
+
+call_methods_after(Experiment, AwaitedExperiment, ExperimentFacts, Described)
 
 
 def _revive(record: ExperimentRecord) -> Experiment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import msgspec
 from windlass.client.curves import Curve, to_numpy, to_pandas, unpack
 from windlass.client.transport import Transport, path_of
 from windlass.model.errors import InvalidArgument, NotFound, shown
-from windlass.model.metrics import FetchMetrics
+from windlass.model.metrics import FetchMetrics, near_metric
 from windlass.model.records import Summary, TrialRecord, is_own_metric
 
 if TYPE_CHECKING:
@@ -73,9 +72,8 @@ class Summaries(Mapping[str, Summary]):
 
 def _near(name: str, metrics: Collection[str], what: str) -> str:
     """The metric that was probably meant, and some of those that there are."""
-    in_a_group = [each for each in metrics if each.endswith(f"/{name}")]
-    near = in_a_group or difflib.get_close_matches(str(name), metrics, n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
+    near = near_metric(name, metrics)
+    guess = f" Did you mean {near!r}?" if near else ""
     names = [each for each in metrics if is_own_metric(each)] or list(metrics)
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return f"{guess} {what}: {', '.join(names[:20])}{more}."
@@ -192,14 +190,15 @@ class Metrics:
             unseen = unseen - record.metrics.keys()  # it may be another replica's, or attempt's
             if not unseen or not record.state.is_final:
                 return
-            records += [record] if record.metrics else []
-        if len(records) == 1:
-            _ = Summaries(records[0])[min(unseen)]
+            records.append(record)
+        telling = [each for each in records if each.metrics]
+        if len(records) == 1 or len(telling) == 1:
+            _ = Summaries((telling or records)[0])[min(unseen)]
         elif records:
             name = min(unseen)
-            there = sorted({each for record in records for each in record.metrics})
+            there = sorted({each for record in telling for each in record.metrics})
             who = f"None of the {len(self._asked.trials)} trials has a metric {name!r}."
-            raise MissingMetric(who + _near(name, there, "There is"))
+            raise MissingMetric(who + (_near(name, there, "There is") if there else ""))
 
 
 def metrics_of(

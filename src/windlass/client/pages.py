@@ -156,6 +156,12 @@ def walk(
     limit: int | None = None,
 ) -> Listing[T]:
     """Records that match, lazily: each page is asked for when it is needed."""
+    sort = query.get("sort", "id")
+    if not isinstance(sort, str):
+        raise InvalidArgument(
+            f"sort_by={shown(sort)}: it is a text, one name to sort by.",
+            hint="As in sort_by='id', or sort_by='-id' for downwards.",
+        )
 
     def ask(cursor: str | None, size: int) -> Page[T]:
         asked = {**query, "cursor": cursor, "limit": size}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.calls import call_methods_after
 from windlass.client.questions.checkpoints import CheckpointQuestions
 from windlass.client.questions.commands import CommandQuestions
 from windlass.client.questions.experiments import ExperimentQuestions
@@ -116,6 +117,8 @@ class Client(
         )
         return Trial(self.transport, record)
 
+
+call_methods_after(Client, *Client.__bases__)
 
 _default: tuple[tuple[str | None, ...], Client] | None = None
 

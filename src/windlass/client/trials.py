@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from windlass.client.calls import call_methods_after
 from windlass.client.facts import Facts
 from windlass.client.following import Following
 from windlass.client.metadata import NotedTrial
@@ -195,6 +196,9 @@ class Trial(Facts, Recorded, Steerable, Repeatable, NotedTrial, Queueable, WithF
         if record.started is not None and record.ended is not None:
             since = f" in {format_duration(record.ended - record.started)}"
         return f"<Trial {record.id} {record.name}: {record.state.value}{since}>"
+
+
+call_methods_after(Trial, *Trial.__bases__)
 
 
 def _revive(record: TrialRecord) -> Trial[Any]:

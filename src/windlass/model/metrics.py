@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 import msgspec
+
+
+def near_metric(name: str, known: Collection[str]) -> str | None:
+    """The metric that was probably meant: of that name in a group, spelt nearly so, or cut short.
+
+    >>> near_metric("accuracy", ["loss", "validation/accuracy"]), near_metric("los", ["loss"])
+    ('validation/accuracy', 'loss')
+    >>> near_metric("acc", ["loss", "validation/accuracy"])
+    'validation/accuracy'
+    """
+    import difflib
+
+    name = str(name)
+    in_a_group = [each for each in known if each.endswith(f"/{name}")]
+    near = in_a_group or difflib.get_close_matches(name, known, n=1)
+    if not near and len(name) > 1:
+        near = [each for each in known if each.rpartition("/")[2].startswith(name)]
+    return near[0] if near else None
 
 
 class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

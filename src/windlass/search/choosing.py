@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from windlass.model.errors import InvalidArgument, NotFound, shown
+from windlass.model.metrics import near_metric
 from windlass.model.records import ExperimentRecord
 from windlass.search.course import is_pruned
 from windlass.search.values import last_value
@@ -32,7 +33,9 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
         if found is None or order < least:
             found, least = trial, order
     if found is None:
-        known = (
+        near = near_metric(metric, reported)
+        known = f"Did you mean {near!r}? " if near and metric not in reported else ""
+        known += (
             f"They reported {', '.join(sorted(reported))}." if reported else "None reported any."
         )
         raise NotFound(

@@ -8,7 +8,6 @@ in once, when a nudge tells of it, at the end of its attempt, or at the server's
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import logging
 import math
@@ -24,6 +23,7 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import Digest, Keep
+from windlass.model.metrics import near_metric
 from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.model.wire import ChangeCheckpoint, CheckpointPage
 from windlass.runtimes import layout
@@ -43,7 +43,7 @@ from windlass.server.checkpoint_rows import (
 )
 from windlass.server.checkpoint_upgrade import old_ones, upgrade
 from windlass.server.database import Connection, Database
-from windlass.server.paging import Conditions, Order, cut, decode_cursor, encode_cursor
+from windlass.server.paging import Conditions, Order, cut, decode_cursor, downwards, encode_cursor
 from windlass.server.retention import to_delete
 from windlass.server.unjudged import warn
 from windlass.server.where import ASPECTS, METRIC, parse_name
@@ -251,7 +251,8 @@ class CheckpointStore:
         if trial_id is None:
             raise InvalidArgument(
                 f"Checkpoints of all trials cannot be sorted by {metric!r}.",
-                hint=f"Sort by one of: {', '.join(sorted(_SORTS))}; or ask for those of a trial.",
+                hint=f"{downwards(sort)}Sort by one of: {', '.join(sorted(_SORTS))}; "
+                "or ask for those of a trial.",
             )
         there = of_trial(connection, trial_id)
         values = self._values_of(metric, trial_id, there)
@@ -396,12 +397,12 @@ def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
     names = [row["name"] for row in connection.rows(query, {"trial_id": trial_id})]
     if metric in names or (sort.startswith(METRIC) and not names):
         return
-    near = difflib.get_close_matches(metric, [*names, *_SORTS], n=1)
+    near = near_metric(metric, [*names, *_SORTS])
     own = [each for each in names if is_own_metric(each)]
     more = ", …" if len(own) > 20 else ""
     known = f"It reported: {', '.join(own[:20])}{more}." if own else "It reported no metrics."
     raise InvalidArgument(
         f"Cannot sort by {metric[:80]!r}: trial {trial_id} reported no such metric.",
-        hint=(f"Did you mean {near[0]!r}? " if near else "")
+        hint=(downwards(sort) or (f"Did you mean {near!r}? " if near else ""))
         + f"{known} Besides: {', '.join(sorted(_SORTS))}.",
     )

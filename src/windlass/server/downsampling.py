@@ -32,19 +32,36 @@ def downsample(column: Column, most: int) -> Column:
 
     >>> list(downsample(column_of((n, 0.0, -float(n)) for n in range(100)), 5).steps)
     [0, 25, 50, 75, 99]
+    >>> [list(downsample(points, most).steps) for most in (1, 2, 3)]
+    [[9999], [0, 9999], [0, 777, 9999]]
     """
     count = len(column.values)
     if count <= most:
         return column
     if most < 5:
-        return _picked(column, sorted({0, count - 1} if most > 1 else {count - 1}))
+        return _picked(column, _very_few(column, most))
     each = 3 if any(map(_is_nan, column.values)) else 2
     groups = (most - 2) // each
     length = -(-count // groups)
     picked = {0, count - 1, *_extremes(column, length)}
     spare = most - len(picked) + 1
     picked |= {number * count // spare for number in range(1, spare)}
+    if missing := most - len(picked):  # some of those stood there already
+        others = [number for number in range(count) if number not in picked]
+        step = len(others) / missing
+        picked |= {others[int((number + 0.5) * step)] for number in range(missing)}
     return _picked(column, sorted(picked))
+
+
+def _very_few(column: Column, most: int) -> list[int]:
+    """Up to four places: the ends, then what is farthest from the first, then those between."""
+    values, last = column.values, len(column.values) - 1
+    if most < 3:
+        return [0, last] if most > 1 else [last]
+    spikes = [place for place in _extremes(column, last + 1) if 0 < place < last]
+    spikes.sort(key=lambda n: abs(values[n] - values[0]), reverse=True)
+    between = dict.fromkeys([*spikes, (last + 1) // 2, (last + 1) // 3])
+    return sorted([0, last, *list(between)[: most - 2]])
 
 
 def _extremes(column: Column, length: int) -> list[int]:

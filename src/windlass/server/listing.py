@@ -14,10 +14,11 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.metrics import near_metric
 from windlass.model.records import LISTED_KINDS, TrialKind, TrialState, is_own_metric
 from windlass.model.text import shorten
 from windlass.server.database import Connection, Row
-from windlass.server.paging import Conditions, Key, Order, cut, nulls_last
+from windlass.server.paging import Conditions, Key, Order, cut, downwards, nulls_last
 from windlass.server.projects import ARCHIVED_EXPERIMENTS
 from windlass.server.rows import COLUMNS, FROM
 from windlass.server.scopes import Scope
@@ -29,6 +30,9 @@ _QUICK = ("id", "created", "state")  # that have indexes of their own
 _ALL_LISTED = "trials INDEXED BY trials_listed"
 
 _UNLISTED = ", ".join(f"'{kind.value}'" for kind in TrialKind if kind not in LISTED_KINDS)
+
+
+Quoted = tuple[Name, str]  # a parameter, and the number in quotes that it is compared with
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +62,11 @@ def find_rows(
     """The rows of a page, the cursor of the next, and, of an empty list, why it may be empty."""
     query = _Query(connection, asked, time.time() if now is None else now)
     rows, following = cut(connection.rows(query.text, query.parameters), asked.limit)
-    return rows, following, "" if rows or asked.cursor else doubt(connection, query.names)
+    return (
+        rows,
+        following,
+        "" if rows or asked.cursor else doubt(connection, query.names, query.quoted),
+    )
 
 
 class _Query:
@@ -68,6 +76,7 @@ class _Query:
         self._conditions = Conditions()
         self.parameters = self._conditions.parameters
         self.names: list[Name] = []  # of parameters and metrics that are asked for
+        self.quoted: list[Quoted] = []
         tree = parse(asked.where, now) if asked.where else None
         order, joined = self._order(now)
         self._require()
@@ -75,6 +84,7 @@ class _Query:
             compiling = Compiling(self._conditions, asked.where or "", now)
             self._conditions.require(compiling.condition(tree))
             self.names += compiling.names
+            self.quoted += compiling.quoted
             mentions_kind = compiling.mentions_kind
         else:
             mentions_kind = False
@@ -158,6 +168,8 @@ class _Query:
             value = f"sorted.{name.aspect}"
             keys[wanted] = _PARAMETER_KEYS if name.kind == PARAMETER else nulls_last(value)
         if wanted not in keys:
+            if hint := downwards(sort):
+                raise InvalidArgument(f"Cannot sort by {shorten(sort, 60)!r}.", hint=hint)
             raise _cannot_sort_by(self._connection, wanted, sorted({*keys, "duration"}))
         return Order(sort, keys), joined
 
@@ -179,12 +191,19 @@ def newest_listed(connection: Connection) -> int | None:
     return newest
 
 
-def doubt(connection: Connection, names: Sequence[Name]) -> str:
-    """What is probably wrong where nothing was found: a name that no trial has."""
+def doubt(connection: Connection, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
+    """What is probably wrong where nothing was found: no trial has a name, or it is a number."""
     for name in names:
         if not _is_known(connection, name):
             told, hint = _nobody_has(name, _known_names(connection, name))
             return f"{told} {hint}".rstrip()
+    for name, text in quoted:
+        query = "SELECT 1 FROM parameters WHERE name = :name AND number IS NOT NULL LIMIT 1"
+        if connection.value(query, {"name": name.name}) is not None:
+            return (
+                f"The parameter {shorten(name.name, 60)!r} is a number, and {text!r} a text. "
+                f"Leave out the quotes: {name} = {text}"
+            )
     return ""
 
 
@@ -194,7 +213,8 @@ def _cannot_sort_by(connection: Connection, wanted: str, plain: Sequence[str]) -
     parameter, metric = Name(PARAMETER, wanted), Name(METRIC, wanted)
     if _is_known(connection, parameter):
         near = [str(parameter)]
-    near = near or difflib.get_close_matches(wanted, _known_names(connection, metric), n=1)
+    if not near and (likely := near_metric(wanted, _known_names(connection, metric))):
+        near = [repr(likely)]
     meant = f"A parameter is written hparams.{word}, a metric metrics.{word}."
     return InvalidArgument(
         f"Cannot sort by {word!r}.",
@@ -230,9 +250,9 @@ def _nobody_has(name: Name, known: Sequence[str]) -> tuple[str, str]:
     """That no trial has such a parameter or metric, and what there is."""
     what = "parameter" if name.kind == PARAMETER else "metric"
     told = f"No trial has a {what} {shorten(name.name, 60)!r}."
-    near = difflib.get_close_matches(name.name, known, n=1)
+    near = near_metric(name.name, known)
     if near:
-        return told, f"Did you mean {name._replace(name=near[0], aspect='')}?"
+        return told, f"Did you mean {name._replace(name=near, aspect='')}?"
     own = [each for each in known if name.kind == PARAMETER or is_own_metric(each)]
     some = ", ".join(own[:10]) + (", …" if len(own) > 10 else "")
     return told, f"There is: {some}." if own else ""

@@ -90,6 +90,22 @@ def nulls_last(expression: str) -> tuple[Key, ...]:
     return Key(f"(({expression}) IS NULL)", is_fixed=True), Key(f"coalesce({expression}, 0.0)")
 
 
+def downwards(sort: str) -> str:
+    """How to say what a text with SQL's word for a direction means; nothing of any other.
+
+    >>> downwards("metrics.loss desc"), downwards("loss")
+    ("Write '-metrics.loss': a - before it is downwards. ", '')
+    """
+    name, _, how = sort.strip().rpartition(" ")
+    if not name.strip() or how.lower() not in _DIRECTIONS:
+        return ""
+    sign = "-" if how.lower().startswith("desc") else ""
+    return f"Write {sign + name.strip().lstrip('-')!r}: a - before it is downwards. "
+
+
+_DIRECTIONS = ("asc", "desc", "ascending", "descending")
+
+
 class Order:
     """How a list is sorted: by one column, ties broken by id, in one direction."""
 
@@ -97,7 +113,8 @@ class Order:
         name = sort.removeprefix("-")
         if name not in columns:
             raise InvalidArgument(
-                f"Cannot sort by {name!r}.", hint=f"Sort by one of: {', '.join(sorted(columns))}."
+                f"Cannot sort by {name!r}.",
+                hint=f"{downwards(sort)}Sort by one of: {', '.join(sorted(columns))}.",
             )
         keys = [
             key

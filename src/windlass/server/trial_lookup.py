@@ -13,7 +13,7 @@ from windlass.model.records import LISTED_KINDS, TrialRecord, TrialState
 from windlass.model.status import Event, JobStatus
 from windlass.model.wire import TrialPage
 from windlass.server.database import Connection, Database, Row
-from windlass.server.listing import Asked, doubt, find_rows, newest_listed
+from windlass.server.listing import Asked, Quoted, doubt, find_rows, newest_listed
 from windlass.server.paging import Conditions
 from windlass.server.recent import Recent, StoredTrial
 from windlass.server.rows import COLUMNS, FROM, decode_spec, find, stored_trials
@@ -61,9 +61,9 @@ class TrialLookup:
             await self._db.aread(lambda connection: connection.rows(query, asked.parameters))
         )
 
-    async def doubt(self, names: Sequence[Name]) -> str:
+    async def doubt(self, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
         """Why nothing may have been found by these names of parameters and metrics."""
-        return await self._db.aread(lambda connection: doubt(connection, names))
+        return await self._db.aread(lambda connection: doubt(connection, names, quoted))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
         """Some trials, by their uids; those that are not there are left out."""

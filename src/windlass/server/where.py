@@ -33,7 +33,7 @@ _HEADS = {PARAMETER: PARAMETER, "params": PARAMETER, METRIC: METRIC}
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">"}
 _OPERATORS |= {">=": ">=", "contains": "contains", "like": "like"}
 _CONSTANTS: dict[str, float | bool | None] = {"true": True, "false": False, "inf": float("inf")}
-_CONSTANTS |= {"null": None, "none": None}
+_CONSTANTS |= {"null": None, "none": None, "nan": float("nan")}
 _RESERVED = {"and", "or", "not", "in", "is", "ago", "contains", "like"}
 
 _UNIT = r"\d+(?:\.\d+)?(?:ms|s|min|m|h|d)"
@@ -85,6 +85,7 @@ class Comparison(NamedTuple):
     values: tuple[Value, ...]
     start: int
     end: int
+    said: str = ""  # the name as it stands in the text
 
 
 class Not(NamedTuple):
@@ -115,7 +116,7 @@ def parse(text: str, now: float) -> Tree:
 
     >>> parse("hparams.lr <= 0.1", 0.0)
     Comparison(name=Name(kind='hparams', name='lr', aspect=''), operator='<=', values=(0.1,), \
-start=0, end=17)
+start=0, end=17, said='hparams.lr')
     """
     return _Parser(text, now).whole()
 
@@ -146,6 +147,7 @@ class _Parser:
         self._tokens = self._split()
         self._at = 0
         self._comparisons = 0
+        self._said_name = ""  # the name that was read last, as it stands in the text
 
     def whole(self) -> Tree:
         tree = self._either(0)
@@ -195,6 +197,7 @@ class _Parser:
         if start.kind in ("text", "number"):
             return self._turned()
         name = self._name()
+        self._said_name = self._text[start.start : self._tokens[self._at - 1].end]
         is_negated = self._take_word("not")
         if self._take_word("in"):
             tree = self._of(name, "in", self._values(), start)
@@ -203,10 +206,12 @@ class _Parser:
             raise self._fault(self._next, "after the name and not there has to be in.")
         if self._take_word("is"):
             operator = "!=" if self._take_word("not") else "="
+            if self._take_word("nan"):
+                return self._of(name, operator, (float("nan"),), start)
             if not (self._take_word("null") or self._take_word("none")):
-                raise self._fault(self._next, "after is there has to be null, or not null.")
+                raise self._fault(self._next, "after is there has to be null, nan, not null or so.")
             return self._of(name, operator, (None,), start)
-        operator = self._operator(name)
+        operator = self._operator()
         return self._of(name, operator, (self._value(),), start)
 
     def _turned(self) -> Tree:
@@ -214,19 +219,22 @@ class _Parser:
         start = self._next
         value = self._value()
         if self._take_word("in"):
-            return self._of(self._name(), "contains", (value,), start)
+            first, name = self._next, self._name()
+            self._said_name = self._text[first.start : self._tokens[self._at - 1].end]
+            return self._of(name, "contains", (value,), start)
         raise self._fault(start, "a comparison begins with a name.", "As in: hparams.lr < 0.1")
 
     def _of(self, name: Name, how: str, values: tuple[Value, ...], start: _Token) -> Comparison:
-        return Comparison(name, how, values, start.start, self._tokens[self._at - 1].end)
+        end = self._tokens[self._at - 1].end
+        return Comparison(name, how, values, start.start, end, self._said_name)
 
-    def _operator(self, name: Name) -> str:
+    def _operator(self) -> str:
         token = self._next
         found = _OPERATORS.get(token.text.lower()) if token.kind in ("sign", "word") else None
         if found is None:
             raise self._fault(
                 token,
-                f"after {name} there has to be a comparison, not {self._said(token)}.",
+                f"after {self._said_name} there has to be a comparison, not {self._said(token)}.",
                 f"There are: {', '.join(dict.fromkeys(_OPERATORS.values()))}, in.",
             )
         self._at += 1

@@ -52,6 +52,7 @@ class Compiling:
         self._now = now
         self._id = "trials.id"
         self.names: list[Name] = []
+        self.quoted: list[tuple[Name, str]] = []  # parameters compared with a number in quotes
         self.mentions_kind = False
 
     def condition(self, tree: Tree) -> str:
@@ -111,7 +112,11 @@ class Compiling:
                 raise self._fault(it, "true and false can only be compared with = and !=.")
             text = self._conditions.name_for("true" if value else "false")
             return f"(number IS NOT NULL AND coalesce(text = {text}, FALSE))"
+        if _is_nan(value):
+            return self._stored(it, "nan")  # JSON has no such number
         if isinstance(value, str):
+            if _reads_as_number(value):
+                self.quoted.append((it.name, value))
             return f"coalesce(text {operator} {self._conditions.name_for(value)}, FALSE)"
         number = self._conditions.name_for(self._seconds(it, value))
         return f"coalesce(number {operator} {number}, FALSE)"
@@ -121,7 +126,12 @@ class Compiling:
         column = it.name.aspect
         if it.values == (None,) and it.operator in ("=", "!="):
             is_in = "NOT IN" if it.operator == "=" else "IN"
-            return self._in_table("summaries", it.name, f"{column} IS NOT NULL", is_in)
+            return self._in_table("summaries", it.name, "", is_in)
+        if any(map(_is_nan, it.values)):  # it was reported, and is no number
+            if it.operator not in ("=", "!=") or len(it.values) > 1:
+                raise self._fault(it, "nan can only be compared with =, != and is.")
+            is_null = f"{column} IS {'NOT ' if it.operator == '!=' else ''}NULL"
+            return self._in_table("summaries", it.name, is_null)
         return self._in_table("summaries", it.name, self._of_number(it, column, self._seconds))
 
     def _in_table(self, table: str, name: Name, part: str, is_in: str = "IN") -> str:
@@ -142,7 +152,7 @@ class Compiling:
         self, it: Comparison, column: str, read: Callable[[Comparison, Value], float]
     ) -> str:
         if it.operator in ("contains", "like"):
-            raise self._fault(it, f"{it.name} is a number: {it.operator} is for texts.")
+            raise self._fault(it, f"{it.said} is a number: {it.operator} is for texts.")
         if it.values == (None,) and it.operator in ("=", "!="):
             return f"({column}) IS {'NOT ' if it.operator == '!=' else ''}NULL"
         values = [self._conditions.name_for(read(it, value)) for value in it.values]
@@ -160,7 +170,7 @@ class Compiling:
         column, known = _CHOICES[it.name.kind]
         self.mentions_kind = self.mentions_kind or it.name.kind == "kind"
         if it.operator not in ("=", "!=", "in"):
-            raise self._fault(it, f"{it.name} can only be compared with =, != and in.")
+            raise self._fault(it, f"{it.said} can only be compared with =, != and in.")
         by_lower = {each.lower(): each for each in known}
         chosen = []
         for value in it.values:
@@ -169,7 +179,7 @@ class Compiling:
                 near = difflib.get_close_matches(text.lower(), by_lower, n=1)
                 listed = f"It is one of: {', '.join(known)}."
                 hint = f"Did you mean {by_lower[near[0]]}?" if near else listed
-                raise self._fault(it, f"there is no {it.name} {text!r}.", hint)
+                raise self._fault(it, f"there is no {it.said} {text!r}.", hint)
             chosen.append(self._conditions.name_for(by_lower[text.lower()]))
         is_in = "NOT IN" if it.operator == "!=" else "IN"
         return f"{column} {is_in} ({', '.join(chosen)})"
@@ -220,17 +230,17 @@ class Compiling:
     def _a_text(self, it: Comparison, value: Value) -> str:
         if isinstance(value, str):
             return value
-        raise self._fault(it, f"{it.name} is a text.", "A text stands in quotes: name = 'train'")
+        raise self._fault(it, f"{it.said} is a text.", "A text stands in quotes: name = 'train'")
 
     def _number(self, it: Comparison, value: Value) -> float:
         if isinstance(value, float) and not isinstance(value, (Duration, Moment)):
             return value
-        raise self._fault(it, f"{it.name} is a number.")
+        raise self._fault(it, f"{it.said} is a number.")
 
     def _seconds(self, it: Comparison, value: Value) -> float:
         if isinstance(value, float) and not isinstance(value, Moment):
             return float(value)
-        raise self._fault(it, f"{it.name} is a number, or a duration such as 90s or 4h.")
+        raise self._fault(it, f"{it.said} is a number, or a duration such as 90s or 4h.")
 
     def _moment(self, it: Comparison, value: Value) -> float:
         if isinstance(value, str):
@@ -241,11 +251,23 @@ class Compiling:
         if isinstance(value, float) and not isinstance(value, Duration):
             return float(value)
         raise self._fault(
-            it, f"{it.name} is a time.", "Write 2026-11-16, '2026-11-16 10:30', or 2h ago."
+            it, f"{it.said} is a time.", "Write 2026-11-16, '2026-11-16 10:30', or 2h ago."
         )
 
     def _fault(self, it: Comparison, what: str, hint: str = "") -> InvalidArgument:
         return fault(self._text, it.start, it.end, what, hint)
+
+
+def _is_nan(value: Value) -> bool:
+    return isinstance(value, float) and value != value
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text != "nan"
 
 
 def _not(it: Comparison) -> str:

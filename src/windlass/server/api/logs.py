@@ -89,7 +89,7 @@ async def search_logs(
             following = str(first)
         hint = ""
         if clause is not None and cursor is None and not hunt.count and following is None:
-            hint = await services.trials.doubt(clause.names)
+            hint = await services.trials.doubt(clause.names, clause.quoted)
         return LogHits(items=tuple(hunt.found), count=hunt.count, next=following, hint=hint)
 
 
