@@ -83,6 +83,9 @@ def test_a_mistyped_id_state_or_option_is_a_usage_error(shell: Shell) -> None:
         (["ls", "--limt", "3"], "--limit"),
         (["stop", "1", "--grace", "soon"], "'soon' is no duration"),
         (["result", "1", "--raw", "--json"], "do not go together"),
+        (["priority", "1", "high"], "'high' is not a valid whole number."),
+        (["logs", "1", "--tail", "some"], "'some' is not a valid whole number."),
+        (["edit", "1", "-e", "rates"], "the ids of trials, or --experiment NAME, not both."),
     ):
         done = shell(*args)
         assert (done.returncode, done.stdout) == (2, "")

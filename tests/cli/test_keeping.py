@@ -163,6 +163,21 @@ wl.save_checkpoint("model.txt", step=3)
 """
 
 
+@pytest.mark.parametrize(
+    ("noun", "look"),
+    [("workspace", "ls"), ("project", "ls"), ("model", "show twice"), ("template", "show twice")],
+)
+def test_a_name_that_is_taken_is_told_with_a_command(shell: Shell, noun: str, look: str) -> None:
+    shell.good(noun, "create", "twice")
+    done = shell(noun, "create", "twice")
+    assert done.returncode == 1
+    assert f"Choose another name. What there is: windlass {noun} {look}\n" in done.stderr
+
+
+def test_a_field_of_a_template_is_told_by_its_name(shell: Shell) -> None:
+    assert "Error: cpus: " in shell("template", "create", "odd", "cpus=lots").stderr
+
+
 def test_checkpoints_and_templates_are_completed(shell: Shell) -> None:
     shell.write("save.py", SAVE)
     trial_id = shell.submit("save.py")

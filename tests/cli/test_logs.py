@@ -117,9 +117,14 @@ def test_lines_that_match_from_either_end_and_how_many(shell: Shell, job: Trial[
     first = shell.good("logs", str(job.id), "--role", "chief", "--head", "1")
     assert first == "from chief-0 1\n"
     assert shell.good("logs", str(job.id), "--role", "chief", "--since", "1h") == first
-    assert shell("logs", str(job.id), "--until", "1h").stderr == (
-        f"Trial {job.id} (mnist) wrote nothing like that.\n"
-    )
+    told = shell("logs", str(job.id), "--until", "1h").stderr
+    assert re.fullmatch(rf"Trial {job.id} \(mnist\) wrote nothing until [\d: -]+\.\n", told), told
+    shell.good("run", "--", "echo", "out")
+    quiet = shell.newest()
+    told = shell("logs", str(quiet.id), "--stderr").stderr
+    assert told == f"Trial {quiet.id} (echo) wrote nothing to stderr.\n"
+    told = shell("logs", str(quiet.id), "--stderr", "--search", "x").stderr
+    assert told == f"Trial {quiet.id} (echo) wrote nothing like that.\n"
 
 
 def test_many_trials_are_searched_and_each_line_says_whose_it_is(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, json_option, to_option
+from windlass.cli.parameters import TRIAL_ID, WholeNumber, json_option, to_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ _NONE = "There are no such files. A program leaves them in wl.output_dir()."
 @to_option("Write them to this folder. One that was cut is gone on with.")
 @click.option("--overwrite", is_flag=True, help="Replace other files of the same names there.")
 @click.option("--role", metavar="ROLE", help="Those of the replicas of a role.")
-@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Those of one replica.")
+@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Those of one replica.")
 @json_option
 @click.pass_context
 def command(

@@ -9,7 +9,13 @@ import click
 
 from windlass.cli.groups import Group
 from windlass.cli.keeping import is_wanted, yes_option
-from windlass.cli.parameters import TRIAL_ID, complete_checkpoints, json_option, to_option
+from windlass.cli.parameters import (
+    TRIAL_ID,
+    WholeNumber,
+    complete_checkpoints,
+    json_option,
+    to_option,
+)
 
 if TYPE_CHECKING:
     from windlass.client.checkpoints import Checkpoint
@@ -37,7 +43,7 @@ def command() -> None:
     "--sort", default="-id", metavar="WHAT",
     help="id, step, created, size; of a trial: a metric (metrics.loss or loss, -accuracy).",
 )  # fmt: skip
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=_MOST, help=f"({_MOST})")
+@click.option("-n", "--limit", type=WholeNumber(min=1), default=_MOST, help=f"({_MOST})")
 @json_option
 def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
     """List the checkpoints of a trial, or of all, newest first.

@@ -9,7 +9,7 @@ import click
 from windlass.cli import logs, show, stop
 from windlass.cli.asides import aside_of, aside_options
 from windlass.cli.groups import DefaultGroup
-from windlass.cli.parameters import STATE, complete_files, json_option
+from windlass.cli.parameters import STATE, WholeNumber, complete_files, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Row
@@ -80,7 +80,7 @@ def run(words: tuple[str, ...], detach: bool, **given: Any) -> int:
 @command.command(name="ls", short_help="List commands, newest first.")
 @click.option("-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=1), default=20, metavar="N",
+    "-n", "--limit", type=WholeNumber(min=1), default=20, metavar="N",
     help="At most so many (20).",
 )  # fmt: skip
 @json_option

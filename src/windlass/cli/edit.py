@@ -46,7 +46,8 @@ def command(
 
     said = {name: value for name, value in given.items() if value not in (None, ())}
     if bool(trial_ids) is (experiment is not None):
-        raise click.UsageError("Say which: the ids of trials, or --experiment NAME.", ctx)
+        but = ", not both" if trial_ids else ""
+        raise click.UsageError(f"Say which: the ids of trials, or --experiment NAME{but}.", ctx)
     if not said:
         raise click.UsageError("Say what to change: --name, --label, --notes and so on.", ctx)
     unfit = [name for name in said if name in _OF_EXPERIMENTS]

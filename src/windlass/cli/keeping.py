@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -30,6 +31,18 @@ def metadata_option(function: F) -> F:
         "-m", "--metadata", multiple=True, metavar="NAME=VALUE",
         help="Something noted on it, a number or text or JSON; repeatable.",
     )(function)  # fmt: skip
+
+
+@contextmanager
+def making(look: str) -> Iterator[None]:
+    """A name that is another's is told with the command that looks at what there is."""
+    from windlass.model.errors import Conflict
+
+    try:
+        yield
+    except Conflict as error:
+        error.hint = f"Choose another name. What there is: {look}"
+        raise
 
 
 def is_wanted(ctx: click.Context, what: str, *, yes: bool) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_experiments, complete_role_names
+from windlass.cli.parameters import TRIAL_ID, WholeNumber, complete_experiments, complete_role_names
 
 if TYPE_CHECKING:
     from windlass.client.logs import LogLine
@@ -26,9 +26,9 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
 @click.argument("trial_id", type=TRIAL_ID, metavar="[ID]", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
 @click.option(
-    "-n", "--tail", type=click.IntRange(0, 1_000_000), metavar="N", help="Only the last N lines."
+    "-n", "--tail", type=WholeNumber(0, 1_000_000), metavar="N", help="Only the last N lines."
 )
-@click.option("--head", type=click.IntRange(0), metavar="N", help="Only the first N lines.")
+@click.option("--head", type=WholeNumber(0), metavar="N", help="Only the first N lines.")
 @click.option("--search", metavar="TEXT", help="Only lines that contain a text.")
 @click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
 @click.option("-c", "--count", is_flag=True, help="Say only how many lines match.")
@@ -47,9 +47,9 @@ Tell = Callable[["TrialRecord | None"], None]  # how the trial stands, if that i
 @click.option(
     "--role", metavar="NAME", shell_complete=complete_role_names, help="Only replicas of a role."
 )
-@click.option("--index", type=click.IntRange(min=0), metavar="N", help="Only replica N of each.")
+@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Only replica N of each.")
 @click.option(
-    "--attempt", type=click.IntRange(min=1), metavar="N", help="Only attempt N of each replica."
+    "--attempt", type=WholeNumber(min=1), metavar="N", help="Only attempt N of each replica."
 )
 @click.option("--since", metavar="TIME", help="Only from then on: 10m (ago), '2026-11-16 09:30'.")
 @click.option("--until", metavar="TIME", help="Only until then.")
@@ -369,7 +369,7 @@ def _explain_silence(trial: Trial[Any], asked: Asked) -> None:
     if asked.head == 0 or asked.tail == 0:
         return
     if is_filtered:
-        say(f"Trial {trial.id} ({trial.name}) wrote nothing like that.")
+        say(f"Trial {trial.id} ({trial.name}) wrote nothing{_like_what(asked.query)}.")
     elif trial.record.kind is TrialKind.EXTERNAL:
         say(
             f"Trial {trial.id} ({trial.name}) was not started by Windlass: "
@@ -383,6 +383,22 @@ def _explain_silence(trial: Trial[Any], asked: Asked) -> None:
             f"Trial {trial.id} ({trial.name}) has written nothing yet; it is {state}.\n"
             f"Wait for it: windlass logs {trial.id} -f"
         )
+
+
+def _like_what(query: dict[str, Any]) -> str:
+    """What of it was asked for, if that can be said in a few words.
+
+    >>> nothing = {"search": None, "since": None, "until": None, "stream": None, "role": None}
+    >>> _like_what({**nothing, "stream": "stderr"}), _like_what({**nothing, "search": "nan"})
+    (' to stderr', ' like that')
+    """
+    from windlass.cli.text import format_moment
+
+    given = {name: value for name, value in query.items() if value is not None}
+    if not given.keys() <= {"stream", "since", "until"}:
+        return " like that"
+    stream = f" to {given.pop('stream')}" if "stream" in given else ""
+    return stream + "".join(f" {name} {format_moment(given[name])}" for name in given)
 
 
 def _leave(trial: Trial[Any]) -> int:

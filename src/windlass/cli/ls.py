@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from windlass.cli.keeping import archived_option, complete_names
-from windlass.cli.parameters import STATE, complete_experiments, json_option
+from windlass.cli.parameters import STATE, WholeNumber, complete_experiments, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Cell, Column, Row
@@ -62,7 +62,7 @@ _PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duratio
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=20,
     metavar="N",
     help="At most so many (20).",

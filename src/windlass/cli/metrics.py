@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_trials_and_metrics, json_option
+from windlass.cli.parameters import TRIAL_ID, WholeNumber, complete_trials_and_metrics, json_option
 
 if TYPE_CHECKING:
     from windlass.client.metrics import Metrics, Point
@@ -33,9 +33,7 @@ _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 @click.option("--role", help="Only of the replicas of a role.")
 @click.option("--index", type=int, help="Only of the replica with this index.")
 @click.option("--attempt", type=int, help="Only of this attempt.")
-@click.option(
-    "-n", "--max-points", type=click.IntRange(1), help="At most so many, spikes among them."
-)
+@click.option("-n", "--max-points", type=WholeNumber(1), help="At most so many, spikes among them.")
 @json_option
 @click.pass_context
 def command(

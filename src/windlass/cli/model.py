@@ -12,6 +12,7 @@ from windlass.cli.keeping import (
     archived_option,
     complete_names,
     is_wanted,
+    making,
     metadata_option,
     yes_option,
 )
@@ -213,7 +214,8 @@ def create(
     from windlass.client.session import default_client
 
     noted = read_named("metadata", metadata)
-    made = default_client().create_model(name, project, description, labels, noted)
+    with making(f"windlass model show {name}"):
+        made = default_client().create_model(name, project, description, labels, noted)
     print(f"Model {made.name} is made. A version of it: windlass model register {name} CHECKPOINT")
 
 

@@ -255,6 +255,12 @@ def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
     return complete
 
 
+class WholeNumber(click.IntRange):
+    """A number within bounds; what is none is told as such."""
+
+    name = "whole number"
+
+
 TRIAL_ID = TrialIdType()
 TRIAL_OR_EXPERIMENT = TrialOrExperimentType()
 STATE = StateType()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID
+from windlass.cli.parameters import TRIAL_ID, WholeNumber
 
 if TYPE_CHECKING:
     from windlass.client.trials import Trial
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     context_settings={"ignore_unknown_options": True},  # a number may be below zero
 )
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
-@click.argument("priority", type=click.IntRange(-1_000_000, 1_000_000), metavar="N")
+@click.argument("priority", type=WholeNumber(-1_000_000, 1_000_000), metavar="N")
 def command(trial_id: int, priority: int) -> int:
     """Give a trial another priority: who has the higher is let in first.
 

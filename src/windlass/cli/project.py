@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.keeping import add_common, add_removal, archived_option, complete_names
+from windlass.cli.keeping import add_common, add_removal, archived_option, complete_names, making
 from windlass.cli.parameters import json_option
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def create(place: str, description: str, as_json: bool) -> None:
 
     check(place_flaw(place))
     workspace, name = split_place(place)
-    made = default_client().get_workspace(workspace).create_project(name, description)
+    with making("windlass project ls"):
+        made = default_client().get_workspace(workspace).create_project(name, description)
     if as_json:
         print_json(made.record)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.parameters import TRIAL_ID, json_option
+from windlass.cli.parameters import TRIAL_ID, WholeNumber, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.tables import Row
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=None,
     metavar="N",
     help="At most so many (all).",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.parameters import json_option
+from windlass.cli.parameters import WholeNumber, json_option
 from windlass.home import Home
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def status(as_json: bool) -> int:
 @click.option(
     "-n",
     "--tail",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=100,
     metavar="N",
     help="Only the last N lines (100).",

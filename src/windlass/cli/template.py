@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.keeping import complete_names, is_wanted, yes_option
+from windlass.cli.keeping import complete_names, is_wanted, making, yes_option
 from windlass.cli.parameters import json_option
 from windlass.model.errors import InvalidArgument
 
@@ -90,7 +90,7 @@ def create(ctx: click.Context, name: str, fields: tuple[str, ...], description: 
     """
     from windlass.client.session import default_client
 
-    with _in_our_words():
+    with _in_our_words(), making(f"windlass template show {name}"):
         given = read_fields(ctx, fields)
         made = default_client().create_template(name, description=description, **given)
     print(f"Template {made.name} is made. Use it: windlass run --template {made.name} train.py")
@@ -135,7 +135,9 @@ def _in_our_words() -> Iterator[None]:
     except InvalidArgument as error:
         told = error.message.removeprefix("wl.create_template: ")
         told = told.removeprefix("template.set_fields: ")
-        raise InvalidArgument(told[0].upper() + told[1:], hint=error.hint) from None
+        if not told.partition(" ")[0].endswith(":"):  # the name of a field stays as it is written
+            told = told[0].upper() + told[1:]
+        raise InvalidArgument(told, hint=error.hint) from None
 
 
 def read_fields(ctx: click.Context, words: Sequence[str]) -> dict[str, Any]:

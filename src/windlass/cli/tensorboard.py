@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, complete_experiments, to_option
+from windlass.cli.parameters import TRIAL_ID, WholeNumber, complete_experiments, to_option
 
 
 @click.command(short_help="Start TensorBoard on what trials wrote for it.")
@@ -16,7 +16,7 @@ from windlass.cli.parameters import TRIAL_ID, complete_experiments, to_option
     shell_complete=complete_experiments,
     help="All trials of an experiment.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), help="Where it listens [6006, or the next].")
+@click.option("--port", type=WholeNumber(0, 65535), help="Where it listens [6006, or the next].")
 @click.option("--host", metavar="ADDRESS", help="Who can reach it [this machine alone].")
 @to_option("Write the files to this folder instead, each trial's in one of its own.")
 @click.pass_context

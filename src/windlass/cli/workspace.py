@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli.groups import Group
-from windlass.cli.keeping import add_common, add_removal, archived_option
+from windlass.cli.keeping import add_common, add_removal, archived_option, making
 from windlass.cli.parameters import json_option
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def create(name: str, description: str, as_json: bool) -> None:
     from windlass.cli.machine import print_json
     from windlass.client.session import default_client
 
-    made = default_client().create_workspace(name, description)
+    with making("windlass workspace ls"):
+        made = default_client().create_workspace(name, description)
     if as_json:
         print_json(made.record)
         return

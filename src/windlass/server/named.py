@@ -62,9 +62,10 @@ def update_row(connection: Connection, noun: str, row_id: int, given: Mapping[st
         connection.run(query, {**given, "id": row_id})
 
 
-def taken(noun: str, name: str) -> Conflict:
-    """That a name is another's."""
+def taken(noun: str, name: str, *, is_new: bool = False) -> Conflict:
+    """That a name is another's: for one that is to be made, or is to be called so."""
+    way = "take it as it is, exist_ok=True" if is_new else f"ask for it, wl.get_{noun}({name!r})"
     return Conflict(
         f"There is a {noun} {name!r} already.",
-        hint=f"Ask for it, wl.get_{noun}({name!r}), or choose another name.",
+        hint=f"{way[0].upper()}{way[1:]}, or choose another name.",
     )

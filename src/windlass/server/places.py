@@ -57,7 +57,7 @@ class PlaceStore:
                 query = "SELECT * FROM workspaces WHERE name = :name"
                 found = connection.row(query, {"name": request.name})
                 if found is not None and not request.exist_ok:
-                    raise taken("workspace", request.name)
+                    raise taken("workspace", request.name, is_new=True)
             if found is None:
                 [found] = connection.rows(
                     "INSERT INTO workspaces (uid, name, description, created)"
@@ -146,7 +146,7 @@ class PlaceStore:
                 place = join_place(workspace.name, request.name)
                 made = find_project(connection, place)
                 if made is not None and not request.exist_ok:
-                    raise taken("project", place)
+                    raise taken("project", place, is_new=True)
                 if made is None:
                     check_takes_more("workspace", workspace_named(connection, workspace.name))
                     made = insert_project(

@@ -62,7 +62,7 @@ class ModelStore:
                     "SELECT * FROM models WHERE name = :name", {"name": request.name}
                 )
                 if found is not None and not request.exist_ok:
-                    raise taken("model", request.name)
+                    raise taken("model", request.name, is_new=True)
             if found is None:
                 now = time.time()
                 [found] = connection.rows(

@@ -186,6 +186,13 @@ class _Glance(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 40
         self.maxstring = self.maxlong = self.maxother = longest
 
+    def repr1(self, x: Any, level: int) -> str:
+        # A number of NumPy's is shown as the number that it is.
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(x, numpy.generic) and x.dtype.kind in "biufc":
+            return str(x)
+        return super().repr1(x, level)
+
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         if level <= 0 or len(x) > self.maxdict:
             return super().repr_dict(x, level)
