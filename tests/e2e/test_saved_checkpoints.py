@@ -301,6 +301,14 @@ def test_nothing_is_deleted_for_a_metric_that_nobody_reported(
     assert f"keep_best: no {metric!r} was reported" in shown.stdout
 
 
+def test_who_waits_is_told_that_all_checkpoints_stay(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    validate.options(keep_best="min los")({"loss": 1.0})
+    said = "Warning: keep_best: no 'los' was reported, so all checkpoints stay"
+    assert f"{said}; did you mean 'loss'?\n" in capfd.readouterr().err
+
+
 def test_a_metric_in_a_group_is_told_of_while_the_trial_goes_on(home: Path, gate: Path) -> None:
     @wl.run(cpus=0.1, keep_best="max accuracy")
     def long(gate: str) -> None:

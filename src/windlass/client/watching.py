@@ -19,7 +19,7 @@ from windlass.model.errors import WindlassError
 from windlass.model.logs import LogPage
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord, TrialState
-from windlass.model.status import Event
+from windlass.model.status import NOTHING_TO_JUDGE_BY, Event
 from windlass.model.wire import CreateTrial, StopTrial, StreamEnd, TrialPage
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class _Watcher:
             self._view.status("")
             self._view.end_lines()
             self._tell_turns(news.trial)
+            self._tell_what_stayed(news.trial)
             self._conclude(news.trial)
             return news
         return None
@@ -156,6 +157,14 @@ class _Watcher:
         self._told_of_waiting = True
         room = f"Trial {me}, which waits for it, keeps its own room meanwhile."
         self._view.say(f"T{status_text(trial)[1:]}. {room}")
+
+    def _tell_what_stayed(self, trial: TrialRecord) -> None:
+        """Whoever asked for the best checkpoints is to know that all were kept instead."""
+        if trial.spec.keep is None or not trial.spec.keep.best:
+            return
+        for event in self._events() or ():
+            if event.reason == NOTHING_TO_JUDGE_BY:
+                self._view.say(f"Warning: {event.message}")
 
     def _events(self) -> list[Event] | None:
         """What happened to the trial; nothing if that cannot be told now."""

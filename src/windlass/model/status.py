@@ -132,6 +132,10 @@ class EventKind(str, Enum):
     WARNING = "Warning"
 
 
+# The reason of the event that no checkpoint has a value of the metric of `keep_best`.
+NOTHING_TO_JUDGE_BY = "NothingToJudgeBy"
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened to a job, for people to read."""
 

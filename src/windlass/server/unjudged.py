@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from windlass.model.job import Keep
 from windlass.model.records import CheckpointRecord, is_own_metric
-from windlass.model.status import Event, EventKind
+from windlass.model.status import NOTHING_TO_JUDGE_BY, Event, EventKind
 from windlass.server.database import Connection
 from windlass.server.rows import add_events
 
-_REASON = "NothingToJudgeBy"
 _MANY = 10  # checkpoints that would be gone: programs that validate seldom have fewer
 _NAMED = 10
 
@@ -30,7 +29,7 @@ def warn(
     A metric may be reported late, so this waits until there are many or the trial `is_over`,
     unless the trial reports the very metric in a group.
     """
-    asked = {"trial_id": trial_id, "reason": _REASON}
+    asked = {"trial_id": trial_id, "reason": NOTHING_TO_JUDGE_BY}
     told = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = :reason"
     if connection.row(told, asked) is not None:
         return
@@ -41,7 +40,9 @@ def warn(
     if not is_over and not is_grouped and len(checkpoints) < keep.last + keep.best + _MANY:
         return
     message = explain(keep.metric, names, checkpoints[-1].step)
-    event = Event(time=time.time(), kind=EventKind.WARNING, reason=_REASON, message=message)
+    event = Event(
+        time=time.time(), kind=EventKind.WARNING, reason=NOTHING_TO_JUDGE_BY, message=message
+    )
     add_events(connection, trial_id, [event])
 
 
