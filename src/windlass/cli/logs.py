@@ -216,9 +216,8 @@ def _print_family(client: Client, trial: Trial[Any], asked: Asked) -> int | None
         with View(reach=asked.reach) as view:
             for parts in pages:
                 view.tell_apart(names)
-                for part in parts:
-                    view.show(clock.stamp(part) if asked.timestamps else part)
-                    wrote = True
+                view.show_all(map(clock.stamp, parts) if asked.timestamps else parts)
+                wrote = wrote or bool(parts)
                 view.flush()
     except KeyboardInterrupt:
         return _leave(trial)
@@ -304,9 +303,8 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], asked: Asked) -
 
         view.tell_apart(names)
         for parts in pages(tell):
-            for part in parts:
-                view.show(clock.stamp(part) if asked.timestamps else part)
-                wrote = True
+            view.show_all(map(clock.stamp, parts) if asked.timestamps else parts)
+            wrote = wrote or bool(parts)
             view.flush()
     return wrote
 

@@ -11,6 +11,7 @@ import click
 from windlass.cli.parameters import TRIAL_ID, WholeNumber, complete_trials_and_metrics, json_option
 
 if TYPE_CHECKING:
+    from windlass.client.curves import Curve
     from windlass.client.metrics import Metrics, Point
     from windlass.model.records import TrialRecord
 
@@ -126,29 +127,49 @@ def _print_all(records: Sequence[TrialRecord], *, as_json: bool) -> None:
 
 
 def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_json: bool) -> None:
-    """A line a point, as it comes: with it who reported it, of which metric if it is not plain."""
-    import msgspec
+    """A line a point, as they come: with it who reported it, of which metric if it is not plain.
 
+    What came together is written at once: there may be many.
+    """
     from windlass.cli.text import clean
 
     is_seen = sys.stdout.isatty()  # else it is cut at its tabs, and has no heading
     heads = ["STEP", "VALUE", "REPLICA"]
     heads += ["METRIC"] if len(names) > 1 else []
     heads += ["TRIAL"] if trials > 1 else []
-    for number, point in enumerate(metrics):
+    for curve in metrics.curves():
         if as_json:
-            value = point.value if point.value - point.value == 0 else repr(point.value)
-            told = {**msgspec.structs.asdict(point), "value": value}
-            print(msgspec.json.encode(told).decode())
+            sys.stdout.write(_json_lines(curve))
+            sys.stdout.flush()
+            continue
+        head = curve.head
+        whose = [f"{head.role}-{head.index}.{head.attempt}"]
+        whose += [clean(head.name)] if len(names) > 1 else []
+        whose += [str(head.trial_id)] if trials > 1 else []
+        lines = [_line(heads)] if is_seen and heads else []
+        heads = []  # once
+        points = zip(curve.steps, map(format_value, curve.values), strict=True)
+        if is_seen:
+            lines += [_line([str(step), value, *whose]) for step, value in points]
         else:
-            who = f"{point.role}-{point.index}.{point.attempt}"
-            cells = [str(point.step), format_value(point.value), who]
-            cells += [clean(point.name)] if len(names) > 1 else []
-            cells += [str(point.trial_id)] if trials > 1 else []
-            if is_seen and number == 0:
-                print(_line(heads))
-            print(_line(cells) if is_seen else "\t".join(cells))
+            rest = "\t".join(whose)
+            lines += [f"{step}\t{value}\t{rest}" for step, value in points]
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
+
+
+def _json_lines(curve: Curve) -> str:
+    """An object a point; JSON has no NaN and no infinities, so those are texts."""
+    import msgspec
+
+    fields = msgspec.structs.asdict(curve.head)
+    rest = {name: fields[name] for name in ("role", "index", "attempt", "name", "trial_id")}
+    numbers = zip(curve.steps, curve.times, curve.values, strict=True)
+    points = [
+        {"step": step, "time": time, "value": value if value - value == 0 else repr(value), **rest}
+        for step, time, value in numbers
+    ]
+    return msgspec.json.Encoder().encode_lines(points).decode()
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -15,6 +15,8 @@ import os
 import sys
 import threading
 import time
+from itertools import groupby
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, TextIO
 
 from windlass.client.taming import RESET, Reach, leaves_colour, tame
@@ -92,21 +94,30 @@ class View:
 
     def show(self, part: LogPart) -> None:
         """Print a piece of output where it belongs."""
+        self.show_all((part,))
+
+    def show_all(self, parts: Iterable[LogPart]) -> None:
+        """Print pieces of output where they belong; what goes to one place in a row, at once."""
         if self._lanes is not None:
-            with self._lock:
-                self._print(self._lanes, self._lanes.feed(part, time.monotonic()))
+            for part in parts:
+                with self._lock:
+                    self._print(self._lanes, self._lanes.feed(part, time.monotonic()))
             return
-        target = self._err if part.stream == "stderr" else self._out
-        with self._lock:
-            self._wipe()
-            if self._open_line is not None and self._open_line is not target:
-                self._end_open_line()
-            text = part.text
-            if is_terminal(target):
-                text = tame(text, self._reach)
-                self._note_colour(target, text)
-            write(target, text + ("\n" if part.end else ""))
-            self._open_line = None if part.end else target
+        for stream, run in groupby(parts, key=attrgetter("stream")):
+            target = self._err if stream == "stderr" else self._out
+            pieces = list(run)
+            with self._lock:
+                self._wipe()
+                if self._open_line is not None and self._open_line is not target:
+                    self._end_open_line()
+                texts = [piece.text for piece in pieces]
+                if is_terminal(target):
+                    texts = [tame(text, self._reach) for text in texts]
+                    for text in texts:
+                        self._note_colour(target, text)
+                ends = ["\n" if piece.end else "" for piece in pieces]
+                write(target, "".join(map(add, texts, ends)))
+                self._open_line = None if pieces[-1].end else target
 
     def tell_apart(self, names: Sequence[str]) -> None:
         """From now on say which replica wrote a line; nothing if there are no names to say."""
