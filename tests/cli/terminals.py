@@ -58,6 +58,15 @@ class Terminal:
         shown = re.sub(r"[^\n]*\r\x1b\[K", "", self.raw)
         return _STEERING.sub("", shown).replace("\r\n", "\n").splitlines()
 
+    def wait_until_it_reads(self) -> Terminal:
+        """Wait until the program sleeps: a key that interrupts it before it reads is heard late.
+
+        Python takes note of a signal, and goes on to wait for a line all the same.
+        """
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", "it reads")
+        return self
+
     def until(self, text: str) -> Terminal:
         """Wait until something has been printed."""
         deadline = time.monotonic() + PATIENCE

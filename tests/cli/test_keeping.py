@@ -90,7 +90,7 @@ def test_who_leaves_the_question_has_deleted_nothing(shell: Shell, what: str, ke
         shell.good("workspace", "create", thing)
         words, ask = ["workspace", "rm", thing], ["project", "ls", thing]
     with shell.terminal(*words).closing() as terminal:
-        terminal.until("[y/N]:").type(key)
+        terminal.until("[y/N]:").wait_until_it_reads().type(key)
         assert terminal.end() == 130
     assert terminal.text.endswith("\r\nNothing is deleted.\r\n")
     assert "Traceback" not in terminal.text

@@ -134,7 +134,7 @@ def test_what_is_no_command_is_not_found_and_what_there_is_is_told() -> None:
     with pytest.raises(wl.NotFound, match="It is a trial: training"):
         wl.get_command(trial.id)
     with pytest.raises(wl.InvalidArgument, match="whole number"):
-        wl.get_command("7")  # type: ignore[arg-type]
+        wl.get_command("seven")
 
 
 def test_what_makes_no_sense_is_all_told_before_anything_runs() -> None:

@@ -161,9 +161,10 @@ def test_the_logs_of_many_trials_are_searched(trial: wl.Trial[Any]) -> None:
     assert list(wl.search_logs("step", trials=[other])) == ["step 1"]
     assert list(wl.search_logs("step", trials=[])) == []
     assert list(wl.search_logs("step", experiment=other.record.experiment)) == steps
-    assert list(wl.search_logs("step", experiment="none such")) == []
+    for nowhere in ({"experiment": "none such"}, {"project": "none such"}):
+        with pytest.raises(wl.NotFound, match="none such"):
+            list(wl.search_logs("step", **nowhere))
     assert list(wl.search_logs("step", project="default")) == steps
-    assert list(wl.search_logs("step", project="none such")) == []
     assert wl.search_logs("step").count() == 101
     assert wl.search_logs("loss=(nan|inf)", regex=True, role="worker", index=1).count() == 1
     assert list(wl.search_logs("step", until="1h")) == []

@@ -246,7 +246,8 @@ def test_what_is_not_there_is_not_found_with_what_there_is(fresh_home: Path) -> 
             wl.get_trial(missing)
         assert f"There is no trial {missing}." in str(caught.value)
         assert f"The newest trial is {trial.id}." in str(caught.value)
-    for wrong in ("1", 1.0, None, True):
+    assert wl.get_trial(str(trial.id)).id == trial.id
+    for wrong in ("one", 1.0, None, True):
         with pytest.raises(wl.InvalidArgument, match="is no trial id"):
             wl.get_trial(wrong)  # type: ignore[arg-type]
 

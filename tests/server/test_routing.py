@@ -58,7 +58,7 @@ def test_an_experiment_may_have_any_name_in_its_path(server: Server) -> None:
         ("limit=0", "limit: Expected `int` >= 1"),
         ("limit=501", "limit: Expected `int` <= 500"),
         ("limit=many", "limit: Expected `int`, got `str`"),
-        ("experiment_id=0", "experiment_id"),
+        ("experiment_id=many", "experiment_id"),
         ("name=" + "x" * 1001, "name"),
         ("state=GONE", "There is no state 'GONE'"),
         ("sort=size", "Cannot sort by 'size'"),

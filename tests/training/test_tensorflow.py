@@ -15,8 +15,8 @@ pytestmark = needs("tensorflow")
 
 
 def found_trials(experiment: str) -> list[wl.Trial[None]]:
-    """The trials of an experiment."""
-    return list(wl.list_trials(experiment=experiment))
+    """The trials of an experiment, which may not be there yet."""
+    return list(wl.list_trials(where=f"experiment = '{experiment}'"))
 
 
 def test_a_chief_and_a_worker_train_in_step(home: Path, examples: Project) -> None:
