@@ -17,6 +17,12 @@ ALL = Resources(cpus=16)
 
 
 @pytest.fixture
+def shell(module_shell: Shell) -> Shell:
+    """In a home of its own: what others left running would have some of the CPUs."""
+    return module_shell
+
+
+@pytest.fixture
 def line(shell: Shell) -> Iterator[list[Trial[Any]]]:
     """One trial that has all the CPUs, and two that wait for them."""
     trials = [shell.submit_roles(role("signal.pause()", resources=ALL)) for _ in range(3)]
