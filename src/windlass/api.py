@@ -22,6 +22,7 @@ def _of_default_client(method: Callable[Concatenate[Client, P], R]) -> Callable[
         return method(default_client(), *args, **kwargs)
 
     _, *parameters = inspect.signature(method).parameters.values()
+    # A function may have one, which its type does not tell.
     function.__signature__ = inspect.signature(method).replace(  # type: ignore[attr-defined]
         parameters=parameters
     )

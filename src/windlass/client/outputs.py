@@ -247,7 +247,7 @@ class _Fetch:
             except ServerUnreachable:
                 if time.monotonic() - self._progress > _PATIENCE:
                     raise
-                time.sleep(_PAUSE)
+                time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
             finally:
                 taking.close()
         return self._problems
@@ -352,7 +352,7 @@ def _open_unfinished(parent: int, file: _File) -> int:
             "Another download is writing the same files to the same folder.",
             hint="Wait for it, or name another folder.",
         ) from None
-    except BaseException:
+    except BaseException:  # Ctrl-C, too, leaves nothing open
         os.close(fd)
         raise
     return fd

@@ -196,7 +196,7 @@ class Typist:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
                     return  # whoever follows the shell is told
-                time.sleep(_PAUSE)
+                time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
             except WindlassError:
                 return  # it has ended: whoever follows it is told how
 

@@ -62,12 +62,12 @@ class Board:
                 start_new_session=True,  # Ctrl-C is ours: we end it
                 preexec_fn=lambda: die_with_parent(signal.SIGTERM),
             )
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, leaves no folder
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         try:
             self._wait_for_url()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, leaves nothing running
             self.__exit__()
             raise
         return self

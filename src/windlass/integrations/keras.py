@@ -51,7 +51,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
                 self._tell_progress(self._epoch + (batch + 1) / per_epoch)
         self._look_for_stop()
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's
         self._epoch = epoch
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -64,7 +64,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
             self._save(done)
         self._look_for_stop()
 
-    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
+    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's
         self.model._initial_epoch = None  # or the next `fit` would begin there, too
 
     def _save(self, epochs: int) -> None:
@@ -97,13 +97,13 @@ class KerasProfiler(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
         self._took: list[float] = []
         self._tracer: Any = None
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's
         if self._seen == self._start:
             self._tracer = _tracer()
             self._tracer.__enter__()
         self._began = time.perf_counter()
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's
         self._seen += 1
         if self._tracer is None:
             return
@@ -111,7 +111,7 @@ class KerasProfiler(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
         if len(self._took) == self._batches:
             self._finish()
 
-    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
+    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's
         self._finish()
 
     def _finish(self) -> None:

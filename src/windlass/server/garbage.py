@@ -187,7 +187,7 @@ def _alone(blobs: Path) -> Iterator[None]:
                         "Trials save checkpoints all the time: nothing was freed.",
                         hint="Try again when they are done.",
                     ) from None
-                time.sleep(_TRY_AGAIN)
+                time.sleep(_TRY_AGAIN)  # flock has no wait with an end
         yield
     finally:
         os.close(fd)

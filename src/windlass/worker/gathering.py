@@ -95,7 +95,7 @@ def wait_for_the_clock(found: list[Found]) -> None:
     newest = max((each.seen.st_mtime_ns for each in found), default=0)
     give_up = time.monotonic() + _LONGEST_TICK
     while _file_time() <= newest and time.monotonic() < give_up:
-        time.sleep(0.001)
+        time.sleep(0.001)  # nothing tells of a tick
 
 
 def _file_time() -> int:

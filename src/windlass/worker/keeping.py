@@ -194,12 +194,7 @@ class Keeper:
         hashing = self._pools()[1].submit(digest_of, source)
 
         def finish() -> str:
-            try:
-                is_same = hashing.result() == before
-            except BaseException:
-                self._close(source)
-                raise
-            if is_same:
+            if hashing.result() == before:
                 self._close(source)
                 return before
             os.lseek(source, 0, os.SEEK_SET)

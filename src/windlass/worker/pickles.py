@@ -30,6 +30,7 @@ def dump_value(value: object, file: BinaryIO) -> None:
         file.truncate()
     cloudpickle = load_cloudpickle()
 
+    # cloudpickle has no types.
     class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
         """Mends what cloudpickle does to classes with `__slots__` that came by value."""
 
@@ -64,6 +65,7 @@ def _slotted(obj: object, state: object) -> object:
 
 
 def _names(slots: object) -> list[str]:
+    # A text or several: Python refuses other slots.
     return [slots] if isinstance(slots, str) else list(slots)  # type: ignore[call-overload]
 
 
@@ -79,6 +81,7 @@ def dumps_exception(error: BaseException) -> bytes:
     """An exception pickled with the exceptions that caused it; whatever goes wrong is raised."""
     cloudpickle = load_cloudpickle()
 
+    # cloudpickle has no types.
     class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
         """Keeps `__cause__`, which pickles of exceptions leave out."""
 
@@ -94,6 +97,7 @@ def dumps_exception(error: BaseException) -> bytes:
                         state["__cause__"] = obj.__cause__
                     made = reduced[:2]
                     if not self.is_made_anew:
+                        # Typeshed has it not.
                         made = (copyreg.__newobj__, (type(obj), *obj.args))  # type: ignore[attr-defined]
                     return (*made, state)
             return super().reducer_override(obj)

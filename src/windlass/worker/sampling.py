@@ -168,6 +168,7 @@ class _Gpu:
         used = (ctypes.c_uint * 2)()  # percent of its time, percent of its memory's time
         memory = (ctypes.c_ulonglong * 3)()  # total, free, used
         values = {}
+        # Its functions are found when they are called: no checker knows of them.
         if library.nvmlDeviceGetUtilizationRates(self._handle, used) == 0:  # type: ignore[attr-defined]
             values[f"gpu{self._index}_percent"] = float(used[0])
         if library.nvmlDeviceGetMemoryInfo(self._handle, memory) == 0:  # type: ignore[attr-defined]
