@@ -51,6 +51,21 @@ def test_the_points_of_one_metric(module_shell: Shell, reported: Trial[Any]) -> 
     assert (points[0]["step"], points[0]["value"], points[0]["name"]) == (0, 1.0, "validation/loss")
 
 
+def test_the_metrics_of_all_trials_of_an_experiment(
+    module_shell: Shell, reported: Trial[Any]
+) -> None:
+    other = module_shell.submit_roles(role(PROGRAM)).wait(timeout=PATIENCE)
+    name = reported.experiment
+    assert other.experiment == name
+    told = module_shell.json("metrics", "-e", name, "--json")
+    assert {str(reported.id), str(other.id)} <= told.keys()
+    lines = module_shell.good("metrics", "-e", name, "loss").splitlines()
+    assert f"200\tnan\tworker-0.1\t{reported.id}" in lines
+    assert f"200\tnan\tworker-0.1\t{other.id}" in lines
+    assert "an experiment with -e" in module_shell("metrics").stderr
+    assert "There is no experiment" in module_shell("metrics", "-e", "nothing", "loss").stderr
+
+
 def test_a_curve_is_drawn_as_wide_as_the_terminal(
     module_shell: Shell, reported: Trial[Any]
 ) -> None:

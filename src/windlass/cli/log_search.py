@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.parameters import name_or_id
+
 if TYPE_CHECKING:
     from windlass.cli.logs import Asked
     from windlass.client.logs import LogLine
@@ -22,7 +24,7 @@ def search_many(
 
     query: dict[str, Any] = {**asked.query, "where": where}
     if experiment is not None:
-        query["experiment_id"] = client.get_experiment(_name_or_id(experiment)).id
+        query["experiment_id"] = client.get_experiment(name_or_id(experiment)).id
     if counts:
         return say_count(client, query)
     found = 0
@@ -55,7 +57,7 @@ def say_count(client: Client, query: dict[str, Any]) -> int:
 
 
 def _print(lines: list[LogLine], asked: Asked) -> None:
-    from windlass.cli.logs import print_json_lines
+    from windlass.cli.log_lines import print_json_lines
 
     if asked.as_json:
         print_json_lines(lines, with_trial=True)
@@ -83,7 +85,3 @@ def _prefix(line: LogLine, *, timestamps: bool) -> str:
         name += f" attempt {line.attempt}"
     moment = f" {format_moment(line.time)}" if timestamps else ""
     return paint(f"{name}{moment} |", "cyan")
-
-
-def _name_or_id(text: str) -> str | int:
-    return int(text) if text.isascii() and text.isdecimal() else text

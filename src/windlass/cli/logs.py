@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,7 +10,6 @@ import click
 from windlass.cli.parameters import TRIAL_ID, WholeNumber, complete_experiments, complete_role_names
 
 if TYPE_CHECKING:
-    from windlass.client.logs import LogLine
     from windlass.client.session import Client
     from windlass.client.taming import Reach
     from windlass.client.trials import Trial
@@ -192,6 +190,7 @@ def _whose(query: dict[str, Any]) -> dict[str, Any]:
 
 def _print_family(client: Client, trial: Trial[Any], asked: Asked) -> int | None:
     """Print what the trials of a generator wrote, each line with the name of its trial."""
+    from windlass.cli.log_lines import Clock
     from windlass.client.family_logs import pieces
     from windlass.client.log_pages import first_lines
     from windlass.client.view import View
@@ -291,6 +290,7 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], asked: Asked) -
 
     What the trial does meanwhile is told below them, in a terminal.
     """
+    from windlass.cli.log_lines import Clock
     from windlass.client.standing import share_of, status_text
     from windlass.client.view import View
 
@@ -309,54 +309,14 @@ def _print(pages: Callable[[Tell], Pages], names: Sequence[str], asked: Asked) -
     return wrote
 
 
-class Clock:
-    """Puts the time before each line, and before nothing that only goes on with one."""
-
-    def __init__(self) -> None:
-        self._open: set[tuple[str, int, int, str]] = set()
-
-    def stamp(self, part: LogPart) -> LogPart:
-        """The same, with its time if a line begins with it."""
-        import msgspec
-
-        from windlass.cli.text import format_moment
-
-        key = (part.role, part.index, part.attempt, part.stream)
-        is_new = key not in self._open
-        (self._open.discard if part.end else self._open.add)(key)
-        if not is_new:
-            return part
-        moment = f"{format_moment(part.time)}.{int(part.time % 1 * 1000):03}"
-        return msgspec.structs.replace(part, text=f"{moment}  {part.text}")
-
-
 def _print_json(pages: Pages) -> None:
+    from windlass.cli.log_lines import print_json_lines
     from windlass.client.logs import LineJoiner
 
     joiner = LineJoiner()
     for parts in pages:
         print_json_lines(joiner.feed(parts))
     print_json_lines(joiner.rest())
-
-
-def print_json_lines(lines: Iterable[LogLine], *, with_trial: bool = False) -> None:
-    """Each line as an object, with its trial if it may be of any."""
-    from windlass.cli.machine import print_json_line
-
-    for line in lines:
-        whose = {"trial": line.trial_id, "name": line.trial_name} if with_trial else {}
-        print_json_line(
-            {
-                **whose,
-                "time": line.time,
-                "stream": line.stream,
-                "text": str(line),
-                "role": line.role,
-                "index": line.replica_index,
-                "attempt": line.attempt,
-            }
-        )
-    sys.stdout.flush()
 
 
 def _explain_silence(trial: Trial[Any], asked: Asked) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
 
 def print_json(value: Any) -> None:
     """Print one value, indented."""
@@ -20,6 +22,15 @@ def print_json(value: Any) -> None:
 def print_json_line(value: Any) -> None:
     """Print one value on a line of its own: one of many, as they come."""
     sys.stdout.write(_written(value) + "\n")
+
+
+def json_line(value: Mapping[str, str | int | float]) -> str:
+    """One of very many that are written at once, and of which nothing needs to be made plain.
+
+    >>> json_line({"step": 3})
+    '{"step": 3}\\n'
+    """
+    return _harmless(_encode(value)) + "\n"
 
 
 def print_json_array(values: Iterable[Any]) -> None:
@@ -56,7 +67,10 @@ def plain(value: Any) -> Any:
 
 def _written(value: Any, indent: int | None = None) -> str:
     """A value as JSON, with what would steer a terminal escaped: the same to who reads JSON."""
-    text = json.dumps(plain(value), indent=indent, ensure_ascii=False)
+    return _harmless(json.dumps(plain(value), indent=indent, ensure_ascii=False))
+
+
+def _harmless(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

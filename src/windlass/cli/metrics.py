@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, WholeNumber, complete_trials_and_metrics, json_option
+from windlass.cli.parameters import (
+    TRIAL_ID,
+    WholeNumber,
+    complete_experiments,
+    complete_trials_and_metrics,
+    json_option,
+    name_or_id,
+)
 
 if TYPE_CHECKING:
     from windlass.client.curves import Curve
     from windlass.client.metrics import Metrics, Point
+    from windlass.client.session import Client
     from windlass.model.records import TrialRecord
 
 _HEIGHT = 16  # lines of a curve, where the terminal has them
@@ -24,9 +32,15 @@ _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 @click.argument(
     "words",
     nargs=-1,
-    required=True,
-    metavar="ID... [NAME]...",
+    metavar="[ID]... [NAME]...",
     shell_complete=complete_trials_and_metrics,
+)
+@click.option(
+    "-e",
+    "--experiment",
+    metavar="NAME",
+    shell_complete=complete_experiments,
+    help="Without an ID: of all trials of an experiment, by name or id.",
 )
 @click.option("-g", "--group", help="Of this group: `-g validation loss` is `validation/loss`.")
 @click.option("--plot", is_flag=True, help="Draw the curves, in one picture.")
@@ -41,6 +55,7 @@ def command(
     ctx: click.Context,
     /,
     words: tuple[str, ...],
+    experiment: str | None,
     plot: bool,
     follow: bool,
     max_points: int | None,
@@ -54,17 +69,21 @@ def command(
     from windlass.client.metrics import metrics_of
     from windlass.client.session import default_client
 
-    ids, names = _parted(words, ctx)
+    named, names = ([], _once(words)) if experiment is not None else _parted(words, ctx)
     if plot and (follow or as_json):
         raise click.UsageError("--plot goes without --follow and --json.", ctx)
     if follow and max_points is not None:
         raise click.UsageError("--follow prints every point: leave out --max-points.", ctx)
+    client = default_client()
+    if experiment is None:
+        records = [client.get_trial(each).record for each in named]
+    else:
+        records = _trials_of(client, experiment, ctx)
+    ids = [each.id for each in records]
     if follow and len(ids) > 1:
         raise click.UsageError("--follow is of one trial.", ctx)
     if plot and len(ids) * len(names) > len(_MARKS):
         raise click.UsageError(f"{len(_MARKS)} curves are the most that can be told apart.", ctx)
-    client = default_client()
-    records = [client.get_trial(each).record for each in ids]
     if not names and (plot or follow):
         raise click.UsageError(_which_metric(records, "--plot" if plot else "-f"), ctx)
     if not names:
@@ -87,10 +106,25 @@ def command(
 def _parted(words: Sequence[str], ctx: click.Context) -> tuple[list[int], list[str]]:
     """The trials that are named, and the metrics behind them, each once."""
     words = list(words)
+    if not words:
+        raise click.UsageError("Of which trial? Give its id, or an experiment with -e.", ctx)
     ids = [TRIAL_ID.convert(words.pop(0), None, ctx)]
     while words and words[0].isascii() and words[0].isdecimal():
         ids.append(TRIAL_ID.convert(words.pop(0), None, ctx))
-    return list(dict.fromkeys(ids)), list(dict.fromkeys(words))
+    return list(dict.fromkeys(ids)), _once(words)
+
+
+def _once(words: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(words))
+
+
+def _trials_of(client: Client, experiment: str, ctx: click.Context) -> list[TrialRecord]:
+    """All trials of an experiment, the oldest first."""
+    whose = client.get_experiment(name_or_id(experiment))
+    found = [each.record for each in whose.list_trials()]
+    if not found:
+        raise click.UsageError(f"The experiment {experiment!r} has no trials yet.", ctx)
+    return found
 
 
 def _which_metric(records: Sequence[TrialRecord], how: str) -> str:

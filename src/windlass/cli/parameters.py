@@ -266,6 +266,15 @@ TRIAL_OR_EXPERIMENT = TrialOrExperimentType()
 STATE = StateType()
 
 
+def name_or_id(text: str) -> str | int:
+    """What an experiment is called by: its name, or its number.
+
+    >>> name_or_id("cifar10"), name_or_id("7")
+    ('cifar10', 7)
+    """
+    return int(text) if text.isascii() and text.isdecimal() else text
+
+
 def to_option(said: str) -> Callable[[F], F]:
     """`--to DIR`, which every command that fetches files has."""
     return click.option("--to", "folder", metavar="DIR", shell_complete=complete_files, help=said)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.keeping import is_wanted, yes_option
-from windlass.cli.parameters import TRIAL_ID, complete_experiments
+from windlass.cli.parameters import TRIAL_ID, complete_experiments, name_or_id
 
 if TYPE_CHECKING:
     from windlass.client.experiments import Experiment
@@ -64,7 +64,7 @@ def command(
             code = 1
     found = None
     if experiment is not None:
-        found = client.get_experiment(_name_or_id(experiment))
+        found = client.get_experiment(name_or_id(experiment))
     if not trials and found is None:
         return code
     if not is_wanted(ctx, _named(trials, found), yes=yes):
@@ -82,7 +82,7 @@ def _delete_matching(
         if experiment is None:
             trials = list(client.list_trials(where=where))
         else:
-            whose = client.get_experiment(_name_or_id(experiment))
+            whose = client.get_experiment(name_or_id(experiment))
             trials = list(whose.list_trials(where=where))
     if not trials:
         say("No trial fulfils that: nothing is deleted.")
@@ -90,10 +90,6 @@ def _delete_matching(
     if not is_wanted(ctx, f"{counted(len(trials), 'trial')}: {_named(trials, None)}", yes=yes):
         return 1
     return _delete(trials, None)
-
-
-def _name_or_id(experiment: str) -> str | int:
-    return int(experiment) if experiment.isdecimal() else experiment
 
 
 def _named(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> str:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.parameters import TRIAL_ID, WholeNumber, complete_experiments, to_option
+from windlass.cli.parameters import (
+    TRIAL_ID,
+    WholeNumber,
+    complete_experiments,
+    name_or_id,
+    to_option,
+)
 
 
 @click.command(short_help="Start TensorBoard on what trials wrote for it.")
@@ -47,7 +53,7 @@ def command(
     client = default_client()
     trials = [client.get_trial(each) for each in dict.fromkeys(trial_ids)]
     if experiment is not None:
-        trials += client.get_experiment(experiment).list_trials()
+        trials += client.get_experiment(name_or_id(experiment)).list_trials()
     if folder is not None:
         download_boards(trials, folder)
         say(f"The files are in {folder}")
