@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,12 @@ __all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_tria
 # Whether a trial ran long enough to be looked at is no matter of most tests: else what they see
 # would depend on how busy the machine is. Those that are about it turn it on.
 os.environ.setdefault("WINDLASS_SYSTEM_METRICS", "0")
+
+# A shell that starts us in the background has us ignore Ctrl-C, and all that we start with us.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        is_python_s = number == signal.SIGINT
+        signal.signal(number, signal.default_int_handler if is_python_s else signal.SIG_DFL)
 
 # How long an example takes says nothing on a machine that does other things.
 settings.register_profile("unhurried", deadline=None)

@@ -215,16 +215,23 @@ class Reader:
             encoding="utf-8",
             start_new_session=True,
         ) as process:
-            assert process.stdout is not None
-            if not pressed:
-                return process.communicate(timeout=PATIENCE)[0]
-            output = ""
-            while not self.is_alike(before, output):
-                line = process.stdout.readline()
-                assert line, f"{command} ended before ^C:\n{output}"
-                output += line
-            os.killpg(process.pid, signal.SIGINT)
-            return output + "^C\n" + process.communicate(timeout=PATIENCE)[0]
+            try:
+                return self._watch(process, before, presses=bool(pressed))
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)  # else its end would be waited for
+                raise
+
+    def _watch(self, process: subprocess.Popen[str], before: str, *, presses: bool) -> str:
+        assert process.stdout is not None
+        if not presses:
+            return process.communicate(timeout=PATIENCE)[0]
+        output = ""
+        while not self.is_alike(before, output):
+            line = process.stdout.readline()
+            assert line, f"it ended before ^C:\n{output}"
+            output += line
+        os.killpg(process.pid, signal.SIGINT)
+        return output + "^C\n" + process.communicate(timeout=PATIENCE)[0]
 
     def python(self, text: str) -> subprocess.CompletedProcess[str]:
         """Run a text as a script in the folder."""
