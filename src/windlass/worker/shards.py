@@ -11,6 +11,7 @@ import json
 import os
 
 from windlass.worker import checkpoints
+from windlass.worker.digests import place_of
 from windlass.worker.files import is_locked, read_json, write_bytes
 from windlass.worker.refusing import invalid
 
@@ -122,7 +123,7 @@ def _example(path: str, rank: int) -> str:
 
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
     manifest = part["manifest"]
-    with open(f"{saver.blobs}/{manifest[:2]}/{manifest}", "rb") as file:
+    with open(place_of(saver.blobs, manifest), "rb") as file:
         return [tuple(entry) for entry in json.load(file)["files"]]
 
 
