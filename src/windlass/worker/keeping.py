@@ -215,7 +215,7 @@ class Keeper:
 
     def _stage(self) -> str:
         self._count += 1
-        return os.path.join(self._staging, str(self._count))
+        return f"{self._staging}/{self._count}"
 
     def _place(self, digest: str) -> str:
         return place_of(self._blobs, digest)
