@@ -1,4 +1,4 @@
-"""Content-addressed blobs in files: code, payloads, results.
+"""Content-addressed blobs in files: code, payloads, results, and what checkpoints are made of.
 
 A blob is written under a temporary name and renamed into place, so that what has
 a name is whole. Writing one that exists is no work.
