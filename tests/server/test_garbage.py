@@ -95,6 +95,20 @@ def test_what_any_row_names_stays_with_all_the_files_of_its_tree(store: Store, c
     assert not store.blobs.has(other)
 
 
+def test_contents_of_either_kind_stay_with_the_list_that_names_them(store: Store) -> None:
+    """As the files of checkpoints, which trials put into the store themselves."""
+    names = [f"b3-{digest_of(data)}" for data in (b"needed", b"not needed")]
+    for name in names:
+        path = store.blobs.path(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"content")
+        os.utime(path, (0, 0))
+    entries = [Entry("new", "f", names[0], 7), Entry("old", "f", store.put(b"content"), 7)]
+    store.point_to(store.put(encode_manifest(entries)))
+    assert store.garbage.collect(0).blobs == 1
+    assert store.blobs.missing([*names, entries[1].ref]) == [names[1]]
+
+
 def test_a_young_tree_keeps_its_old_files(store: Store) -> None:
     tree = store.tree(b"a", b"b")
     os.utime(store.blobs.path(tree))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from windlass.client.transport import Transport
 from windlass.model.errors import ServerError
 from windlass.model.wire import MOST_FETCHED, FetchBlobs
+from windlass.worker.digests import kind_of
 
 _HEADER = 40
 _AT_ONCE = 32_000_000  # bytes of one pack that is held in memory
@@ -25,7 +25,8 @@ def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes
     found: dict[str, bytes] = {}
     for start in range(0, len(wanted), MOST_FETCHED):
         asked = FetchBlobs(digests=tuple(wanted[start : start + MOST_FETCHED]))
-        found.update(read_pack(transport.fetch("POST", "/blobs/fetch", body=asked)))
+        pack = transport.fetch("POST", "/blobs/fetch", body=asked)
+        found.update(read_pack(pack, asked.digests))
     return found
 
 
@@ -59,20 +60,25 @@ def fetch_in_batches(
         yield batch, fetch_blobs(transport, batch)
 
 
-def read_pack(pack: bytes) -> Iterator[tuple[str, bytes]]:
+def read_pack(pack: bytes, asked: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """The blobs of a pack; `ServerError` for one that is not what it is called, or cut.
 
-    >>> digest = hashlib.sha256(b"hello").digest()
-    >>> [data for _, data in read_pack(digest + (5).to_bytes(8, "big") + b"hello")]
+    A pack has 32 bytes for a digest: of which kind it is knows who asked.
+
+    >>> digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+    >>> pack = bytes.fromhex(digest) + (5).to_bytes(8, "big") + b"hello"
+    >>> [data for _, data in read_pack(pack, [digest])]
     [b'hello']
     """
+    names = {digest[-64:]: digest for digest in asked}
     position = 0
     while position < len(pack):
         start = position + _HEADER
-        digest = pack[position : position + 32].hex()
+        plain = pack[position : position + 32].hex()
+        digest = names.get(plain, plain)
         length = int.from_bytes(pack[position + 32 : start], "big")
         data = pack[start : start + length]
-        if len(data) != length or hashlib.sha256(data).hexdigest() != digest:
+        if len(data) != length or kind_of(digest).digest_of(data) != digest:
             raise ServerError(
                 f"The server's blob {digest[:12]} is damaged.",
                 hint="See what is wrong: windlass doctor. Its log: windlass server logs",

@@ -26,6 +26,7 @@ from windlass.model.errors import (
 )
 from windlass.model.records import TrialRecord
 from windlass.model.text import clean
+from windlass.worker.digests import kind_of
 from windlass.worker.restore import Entry, RestoreError, Tree, open_folder, read_tree
 
 NOTE = "TRIALS.txt"
@@ -227,14 +228,15 @@ def _is_entry(folder: int, entry: Entry, found: os.stat_result) -> bool:
         return False
     if bool(found.st_mode & stat.S_IXUSR) != (entry.mode == "x"):
         return False
-    hasher = hashlib.sha256()
+    kind = kind_of(entry.content)
+    hasher = kind.hasher()
     fd = os.open(entry.name, _READ, dir_fd=folder)
     try:
         while piece := os.read(fd, _PIECE):
             hasher.update(piece)
     finally:
         os.close(fd)
-    return hasher.hexdigest() == entry.content
+    return kind.digest(hasher) == entry.content
 
 
 def _write(
@@ -273,7 +275,8 @@ def _write(
 
 def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -> bool:
     """Fetch a file in pieces, however large it is; false if the server does not have it."""
-    hasher = hashlib.sha256()
+    kind = kind_of(entry.content)
+    hasher = kind.hasher()
 
     def pieces(write: Callable[[bytes | memoryview], None]) -> None:
         def take(piece: bytes) -> None:
@@ -281,7 +284,7 @@ def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -
             write(piece)
 
         transport.download(path_of("blobs", entry.content), take)
-        if hasher.hexdigest() != entry.content:
+        if kind.digest(hasher) != entry.content:
             raise ServerError(f"The server's blob {entry.content[:12]} is damaged.")
 
     try:

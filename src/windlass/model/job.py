@@ -11,6 +11,8 @@ from windlass.model.resources import Resources
 
 # They end in \Z: a $ would let a line break pass.
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+# Of any blob: those of the files of checkpoints may be of another kind (worker/digests.py).
+BlobDigest = Annotated[str, msgspec.Meta(pattern=r"^(b3-)?[0-9a-f]{64}\Z")]
 RoleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")]
 EnvName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}\Z")]
 ShortText = Annotated[str, msgspec.Meta(max_length=1024)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from windlass.model.job import Digest, EnvName, JobSpec, LongText, RoleName
+from windlass.model.job import BlobDigest, Digest, EnvName, JobSpec, LongText, RoleName
 from windlass.model.records import (
     CheckpointRecord,
     ErrorInfo,
@@ -200,7 +200,7 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class BlobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Which of some blobs the server lacks."""
 
-    missing: tuple[Digest, ...] = ()
+    missing: tuple[BlobDigest, ...] = ()
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,7 +217,7 @@ MOST_FETCHED = 20_000
 class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for blobs, to be answered with one pack; those that are not there are left out."""
 
-    digests: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
+    digests: Annotated[tuple[BlobDigest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windlass.model.status import ReplicaId
+from windlass.worker.digests import place_of
 
 LAUNCH = "launch.json"
 LOCK = "lock"
@@ -87,7 +88,7 @@ def blob_path(home: Path, digest: str) -> Path:
     >>> print(blob_path(Path("/h"), "ab" * 32))  # doctest: +ELLIPSIS
     /h/blobs/ab/abab...
     """
-    return home / "blobs" / digest[:2] / digest
+    return Path(place_of(str(home / "blobs"), digest))
 
 
 def private_path(home: Path, uid: str) -> Path:

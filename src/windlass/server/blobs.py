@@ -1,4 +1,4 @@
-"""Content-addressed blobs in files: code, payloads, results.
+"""Content-addressed blobs in files: code, payloads, results, and what checkpoints are made of.
 
 A blob is written under a temporary name and renamed into place, so that what has
 a name is whole. Writing one that exists is no work.
@@ -19,10 +19,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from windlass.worker.digests import is_digest, place_of
 from windlass.worker.files import remove_if_there, write_bytes
 
-_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
-DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
 _LIST = b'{"files":['  # how the list of the files of a tree begins
 _CHUNK = 1 << 20
 _BATCH = 128  # each is an open file
@@ -59,9 +59,9 @@ class BlobStore:
 
     def place(self, digest: str) -> str:
         """The same, as text."""
-        if not _DIGEST.fullmatch(digest):
-            raise ValueError(f"{digest!r} is no sha256 digest")
-        return f"{self._root}/{digest[:2]}/{digest}"
+        if not is_digest(digest):
+            raise ValueError(f"{digest!r} is no digest")
+        return place_of(self._root, digest)
 
     def has(self, digest: str) -> bool:
         """Whether the blob is here; if so, it stays for whoever asked."""
@@ -116,7 +116,7 @@ class BlobStore:
                 continue
             with os.scandir(f"{self._root}/{folder}") as found:
                 for entry in found:
-                    if _DIGEST.fullmatch(entry.name):
+                    if is_digest(entry.name):
                         try:
                             yield entry.name, entry.stat(follow_symlinks=False)
                         except FileNotFoundError:

@@ -18,6 +18,7 @@ from collections import deque
 from contextlib import contextmanager
 
 from windlass.worker import legacy
+from windlass.worker.digests import is_digest, place_of
 from windlass.worker.files import read_json, remove_if_there
 
 TYPE_CHECKING = False
@@ -167,8 +168,7 @@ def read_record(folder: str, number: int) -> dict[str, Any] | None:
     name, manifest = record.get("name"), record.get("manifest")
     if not isinstance(name, str) or name != os.path.basename(name) or not name:
         return None
-    is_digest = isinstance(manifest, str) and len(manifest) == 64 and manifest.isalnum()
-    return record if is_digest else None
+    return record if is_digest(manifest) else None
 
 
 def write_origin(folder: str, record: Mapping[str, Any]) -> None:
@@ -231,7 +231,7 @@ def _newest_entries(saver: Saver) -> dict[str, tuple[str, int]]:
         if "manifest" not in record:
             break
         manifest = record["manifest"]
-        listed = read_json(f"{saver.blobs}/{manifest[:2]}/{manifest}") or {}
+        listed = read_json(place_of(saver.blobs, manifest)) or {}
         try:
             return {path: (digest, size) for path, mode, digest, size in listed["files"] if digest}
         except (KeyError, TypeError, ValueError):

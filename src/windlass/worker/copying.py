@@ -1,9 +1,8 @@
-"""Large files: copied and hashed at once, as fast as the disk and two cores can."""
+"""Large files: read, hashed and written at once, as fast as the disk takes them."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from queue import SimpleQueue
 
@@ -11,53 +10,65 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mmap import mmap
 
-_PIECE = 2 << 20
-_AHEAD = 3  # pieces of a file that are read and not hashed
+    from windlass.worker.digests import Kind
+
+_PIECE = 8 << 20  # what the disk is given at once: of less it takes less in the same time
+_AHEAD = 2  # pieces of a file: one is read while the other is written
+_HASHED = 2 << 20  # of what is only hashed
 _BLOCK = 4096  # what goes past the kernel's memory is so many bytes, or twice or ...
 
 
 class Copying:
-    """One large file on its way: read by one thread, which writes what another hashes meanwhile.
+    """One large file on its way: one thread reads and hashes what another writes.
 
     What is written is what is hashed, whatever happens to the file: a blob is always what it is
     called. It goes to the disk past the kernel's memory where it may, so that neither a copy of
     it is made there nor all of it is left to be written in the end.
     """
 
-    def __init__(self, source: int, target: int, size: int) -> None:
+    def __init__(self, source: int, target: int, size: int, kind: Kind) -> None:
         from mmap import mmap
 
         self._source = source
         self._target = target
         self._size = size
+        self._kind = kind
         self._is_direct = _set_direct(target, on=True)
+        self._has_failed = False  # what is read from then on would be written by nobody
         self._read: SimpleQueue[tuple[mmap, int]] = SimpleQueue()
         self._free: SimpleQueue[mmap] = SimpleQueue()
         for _ in range(_AHEAD):
             self._free.put(mmap(-1, _PIECE))  # whole pages of memory: the disk wants that
 
-    def copy(self) -> None:
-        """Until the end of the file, or until it is longer than it should be."""
-        piece, done = self._free.get(), 0
+    def read(self) -> str | None:
+        """Until the end of the file: its digest; none if it is not as long as it should be."""
+        hasher, done = self._kind.hasher(), 0
+        piece = self._free.get()
         try:
             while done <= self._size and (length := os.readv(self._source, [piece])):
+                hasher.update(memoryview(piece)[:length])
                 done += length
                 self._read.put((piece, length))
-                self._write(memoryview(piece)[:length])
                 piece = self._free.get()
+                if self._has_failed:
+                    break
         finally:
             self._read.put((piece, 0))
+        return self._kind.digest(hasher) if done == self._size else None
 
-    def hash(self) -> str | None:
-        """The digest of what was written; none if it is not as long as it should be."""
-        hasher, done = hashlib.sha256(), 0
+    def write(self) -> None:
+        """All that is read, in its order."""
         while True:
             piece, length = self._read.get()
             if not length:
-                return hasher.hexdigest() if done == self._size else None
-            hasher.update(memoryview(piece)[:length])
-            done += length
-            self._free.put(piece)
+                return
+            try:
+                self._write(memoryview(piece)[:length])
+            except BaseException:
+                self._has_failed = True
+                raise
+            finally:
+                self._free.put(piece)
 
     def _write(self, view: memoryview) -> None:
         if self._is_direct and len(view) % _BLOCK:
@@ -72,12 +83,12 @@ class Copying:
                 self._is_direct = not _set_direct(self._target, on=False)
 
 
-def digest_of(source: int) -> str:
+def digest_of(source: int, kind: Kind) -> str:
     """Of a file that is read from its beginning to its end."""
-    piece, hasher = bytearray(_PIECE), hashlib.sha256()
+    piece, hasher = bytearray(_HASHED), kind.hasher()
     while length := os.readv(source, [piece]):
         hasher.update(memoryview(piece)[:length])
-    return hasher.hexdigest()
+    return kind.digest(hasher)
 
 
 def _set_direct(fd: int, *, on: bool) -> bool:

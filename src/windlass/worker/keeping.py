@@ -1,17 +1,17 @@
 """Files into the blob store, from a trial's own process: copied, and hashed meanwhile.
 
-What has its name in the store is whole and on the disk. A file that is what it was in the
-checkpoint before is not copied, and a small one not even hashed.
+What has its name in the store is whole and on the disk, and is not written again. A large file
+that may be what it was in the checkpoint before is hashed first, and copied if it is not.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from windlass.worker.copying import Copying, digest_of
+from windlass.worker.digests import fastest_kind, kind_of, place_of
 from windlass.worker.files import write_bytes
 from windlass.worker.gathering import changed_while_saved
 
@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from windlass.worker.digests import Kind
     from windlass.worker.gathering import Found
 
 STAGING = ".saving-"  # in the store, before the name of whoever saves: what has no name yet
@@ -55,15 +56,16 @@ class Keeper:
         self._staged: dict[str, str] = {}  # where a blob is that has no name yet
         self._count = 0
         self._open: set[int] = set()  # of files that are not finished
-        self._copying: ThreadPoolExecutor | None = None
-        self._hashing: ThreadPoolExecutor | None = None
+        self._kind = fastest_kind()
+        self._reading: ThreadPoolExecutor | None = None
+        self._writing: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Keeper:
         os.makedirs(self._staging, mode=0o700, exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pool in (self._copying, self._hashing):
+        for pool in (self._reading, self._writing):
             if pool is not None:
                 pool.shutdown()
         self._close(*self._open)
@@ -78,25 +80,24 @@ class Keeper:
             source = os.open(found.path, _READ)
         except FileNotFoundError:
             raise changed_while_saved(found.path) from None
-        size = found.seen.st_size
-        try:
-            if before is not None and size and self._begins_as(source, before):
-                if size <= _PIECE:
-                    return lambda: before
-                return self._compare_large(os.dup(source), found, before)
-            if size <= _PIECE:
+        if found.seen.st_size <= _PIECE:
+            try:
                 digest = self._keep_small(source, found)
-                return lambda: digest
-            return self._keep_large(os.dup(source), found)
-        finally:
-            os.close(source)
+            finally:
+                os.close(source)
+            return lambda: digest
+        self._open.add(source)
+        kind = self._kind_before(source, before)
+        if before is None or kind is None:
+            return self._keep_large(source, found)
+        return self._compare_large(source, found, before, kind)
 
     def _keep_small(self, source: int, found: Found) -> str:
         size = found.seen.st_size
         data = _read_all(source, size)
         if len(data) != size:
             raise changed_while_saved(found.path)
-        digest = hashlib.sha256(data).hexdigest()
+        digest = self._kind.digest_of(data)
         if not self._has(digest):
             staged = self._stage()
             target = os.open(staged, _WRITE, 0o600)
@@ -109,20 +110,19 @@ class Keeper:
 
     def _keep_large(self, source: int, found: Found) -> Callable[[], str]:
         """Several at a time, two threads each."""
-        copy, hash_ = self._pools()
-        self._open.add(source)
+        reading, writing = self._pools()
         staged = self._stage()
         target = os.open(staged, _WRITE, 0o600)
         self._open.add(target)
         # Both begin in the order in which they came, so that each of a pair finds the other.
-        both = Copying(source, target, found.seen.st_size)
-        copying = copy.submit(both.copy)
-        hashing = hash_.submit(both.hash)
+        copying = Copying(source, target, found.seen.st_size, self._kind)
+        read = reading.submit(copying.read)
+        written = writing.submit(copying.write)
 
         def finish() -> str:
             try:
-                copying.result()
-                digest = hashing.result()
+                written.result()
+                digest = read.result()
             finally:
                 self._close(source, target)
             if digest is None:
@@ -136,12 +136,12 @@ class Keeper:
         return finish
 
     def _pools(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
-        """Those who read and write, and those who hash."""
-        if self._copying is None or self._hashing is None:
+        """Those who read and hash, and those who write."""
+        if self._reading is None or self._writing is None:
             at_once = min(os.cpu_count() or 1, 4)
-            self._copying = ThreadPoolExecutor(at_once, "windlass-copy")
-            self._hashing = ThreadPoolExecutor(at_once, "windlass-hash")
-        return self._copying, self._hashing
+            self._reading = ThreadPoolExecutor(at_once, "windlass-read")
+            self._writing = ThreadPoolExecutor(at_once, "windlass-write")
+        return self._reading, self._writing
 
     def _close(self, *fds: int) -> None:
         for fd in fds:
@@ -149,10 +149,12 @@ class Keeper:
             os.close(fd)
 
     def _has(self, digest: str) -> bool:
-        return digest in self._staged or os.path.exists(self._place(digest))
+        return digest in self._staged or os.access(self._place(digest), os.F_OK)
 
     def put(self, data: bytes) -> str:
-        """Take in some bytes, at once; their digest."""
+        """Take in a manifest, at once; its digest."""
+        import hashlib
+
         digest = hashlib.sha256(data).hexdigest()
         if not os.path.exists(self._place(digest)):
             staged = self._stage()
@@ -174,27 +176,36 @@ class Keeper:
             self._flush_each(folders)
         self._staged.clear()
 
-    def _begins_as(self, source: int, digest: str) -> bool:
-        """Whether the first piece of a file is that of a blob: most that differ differ there."""
+    def _kind_before(self, source: int, before: str | None) -> Kind | None:
+        """How to see if a file is what it was; none if it is not, or that cannot be seen.
+
+        Most that differ differ in their first piece.
+        """
+        if before is None:
+            return None
         try:
-            blob = os.open(self._place(digest), _READ)
+            blob = os.open(self._place(before), _READ)
         except OSError:
-            return False
+            return None
         try:
-            return os.pread(source, _PIECE, 0) == os.pread(blob, _PIECE, 0)
+            is_alike = os.pread(source, _PIECE, 0) == os.pread(blob, _PIECE, 0)
+            return kind_of(before) if is_alike else None
+        except ImportError:
+            return None
         finally:
             os.close(blob)
 
-    def _compare_large(self, source: int, found: Found, before: str) -> Callable[[], str]:
+    def _compare_large(
+        self, source: int, found: Found, before: str, kind: Kind
+    ) -> Callable[[], str]:
         """See if a file is what it was; if not, it is taken in after all.
 
         By its digest: what it was is on the disk, and may have to be read from there.
         """
-        self._open.add(source)
-        hashing = self._pools()[1].submit(digest_of, source)
+        hashed = self._pools()[0].submit(digest_of, source, kind)
 
         def finish() -> str:
-            if hashing.result() == before:
+            if hashed.result() == before:
                 self._close(source)
                 return before
             os.lseek(source, 0, os.SEEK_SET)
@@ -204,10 +215,10 @@ class Keeper:
 
     def _stage(self) -> str:
         self._count += 1
-        return os.path.join(self._staging, str(self._count))
+        return f"{self._staging}/{self._count}"
 
     def _place(self, digest: str) -> str:
-        return f"{self._blobs}/{digest[:2]}/{digest}"
+        return place_of(self._blobs, digest)
 
     def _name(self, staged: str, digest: str) -> None:
         """Give a blob its name, in a folder that is made with its first."""
@@ -237,7 +248,7 @@ def remove_tree(path: str) -> None:
 def _read_all(source: int, size: int) -> bytes:
     """As much as there should be, and a little more, to see if there is."""
     data = os.read(source, size + 1)
-    while 0 < len(data) <= size and (more := os.read(source, size + 1 - len(data))):
+    while 0 < len(data) < size and (more := os.read(source, size + 1 - len(data))):
         data += more
     return data
 

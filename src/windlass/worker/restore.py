@@ -10,6 +10,8 @@ import json
 import os
 import stat
 
+from windlass.worker.digests import is_digest, place_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,7 +75,7 @@ def read_tree(manifest: bytes) -> Tree:
             if mode == "l":
                 if type(content) is not str or not _stays_inside(path, content):
                     raise RestoreError(f"the link {path!r} to {content!r} leaves the tree")
-            elif mode not in ("f", "x") or not _is_digest(content):
+            elif mode not in ("f", "x") or not is_digest(content):
                 raise RestoreError(f"{path!r} is listed with {mode!r} and {content!r}")
             if folder not in folders:
                 _add_folder(folders, folder)
@@ -172,7 +174,7 @@ def _write_entry(folder: int, entry: Entry, blobs: str, stamped: bool) -> None:
         target_fd = os.open(entry.name, _NEW_FILE, permissions, dir_fd=folder)
     try:
         if entry.size:
-            _copy_blob(f"{blobs}/{entry.content[:2]}/{entry.content}", target_fd, entry)
+            _copy_blob(place_of(blobs, entry.content), target_fd, entry)
         if stamped:
             os.utime(target_fd, ns=(RESTORED, RESTORED))
     finally:
@@ -316,10 +318,6 @@ def _stays_inside(path: str, target: str) -> bool:
         elif part not in ("", "."):
             depth = 0  # what a name turns out to be decides where a `..` after it leads
     return True
-
-
-def _is_digest(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 def _add_folder(folders: dict[bytes, list[Entry]], folder: bytes) -> None:

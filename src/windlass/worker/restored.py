@@ -12,6 +12,7 @@ import os
 from contextlib import nullcontext
 
 from windlass.worker import checkpoints
+from windlass.worker.digests import place_of
 from windlass.worker.files import is_locked
 from windlass.worker.restore import RestoreError, read_tree, restore
 
@@ -89,7 +90,7 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
     try:
         with held(saver.blobs):
             manifest = record["manifest"]
-            with open(f"{saver.blobs}/{manifest[:2]}/{manifest}", "rb") as file:
+            with open(place_of(saver.blobs, manifest), "rb") as file:
                 tree = read_tree(file.read())
             into = os.path.join(temporary, record["name"]) if record.get("is_folder") else temporary
             restore(tree, into, saver.blobs, stamped=False)

@@ -11,6 +11,7 @@ import json
 import os
 
 from windlass.worker import checkpoints
+from windlass.worker.digests import place_of
 from windlass.worker.files import is_locked, read_json, write_bytes
 from windlass.worker.refusing import invalid
 
@@ -46,7 +47,7 @@ def save(
             if not uid or _is_whole(saver, uid):
                 uid = os.urandom(16).hex()
             entries_of = {each: _entries(saver, part) for each, part in parts.items()}
-            _refuse_clashes(entries, rank, entries_of)
+            _refuse_clashes(saver.blobs, entries, rank, entries_of)
             os.makedirs(place, mode=0o700, exist_ok=True)
             write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
             text = json.dumps(part).encode()
@@ -100,19 +101,33 @@ def _make_whole(
     checkpoints.put(keeper, saver.folder, record, [*merged.values()])
 
 
-def _refuse_clashes(entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]) -> None:
+def _refuse_clashes(
+    blobs: str, entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]
+) -> None:
     """Refuse a file that another rank saved otherwise: one of them would be lost."""
-    mine = {path: (mode, digest) for path, mode, digest, _ in entries}
+    mine = {entry[0]: entry for entry in entries}
     for other, theirs in entries_of.items():
         if other == rank:
             continue
-        for path, mode, digest, _ in theirs:
-            if mine.get(path, (mode, digest)) != (mode, digest):
+        for entry in theirs:
+            path = entry[0]
+            if not _is_same(blobs, mine.get(path, entry), entry):
                 raise invalid(
                     f"{path!r} of rank {rank} is another than that of rank {other}: nothing of "
                     "this part was kept.",
                     f"In one checkpoint they need names of their own, as {_example(path, rank)!r}.",
                 )
+
+
+def _is_same(blobs: str, one: Entry, other: Entry) -> bool:
+    """Whether two are one file; their digests may be of two kinds."""
+    if one == other or one[1] != other[1] or one[3] != other[3]:
+        return one == other
+    if len(one[2]) == len(other[2]):
+        return False
+    from filecmp import cmp
+
+    return cmp(place_of(blobs, one[2]), place_of(blobs, other[2]), shallow=False)
 
 
 def _example(path: str, rank: int) -> str:
@@ -122,7 +137,7 @@ def _example(path: str, rank: int) -> str:
 
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
     manifest = part["manifest"]
-    with open(f"{saver.blobs}/{manifest[:2]}/{manifest}", "rb") as file:
+    with open(place_of(saver.blobs, manifest), "rb") as file:
         return [tuple(entry) for entry in json.load(file)["files"]]
 
 

@@ -17,8 +17,8 @@ from windlass.server.http import OCTETS, Answer, Request, file_answer
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
-_HEX = "[0-9a-f]{64}"
-Digests = Annotated[str, Meta(pattern=rf"^{_HEX}(,{_HEX}){{0,99}}\Z")]  # joined by commas
+_ONE = "(b3-)?[0-9a-f]{64}"
+Digests = Annotated[str, Meta(pattern=rf"^{_ONE}(,{_ONE}){{0,99}}\Z")]  # joined by commas
 
 _HEADER = 40
 _AT_ONCE = 1 << 20
@@ -181,7 +181,7 @@ def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
     buffered: list[bytes] = []
     held = 0
     for digest, size in sizes.items():
-        buffered.append(bytes.fromhex(digest) + size.to_bytes(8, "big"))
+        buffered.append(bytes.fromhex(digest[-64:]) + size.to_bytes(8, "big"))
         try:
             with open(blobs.place(digest), "rb") as file:
                 while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
