@@ -23,6 +23,7 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 from windlass.model.job import Digest, Keep
+from windlass.model.learning import learned
 from windlass.model.metrics import near_metric
 from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.model.wire import ChangeCheckpoint, CheckpointPage
@@ -374,7 +375,7 @@ def read_saved(path: Path) -> Saved | None:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
         # Not msgspec's own reader, which refuses the odd names that files may have.
-        return msgspec.convert(json.loads(os.read(fd, _LARGEST_RECORD)), Saved)
+        return msgspec.convert(json.loads(os.read(fd, _LARGEST_RECORD)), learned(Saved))
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         _log.warning("%s is no record of a checkpoint: %s", path, error)
         return None
