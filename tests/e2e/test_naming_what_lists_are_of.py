@@ -154,7 +154,7 @@ def test_an_id_may_be_a_text_wherever_one_is_got(named: None) -> None:
     assert wl.get_command(str(run.id)).id == run.id
     for wrong in ("x", "", "1.5", "-1", True, None, "²"):
         with pytest.raises(wl.InvalidArgument, match="is no trial id: it is a whole number"):
-            wl.get_trial(wrong)  # type: ignore[arg-type]
+            wl.get_trial(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_newest_trial_that_is_told_is_one_that_the_list_has(named: None) -> None:

@@ -249,7 +249,7 @@ def test_what_is_not_there_is_not_found_with_what_there_is(fresh_home: Path) -> 
     assert wl.get_trial(str(trial.id)).id == trial.id
     for wrong in ("one", 1.0, None, True):
         with pytest.raises(wl.InvalidArgument, match="is no trial id"):
-            wl.get_trial(wrong)  # type: ignore[arg-type]
+            wl.get_trial(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
     with pytest.raises(wl.NotFound) as caught:
         wl.get_experiment("duoble")

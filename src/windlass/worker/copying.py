@@ -64,7 +64,7 @@ class Copying:
                 return
             try:
                 self._write(memoryview(piece)[:length])
-            except BaseException:
+            except BaseException:  # whatever it is: who reads is told before it goes on
                 self._has_failed = True
                 raise
             finally:
