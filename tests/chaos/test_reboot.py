@@ -49,6 +49,8 @@ def test_after_a_reboot_the_lost_are_told_the_queued_run_and_strangers_are_left_
     )
     names = [str(trial.params["name"]) for trial in begun]
     eventually(lambda: all(marks(folder, name) for name in names), "all left their mark")
+    # What still lies in a pipe dies with the supervisor; what is in the log must stay.
+    eventually(lambda: all(list(trial.logs()) for trial in begun), "their lines are kept")
     queued = linger.options(cpus=1).submit("queued", str(folder))
     assert queued.refresh().state == "QUEUED"
 

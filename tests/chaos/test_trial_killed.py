@@ -45,6 +45,8 @@ class Victim:
         trial = function.submit(self.name, str(folder), self.daemons)
         eventually(lambda: bool(marks(folder, self.name)), f"{self.name} runs")
         eventually(lambda: world.state(trial.id).get("stage") == "running", "that is written down")
+        # What still lies in a pipe dies with the supervisor; what is in the log must stay.
+        eventually(lambda: list(trial.logs()) == [f"{self.name} lingers"], "its line is kept")
         return trial
 
     @property
