@@ -34,10 +34,11 @@ def raised_from_transport(server: str) -> Iterator[None]:
 
 
 def _is_slow(cause: BaseException) -> bool:
-    from urllib3.exceptions import NewConnectionError, TimeoutError
+    from urllib3 import exceptions
 
     # Whatever kept a connection from being made is a kind of timeout to them.
-    return isinstance(cause, TimeoutError) and not isinstance(cause, NewConnectionError)
+    is_refusal = isinstance(cause, exceptions.NewConnectionError)
+    return isinstance(cause, exceptions.TimeoutError) and not is_refusal
 
 
 def unanswered(server: str, why: str, *, is_slow: bool = False) -> KubernetesError:
