@@ -28,6 +28,9 @@ ALLOWED = {
         "model", "frameworks", "machine", "controller", "engine", "runtimes", "worker", "version",
         "home", "packaging.manifest",
     },
+    "operator": {
+        "model", "engine", "controller", "frameworks", "kube", "runtimes.protocol", "version",
+    },
     "comparing": {"model"},
     "integrations": {"worker"},
     "search": {"model", "client", "authoring", "comparing", "version", "home"},
@@ -43,6 +46,8 @@ LATE = {
     # What programs are refused with in a trial is what users of `wl` catch; neither file imports
     # anything but the other.
     "worker": {"model.errors", "model.refusals"},
+    # The operator is a process of its own, which a command starts.
+    "cli": {"operator", "kube.connecting"},
     "client": {
         "authoring", "comparing", "search",
         # A dry run refuses what the server would, and none runs.

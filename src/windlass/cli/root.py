@@ -40,6 +40,7 @@ COMMANDS = {
     "tensorboard": "Start TensorBoard on what trials wrote for it.",
     "accelerators": "List the accelerators there are, and those of this machine.",
     "server": "Start, stop and look at the server of this machine.",
+    "operator": "Look after TFJob and PyTorchJob objects of a Kubernetes cluster.",
     "doctor": "Check the set-up, and say how to mend it.",
     "completion": "Print the completion script of a shell.",
 }

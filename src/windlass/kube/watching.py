@@ -70,6 +70,7 @@ class Watcher:
         self._index: dict[str, set[str]] = {}
         self._graves: OrderedDict[str, None] = OrderedDict()  # uids of what is gone for good
         self._version = ""  # up to where all was seen; none: it must be listed
+        self._is_stale = False  # somebody asked for another list
         self._stopping = threading.Event()
         self._response: Any = None
         self._thread = threading.Thread(
@@ -86,6 +87,13 @@ class Watcher:
         self.cut()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
+
+    def renew(self) -> None:
+        """See all of it anew, as it is from now on; `synced` is set again once that is done."""
+        with self._lock:
+            self.synced.clear()
+            self._is_stale = True
+        self.cut()
 
     def cut(self) -> None:
         """Have the present watch end, as a network may: it goes on from where it was."""
@@ -132,7 +140,7 @@ class Watcher:
         failures = 0
         while not self._stopping.is_set():
             try:
-                if not self._version:
+                if not self._version or self._is_stale:
                     self._list()
                 self._recovered()
                 if self._watch():
@@ -149,6 +157,8 @@ class Watcher:
 
     def _list(self) -> None:
         """See all of it anew; what is no longer there is gone."""
+        with self._lock:
+            self._is_stale = False
         seen: set[str] = set()
         version, more = "", ""
         while True:
@@ -171,7 +181,9 @@ class Watcher:
             if uid_of(thing) not in seen and version_of(thing) <= int(version):
                 self._remove(thing)
         self._version = version
-        self.synced.set()
+        with self._lock:
+            if not self._is_stale:  # else it was asked for once more, meanwhile
+                self.synced.set()
 
     def _watch(self) -> bool:
         """Follow what happens until the server ends it; whether anything was heard."""
@@ -189,8 +201,8 @@ class Watcher:
             self._response = response
         heard = False
         try:
-            if self._stopping.is_set():  # asked before there was something to cut
-                return heard
+            if self._stopping.is_set() or self._is_stale:  # before there was something to cut
+                return True
             for event in _events(response):
                 heard = True
                 self._take(event)
