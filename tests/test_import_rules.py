@@ -36,7 +36,7 @@ ALLOWED = {
     "search": {"model", "client", "authoring", "comparing", "version", "home"},
     "cli": {
         "model", "frameworks", "client", "authoring", "comparing", "search", "packaging", "worker",
-        "version", "home",
+        "version", "home", "kube",
     },
 }  # fmt: skip
 
@@ -48,6 +48,7 @@ LATE = {
     "worker": {"model.errors", "model.refusals"},
     # The operator is a process of its own, which a command starts.
     "cli": {"operator", "kube.connecting"},
+    "authoring": {"kube"},  # a login is tried before it is kept
     "client": {
         "authoring", "comparing", "search",
         # A dry run refuses what the server would, and none runs.
