@@ -46,8 +46,7 @@ LATE = {
     # What programs are refused with in a trial is what users of `wl` catch; neither file imports
     # anything but the other.
     "worker": {"model.errors", "model.refusals"},
-    # The operator is a process of its own, which a command starts.
-    "cli": {"operator", "kube.connecting"},
+    "cli": {"operator"},  # a process of its own, which a command starts
     "authoring": {"kube"},  # a login is tried before it is kept
     "client": {
         "authoring", "comparing", "search",

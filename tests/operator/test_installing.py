@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from windlass.kube.rights import rules_of
 from windlass.operator.installing import definition_texts, definitions
 from windlass.operator.jobkinds import JOB_KINDS
-from windlass.operator.rights import OF_JOBS, OF_LEASE, rules, wanted
+from windlass.operator.rights import OF_JOBS, OF_LEASE
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT.parent / "shared" / "crds"
@@ -56,12 +57,4 @@ def test_what_the_published_definitions_know_is_known_to_ours(
 def test_the_deployment_grants_the_rights_that_are_needed_and_no_more() -> None:
     found = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
     granted = {each["kind"]: each["rules"] for each in found if "rules" in each}
-    assert granted == {"ClusterRole": rules(OF_JOBS), "Role": rules(OF_LEASE)}
-
-
-def test_every_right_is_told_with_what_it_is_for() -> None:
-    told = [str(each) for each in wanted(["lab"], "windlass")]
-    assert "create pods in namespace lab (to run replicas)" in told
-    assert "update leases.coordination.k8s.io in namespace windlass (to agree on who leads)" in told
-    everywhere = [str(each) for each in wanted([], "")]
-    assert any(each.startswith("list tfjobs.kubeflow.org in all namespaces") for each in everywhere)
+    assert granted == {"ClusterRole": rules_of(OF_JOBS), "Role": rules_of(OF_LEASE)}

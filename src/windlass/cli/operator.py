@@ -95,7 +95,7 @@ def _run(
     import uuid
 
     from windlass.kube.connecting import connect
-    from windlass.operator.rights import lacking
+    from windlass.operator.rights import check_rights
     from windlass.operator.running import Operator
 
     logging.basicConfig(
@@ -107,9 +107,7 @@ def _run(
     host, port = _parse(listen)
     connection = connect(context)
     leases = "" if alone else (lease_namespace or connection.namespace)
-    lacks = lacking(connection, namespaces, leases)
-    if lacks:
-        _refuse(connection.account, [str(each) for each in lacks])
+    check_rights(connection, namespaces, leases)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -134,17 +132,6 @@ def _parse(listen: str) -> tuple[str, int]:
             f"--listen is {listen!r}; it must be HOST:PORT.", hint="For example: 0.0.0.0:8080"
         )
     return host, int(port)
-
-
-def _refuse(account: str, lacks: list[str]) -> None:
-    from windlass.model.errors import KubernetesError
-
-    listed = "\n".join(f"- {each}" for each in lacks)
-    raise KubernetesError(
-        f"The account {account} lacks rights that the operator needs:",
-        hint=f"{listed}\ndeploy/operator.yaml grants them all.",
-        reason="Forbidden",
-    )
 
 
 def _tell(error: WindlassError) -> None:

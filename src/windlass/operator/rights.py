@@ -2,112 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import msgspec
-
+from windlass.kube.access import account_name, missing_rights
 from windlass.kube.connecting import Connection
-from windlass.kube.kinds import Object
+from windlass.kube.rights import Right
+from windlass.model.errors import KubernetesError
+from windlass.operator.jobkinds import GROUP, JOB_KINDS
 
-
-class Rights(msgspec.Struct, frozen=True):
-    """Verbs that are needed on resources, and what for."""
-
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    because: str
-
-
-_JOBS = ("tfjobs", "pytorchjobs")
-OF_JOBS = (
-    Rights(
-        "kubeflow.org", _JOBS, ("get", "list", "watch", "patch", "delete"),
-        "see jobs, keep what is remembered of them, delete those whose time to live is up",
+_OBJECTS = ("get", "list", "watch", "create", "patch", "delete")
+OF_JOBS: tuple[Right, ...] = (
+    *(
+        Right(resource=f"{kind.kind.plural}{part}", group=GROUP, verbs=verbs, why=why)
+        for part, verbs, why in (
+            (
+                "",
+                ("get", "list", "watch", "patch", "delete"),
+                "seeing jobs, keeping what is remembered of them, deleting those that expired",
+            ),
+            ("/status", ("update",), "saying how jobs stand"),
+            ("/finalizers", ("update",), "owning pods, where the cluster asks that of owners"),
+        )
+        for kind in JOB_KINDS
     ),
-    Rights(
-        "kubeflow.org", tuple(f"{each}/status" for each in _JOBS), ("update",),
-        "say how jobs stand",
-    ),
-    Rights(
-        "kubeflow.org", tuple(f"{each}/finalizers" for each in _JOBS), ("update",),
-        "own pods, where the cluster asks for that right of owners",
-    ),
-    Rights(
-        "", ("pods",), ("get", "list", "watch", "create", "patch", "delete"), "run replicas"
-    ),
-    Rights(
-        "", ("services",), ("get", "list", "watch", "create", "patch", "delete"),
-        "give replicas addresses",
-    ),
-    Rights("", ("events",), ("create",), "tell what happens"),
-)  # fmt: skip
-OF_LEASE = (
-    Rights("coordination.k8s.io", ("leases",), ("get", "create", "update"), "agree on who leads"),
+    Right(resource="pods", verbs=_OBJECTS, why="a replica of a job is a pod"),
+    Right(resource="services", verbs=_OBJECTS, why="addresses by which replicas find each other"),
+    Right(resource="events", verbs=("create",), why="telling what happens to jobs"),
 )
+"""In every namespace whose jobs are looked after."""
+
+OF_LEASE: tuple[Right, ...] = (
+    Right(
+        resource="leases",
+        group="coordination.k8s.io",
+        verbs=("get", "create", "update"),
+        why="agreeing on which of several instances acts",
+    ),
+)
+"""In the namespace of the lease."""
 
 
-class Lack(msgspec.Struct, frozen=True):
-    """One thing that the account may not do, and needs to."""
-
-    verb: str
-    resource: str
-    group: str
-    namespace: str
-    because: str
-
-    def __str__(self) -> str:
-        """The right as people grant it."""
-        what = f"{self.resource}.{self.group}" if self.group else self.resource
-        where = f"in namespace {self.namespace}" if self.namespace else "in all namespaces"
-        return f"{self.verb} {what} {where} (to {self.because})"
-
-
-def wanted(namespaces: Sequence[str], lease_namespace: str) -> Iterator[Lack]:
-    """Everything that is needed, one by one."""
+def check_rights(connection: Connection, namespaces: Sequence[str], lease_namespace: str) -> None:
+    """That the account may do all that the operator does; else an error names what it may not."""
+    lacks = []
     for namespace in namespaces or ("",):
-        for rights in OF_JOBS:
-            yield from _each(rights, namespace)
+        lacks += missing_rights(connection, namespace, OF_JOBS)
     if lease_namespace:
-        for rights in OF_LEASE:
-            yield from _each(rights, lease_namespace)
-
-
-def lacking(connection: Connection, namespaces: Sequence[str], lease_namespace: str) -> list[Lack]:
-    """What the account may not do and needs to, asked of the cluster."""
-    return [
-        each for each in wanted(namespaces, lease_namespace) if not _is_allowed(connection, each)
-    ]
-
-
-def rules(rights: Sequence[Rights]) -> list[Object]:
-    """The same as the rules of a role."""
-    return [
-        {"apiGroups": [each.group], "resources": list(each.resources), "verbs": list(each.verbs)}
-        for each in rights
-    ]
-
-
-def _each(rights: Rights, namespace: str) -> Iterator[Lack]:
-    for resource in rights.resources:
-        for verb in rights.verbs:
-            yield Lack(verb, resource, rights.group, namespace, rights.because)
-
-
-def _is_allowed(connection: Connection, right: Lack) -> bool:
-    resource, _, part = right.resource.partition("/")
-    asked = {
-        "verb": right.verb,
-        "group": right.group,
-        "resource": resource,
-        "subresource": part,
-        "namespace": right.namespace,
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = connection.request("POST", path, review)
-    return bool(answer["status"].get("allowed"))
+        lacks += missing_rights(connection, lease_namespace, OF_LEASE)
+    if not lacks:
+        return
+    listed = "\n".join(
+        f"- {deed}{'' if deed.namespace else ' in all namespaces'}" for deed in lacks
+    )
+    rights = "a right" if len(lacks) == 1 else f"{len(lacks)} rights"
+    raise KubernetesError(
+        f"{account_name(connection) or 'This account'} lacks {rights} that the operator needs:",
+        hint=f"{listed}\ndeploy/operator.yaml grants them all.",
+        status=403,
+        reason="Forbidden",
+    )
