@@ -28,6 +28,9 @@ ALLOWED = {
         "model", "frameworks", "machine", "controller", "engine", "runtimes", "worker", "version",
         "home", "packaging.manifest",
     },
+    "operator": {
+        "model", "engine", "controller", "frameworks", "kube", "runtimes.protocol", "version",
+    },
     "comparing": {"model"},
     "integrations": {"worker"},
     "search": {"model", "client", "authoring", "comparing", "version", "home"},
@@ -43,6 +46,7 @@ LATE = {
     # What programs are refused with in a trial is what users of `wl` catch; neither file imports
     # anything but the other.
     "worker": {"model.errors", "model.refusals"},
+    "cli": {"operator"},  # a process of its own, which a command starts
     "authoring": {"kube"},  # a login is tried before it is kept
     "client": {
         "authoring", "comparing", "search",

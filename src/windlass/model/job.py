@@ -49,6 +49,7 @@ class SuccessPolicy(str, Enum):
 
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"
+    LEADER = "Leader"  # of the chief or master, whatever the framework
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
