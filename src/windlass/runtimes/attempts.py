@@ -28,6 +28,7 @@ from windlass.worker.process import replica_marker
 from windlass.worker.supervision import OUT_OF_TIME
 
 EXTERNAL = "external"  # in a launch file: nothing of it was started by us
+AWAY = "away"  # in a launch file: nothing of it runs on this machine
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
 
@@ -127,6 +128,11 @@ class Attempt:
     def is_external(self) -> bool:
         """Whether it is a process that was not started by us."""
         return ((self.launch() or {}).get("executable") or {}).get("type") == EXTERNAL
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it runs on another machine, and only what it ships is here."""
+        return bool((self.launch() or {}).get(AWAY))
 
     @property
     def was_asked_for(self) -> bool:
