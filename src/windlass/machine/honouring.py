@@ -14,8 +14,8 @@ from windlass.model.job import JobSpec, Python, Volume
 def problems_of(spec: JobSpec) -> list[str]:
     """Everything in a spec that cannot work on this machine, one sentence each."""
     problems = []
-    if spec.backend != "local":
-        problems.append(f"backend is {spec.backend!r}; this server runs 'local' jobs only.")
+    if not spec.is_local:
+        problems.append(f"backend is {spec.backend!r}; this machine runs 'local' jobs only.")
     problems += [
         f"{path!r} is not inside the code's own folder."
         for code in (spec.code, *(role.code for role in spec.roles if role.code))
