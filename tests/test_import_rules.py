@@ -21,6 +21,7 @@ ALLOWED = {
     "client": {"model", "packaging", "worker", "version", "home"},
     "authoring": {"model", "frameworks", "packaging", "client", "version", "home"},
     "machine": {"model"},
+    "kube": {"model", "home"},
     "controller": {"model", "engine", "runtimes.protocol"},
     "runtimes": {"model", "frameworks", "machine", "worker", "version", "home"},
     "server": {

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
+    from windlass.model.errors import KubernetesError as KubernetesError
     from windlass.model.errors import LaunchFailed as LaunchFailed
     from windlass.model.errors import NotFound as NotFound
     from windlass.model.errors import RemoteError as RemoteError
@@ -197,6 +198,7 @@ _WHERE = {
     "Conflict": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
+    "KubernetesError": "windlass.model.errors",
     "LaunchFailed": "windlass.model.errors",
     "NotFound": "windlass.model.errors",
     "RemoteError": "windlass.model.errors",
