@@ -43,6 +43,7 @@ LATE = {
     # What programs are refused with in a trial is what users of `wl` catch; neither file imports
     # anything but the other.
     "worker": {"model.errors", "model.refusals"},
+    "authoring": {"kube"},  # a login is tried before it is kept
     "client": {
         "authoring", "comparing", "search",
         # A dry run refuses what the server would, and none runs.

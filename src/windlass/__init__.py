@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from windlass.api import search_logs as search_logs
     from windlass.api import server_info as server_info
     from windlass.api import start_trial as start_trial
+    from windlass.authoring.authentication import (
+        KubeConfigFileAuthentication as KubeConfigFileAuthentication,
+    )
+    from windlass.authoring.authentication import TokenAuthentication as TokenAuthentication
     from windlass.authoring.executables import Command as Command
     from windlass.authoring.executables import Container as Container
     from windlass.authoring.executables import PythonFunction as PythonFunction
@@ -142,6 +146,8 @@ _WHERE = {
     "Local": "windlass.authoring.executors",
     "Kubernetes": "windlass.authoring.executors",
     "Ray": "windlass.authoring.executors",
+    "TokenAuthentication": "windlass.authoring.authentication",
+    "KubeConfigFileAuthentication": "windlass.authoring.authentication",
     "Client": "windlass.client.session",
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
