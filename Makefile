@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TRAINING := $(VENV)/.training
 
-.PHONY: demo test training chaos lint docs bench format clean
+.PHONY: demo test training chaos kube kube-down test-kube lint docs bench format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
@@ -20,6 +20,18 @@ training: $(TRAINING)
 # The tests that kill things, in their long form. A failure prints its seed: WINDLASS_CHAOS_SEED=7 make chaos
 chaos: $(READY)
 	@WINDLASS_CHAOS=long $(BIN)/python -m pytest tests/chaos
+
+# A real Kubernetes on this machine, built once: Debian 12 and root. `make test` then runs on it too.
+kube: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+
+kube-down: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m kube.cluster down
+
+# WINDLASS_TEST_KUBECONFIG=~/.kube/config make test-kube runs them on any cluster.
+test-kube: $(READY)
+	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+	@$(BIN)/python -m pytest tests/kube
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -93,6 +93,8 @@ if TYPE_CHECKING:
     from windlass.comparing.trials import Diff as Diff
     from windlass.integrations import callbacks as callbacks
     from windlass.integrations.profiling import profile as profile
+    from windlass.model.accelerators import AcceleratorKind as AcceleratorKind
+    from windlass.model.accelerators import accelerators as accelerators
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
@@ -198,6 +200,8 @@ _WHERE = {
     "search_logs": "windlass.api",
     "server_info": "windlass.api",
     "gc": "windlass.api",
+    "accelerators": "windlass.model.accelerators",
+    "AcceleratorKind": "windlass.model.accelerators",
     "Diff": "windlass.comparing.trials",
     "ExperimentDiff": "windlass.comparing.experiments",
     "Table": "windlass.comparing.tables",
