@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from windlass.kube.nodes import Placement
 from windlass.model.job import FunctionCall, Job, JobSpec, ProcessCall, Python, Role
 from windlass.model.kubernetes import KubernetesOptions, Toleration
 from windlass.model.resources import Accelerator, Resources
 from windlass.model.status import ReplicaId
 from windlass.runtimes.kubernetes import building, naming
-from windlass.runtimes.kubernetes.building import Claim, Placement, pod_of
+from windlass.runtimes.kubernetes.building import Claim, pod_of
 
 UID = "0123456789abcdef" * 2
 FIRST = ReplicaId("main", 0, 1)
@@ -95,6 +96,7 @@ def test_cpus_are_requested_and_memory_is_a_limit_too() -> None:
     placement = Placement(
         resources={"nvidia.com/gpu": "2"},
         node_selector={"gpu": "a100"},
+        node_terms=({"matchExpressions": []},),
         tolerations=({"key": "nvidia.com/gpu", "operator": "Exists"},),
     )
     pod = pod_of(claim(job), job, FIRST, "owner-1", placement=placement)
@@ -103,6 +105,8 @@ def test_cpus_are_requested_and_memory_is_a_limit_too() -> None:
         "limits": {"memory": str(2**30), "nvidia.com/gpu": "2"},
     }
     assert pod["spec"]["nodeSelector"] == {"gpu": "a100"}
+    [terms] = pod["spec"]["affinity"]["nodeAffinity"].values()
+    assert terms == {"nodeSelectorTerms": [{"matchExpressions": []}]}
     assert pod["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
 
 

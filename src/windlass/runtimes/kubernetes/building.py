@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.kube.nodes import Placement
 from windlass.model.job import FunctionCall, Job, JobSpec, Role
 from windlass.model.kubernetes import KubernetesOptions, PodSource, read_source
 from windlass.model.quantities import parse_size
@@ -28,14 +29,6 @@ WORKER, SETTINGS = "worker.zip", "agent.json"  # in the Secret
 MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
 _USER = 1000  # in images of ours, which need no other
 _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
-
-
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the accelerators of a role come to in a cluster."""
-
-    resources: dict[str, str] = {}  # "nvidia.com/gpu" -> "2"
-    node_selector: dict[str, str] = {}
-    tolerations: tuple[dict[str, Any], ...] = ()
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,13 +196,19 @@ def _pod_spec(
         **({"serviceAccountName": options.service_account} if options.service_account else {}),
         **({"priorityClassName": options.priority_class} if options.priority_class else {}),
         **({"nodeSelector": selector} if selector else {}),
+        **({"affinity": _affinity(placement)} if placement.node_terms else {}),
         **({"tolerations": tolerations} if tolerations else {}),
         **({"imagePullSecrets": secrets} if secrets else {}),
     }
 
 
+def _affinity(placement: Placement) -> Object:
+    terms = {"nodeSelectorTerms": list(placement.node_terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
 def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
-    said = {"WINDLASS_AGENT_HOME": POD_HOME, "PYTHONUNBUFFERED": "1"}
+    said = {"WINDLASS_AGENT_HOME": POD_HOME, "WINDLASS_AGENT_GRACE": str(GRACE)}
     if is_ours:
         # The user has no entry in the image: many programs ask who they are, and where at home.
         said |= {"HOME": f"{POD_HOME}/user", "USER": "windlass", "LOGNAME": "windlass"}
