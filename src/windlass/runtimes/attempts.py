@@ -26,6 +26,7 @@ from windlass.worker.ports import LOOPBACK
 from windlass.worker.process import replica_marker
 
 EXTERNAL = "external"  # in a launch file: nothing of it was started by us
+AWAY = "away"  # in a launch file: nothing of it runs on this machine
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
 
@@ -72,6 +73,11 @@ class Attempt(AttemptFiles):
     def is_external(self) -> bool:
         """Whether it is a process that was not started by us."""
         return ((self.launch() or {}).get("executable") or {}).get("type") == EXTERNAL
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it runs on another machine, and only what it ships is here."""
+        return bool((self.launch() or {}).get(AWAY))
 
     def supervisor(self) -> tuple[int, str] | None:
         """Pid and identity of its supervisor, as that wrote them."""

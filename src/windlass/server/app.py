@@ -6,6 +6,7 @@ from typing import Any
 
 from windlass.model.wire import API
 from windlass.server.api import (
+    agents,
     blobs,
     checkpoints,
     experiments,
@@ -41,6 +42,7 @@ _ROOMS = (
     templates,
     shells,
     blobs,
+    agents,
 )
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from windlass.model.wire import API, VERSION_HEADER, Fault
+from windlass.server.agents import AGENTS, token_of
 from windlass.server.lingering import Exchange, has_body
 from windlass.version import __version__
 
@@ -25,6 +26,7 @@ class Guard:
 
     def __init__(self, app: Any, token: str, hosts: frozenset[str] = _LOOPBACK) -> None:
         self._app = app
+        self._token = token
         self._expected = f"Bearer {token}".encode()
         self._hosts = hosts
 
@@ -47,6 +49,8 @@ class Guard:
             await _answer(send, status, fault)
 
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, Fault] | None:
+        if path.startswith(AGENTS):
+            return self._refusal_of_agent(path, headers)
         host = _host_of(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
             return 403, Fault(
@@ -65,6 +69,15 @@ class Guard:
                 "server set WINDLASS_TOKEN.",
             )
         return _version_refusal(headers.get(VERSION_HEADER.lower().encode()))
+
+    def _refusal_of_agent(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, Fault] | None:
+        """An agent has the token of its trial, which opens what is of that trial alone."""
+        uid = path.removeprefix(AGENTS).partition("/")[0]
+        expected = f"Bearer {token_of(self._token, uid)}".encode()
+        is_right = hmac.compare_digest(headers.get(b"authorization", b""), expected)
+        if is_right and b"origin" not in headers:
+            return None
+        return 401, Fault(code="unauthorized", message="That is not the token of this trial.")
 
 
 def _version_refusal(asked: bytes | None) -> tuple[int, Fault] | None:
