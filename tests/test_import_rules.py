@@ -23,7 +23,7 @@ ALLOWED = {
     "machine": {"model"},
     "kube": {"model", "home"},
     "controller": {"model", "engine", "runtimes.protocol"},
-    "runtimes": {"model", "frameworks", "machine", "worker", "version", "home"},
+    "runtimes": {"model", "frameworks", "machine", "kube", "worker", "version", "home"},
     "server": {
         "model", "frameworks", "machine", "controller", "engine", "runtimes", "worker", "version",
         "home", "packaging.manifest",
