@@ -21,7 +21,7 @@ class Namespace:
     def create(self) -> None:
         """Make it, and return when pods can be made in it."""
         self.core.create_namespace({"metadata": {"name": self.name}})
-        eventually(self._has_account, f"{self.name} has a service account")
+        eventually(self._takes_pods, f"{self.name} takes pods")
 
     def remove(self) -> None:
         """Have it removed, with all in it. Pods are not asked to end, they are ended."""
@@ -100,7 +100,14 @@ class Namespace:
         found = self.core.list_namespaced_pod(self.name, field_selector=f"metadata.name={name}")
         return not found.items
 
-    def _has_account(self) -> bool:
-        # Whoever makes a pod before that is refused.
-        found = self.core.list_namespaced_service_account(self.name).items
-        return any(each.metadata.name == "default" for each in found)
+    def _takes_pods(self) -> bool:
+        # Not before its service account is there, and in older clusters that account's token.
+        container = {"name": "main", "image": self._image}
+        trial = {"metadata": {"name": "trial"}, "spec": {"containers": [container]}}
+        try:
+            self.core.create_namespaced_pod(self.name, trial, dry_run="All")
+        except client.ApiException as error:
+            if error.status in (403, 500):
+                return False
+            raise
+        return True

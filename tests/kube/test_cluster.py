@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
-import socket
+import json
 import sys
 import threading
 from pathlib import Path
@@ -20,7 +21,7 @@ from kube.cluster.parts import part_named
 from kube.mounts import ROOT, package_index, project_environment, source
 from kube.pods import Namespace
 
-SERVE = "python3 -m http.server 8000 --directory"
+SERVE = "python3 -u -m http.server 8000 --directory"
 DEFINITIONS = ROOT.parent / "shared" / "crds"
 
 
@@ -53,7 +54,8 @@ def test_a_command_runs_in_a_pod_by_exec(namespace: Namespace) -> None:
 def test_a_port_of_a_pod_is_reached_by_port_forward(namespace: Namespace) -> None:
     namespace.pod("web", *SERVE.split(), "/etc/ssl")
     namespace.wait_running("web")
-    eventually(lambda: "200 OK" in _get_forwarded(namespace, "web", 8000), "the pod answers")
+    eventually(lambda: "Serving" in namespace.logs("web"), "the server listens")
+    assert "200 OK" in _get_forwarded(namespace, "web", 8000)
 
 
 def test_names_of_a_headless_service_are_known_in_pods(namespace: Namespace) -> None:
@@ -112,8 +114,10 @@ def test_a_user_may_do_nothing_until_it_is_allowed_to(
     namespace: Namespace, own_cluster: Cluster
 ) -> None:
     limited = client.CoreV1Api(own_cluster.user("limited"))
-    with pytest.raises(client.ApiException, match=r'"limited" cannot list resource "pods"'):
+    with pytest.raises(client.ApiException) as refused:
         limited.list_namespaced_pod(namespace.name)
+    said = json.loads(refused.value.body)["message"]
+    assert 'User "limited" cannot list resource "pods"' in said
     _allow(namespace, "pods", client.RbacV1Subject(kind="User", name="limited"))
     eventually(lambda: _may(limited, "list", "pods", namespace.name), "the user may list pods")
     assert limited.list_namespaced_pod(namespace.name).items == []
@@ -348,16 +352,15 @@ def _make_service(namespace: Namespace, name: str, *, headless: bool) -> None:
 
 
 def _get_forwarded(namespace: Namespace, pod: str, port: int) -> str:
-    """What a server in a pod answers through the API server; nothing if it does not."""
+    """What a server in a pod answers through the API server."""
     connect = namespace.core.connect_get_namespaced_pod_portforward
     forward = portforward(connect, pod, namespace.name, ports=str(port))
-    connection: socket.socket = forward.socket(port)
-    connection.settimeout(10)
-    connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
     said = b""
-    while received := connection.recv(65536):
-        said += received
-    connection.close()
+    with contextlib.closing(forward.socket(port)) as connection:
+        connection.settimeout(10)
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        while received := connection.recv(65536):
+            said += received
     return said.decode()
 
 
