@@ -48,8 +48,8 @@ def pod(**spec: Any) -> dict[str, Any]:
             "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) didn't match Pod's "
             "node affinity/selector. preemption: 0/3 nodes are available: 1 No preemption victims "
             "found for incoming pod, 2 Preemption is not helpful for scheduling.",
-            "No machine takes it: 2 of 3 machines are not what was asked for (disk=ssd); "
-            "1 of 3 machines has less than 4 GPUs free.",
+            "No machine takes it: 1 of 3 machines has less than 4 GPUs free; "
+            "2 of 3 machines are not what was asked for (disk=ssd).",
         ),
         (
             "0/1 nodes are available: 1 node(s) were unschedulable.",

@@ -96,7 +96,8 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
         )
     if "node affinity" in what or "node selector" in what:
         whose = f"none of the {total} machines is" if count >= total > 1 else f"{of} not"
-        return 0, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
+        weight = 0 if count >= total else 6  # else it is about those that are
+        return weight, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
     if "unschedulable" in what:
         return 5, "NodesClosed", f"{of} closed to new pods", "Somebody cordoned them; they open."
     if "Too many pods" in what:
