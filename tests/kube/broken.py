@@ -96,7 +96,6 @@ def broken_pods(image: str) -> dict[str, dict[str, Any]]:
         "out-of-memory": _pod(
             image, "python3", "-c", "x = bytearray(2**30)", limits={"memory": "64Mi"}
         ),
-        "too-little-memory": _pod(image, "python3", "-c", "pass", limits={"memory": "4Mi"}),
         "evicted": _pod(
             image, "python3", "-c",
             "open('/volume/x', 'wb').write(bytes(2**24)); import time; time.sleep(600)",

@@ -319,6 +319,8 @@ def test_the_check_says_what_is_missing_and_fails(
     assert done.returncode == 1, done.stdout + done.stderr
     assert "may not get pods/log in namespace" in done.stdout
     assert "may not list nodes" in done.stdout
+    assert "its certificate is not checked" in done.stdout
+    assert "Warning" not in done.stderr
     missing = _check_missing(project)
     assert missing.returncode == 1
     assert "There is no kubeconfig file" in missing.stdout

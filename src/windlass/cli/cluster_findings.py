@@ -31,7 +31,7 @@ def examine(home: Home, context: str | None, namespace: str | None) -> Iterator[
         yield Finding("cluster", "ok", f"{connection.server} ({connection.source})")
         try:
             version = server_version(connection)
-            yield Finding("reachable", "ok", f"it answers, Kubernetes {version}")
+            yield _reachable(connection, version)
             check_known(connection)
         except WindlassError as error:
             yield _error("reachable" if not getattr(error, "status", 0) else "account", error)
@@ -39,6 +39,18 @@ def examine(home: Home, context: str | None, namespace: str | None) -> Iterator[
         yield from _inside(connection, home)
     finally:
         connection.close()
+
+
+def _reachable(connection: Connection, version: str) -> Finding:
+    text = f"it answers, Kubernetes {version}"
+    if connection.is_trusted:
+        return Finding("reachable", "ok", text)
+    return Finding(
+        "reachable",
+        "warning",
+        f"{text}; its certificate is not checked, so that anybody could be it",
+        "Name that of its authority: ca_cert_path= in place of skip_tls=True.",
+    )
 
 
 def _inside(connection: Connection, home: Home) -> Iterator[Finding]:
