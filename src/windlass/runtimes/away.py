@@ -33,5 +33,10 @@ def launch_away(job: Job, replica: ReplicaId, given: Assignment) -> dict[str, An
     """The launch file of an attempt that runs elsewhere, in the home that its agent makes."""
     launch = launch_of(Path(THERE), job, replica, given, has_devices=False, is_here=False)
     # What the agent fills in, or does without: the interpreter, what the author's machine has.
-    filled_in = {"python": "python3", "extra_paths": [], "volumes": [], "hold": None}
+    filled_in: dict[str, Any] = {
+        "python": "python3",
+        "extra_paths": [],
+        "volumes": [],
+        "hold": None,
+    }
     return {**launch, **filled_in, AWAY: True}
