@@ -61,7 +61,7 @@ class Elsewhere:
 
 
 class Front:
-    """An address that stays, as a service of a cluster has one: whatever server there is, is here."""
+    """An address that stays, as a service of a cluster has one, whatever server there is."""
 
     def __init__(self, url: Callable[[], str]) -> None:
         self._url = url

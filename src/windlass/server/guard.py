@@ -11,10 +11,10 @@ import msgspec
 from windlass.model.wire import API, VERSION_HEADER, Fault
 from windlass.server.agents import AGENTS, token_of
 from windlass.server.lingering import Exchange, has_body
+from windlass.server.listening import LOOPBACK
 from windlass.version import __version__
 
 _HEALTH = f"{API}/health"
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Guard:
@@ -24,7 +24,7 @@ class Guard:
     this machine by `Host`, everyone without the token by `Authorization`.
     """
 
-    def __init__(self, app: Any, token: str, hosts: frozenset[str] = _LOOPBACK) -> None:
+    def __init__(self, app: Any, token: str, hosts: frozenset[str] = LOOPBACK) -> None:
         self._app = app
         self._token = token
         self._expected = f"Bearer {token}".encode()
@@ -49,8 +49,6 @@ class Guard:
             await _answer(send, status, fault)
 
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, Fault] | None:
-        if path.startswith(AGENTS):
-            return self._refusal_of_agent(path, headers)
         host = _host_of(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
             return 403, Fault(
@@ -61,7 +59,8 @@ class Guard:
             return 403, Fault(code="unauthorized", message="Pages of other sites may not ask this.")
         if path == _HEALTH:
             return None
-        if not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
+        expected = self._expected_for(path)
+        if not hmac.compare_digest(headers.get(b"authorization", b""), expected):
             return 401, Fault(
                 code="unauthorized",
                 message="The token is missing or wrong.",
@@ -70,14 +69,12 @@ class Guard:
             )
         return _version_refusal(headers.get(VERSION_HEADER.lower().encode()))
 
-    def _refusal_of_agent(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, Fault] | None:
-        """An agent has the token of its trial, which opens what is of that trial alone."""
+    def _expected_for(self, path: str) -> bytes:
+        """An agent has the token of its trial, which opens what is of that trial, and no more."""
+        if not path.startswith(AGENTS):
+            return self._expected
         uid = path.removeprefix(AGENTS).partition("/")[0]
-        expected = f"Bearer {token_of(self._token, uid)}".encode()
-        is_right = hmac.compare_digest(headers.get(b"authorization", b""), expected)
-        if is_right and b"origin" not in headers:
-            return None
-        return 401, Fault(code="unauthorized", message="That is not the token of this trial.")
+        return f"Bearer {token_of(self._token, uid)}".encode()
 
 
 def _version_refusal(asked: bytes | None) -> tuple[int, Fault] | None:

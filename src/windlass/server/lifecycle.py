@@ -9,7 +9,6 @@ import os
 import resource
 import secrets
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -42,6 +41,7 @@ from windlass.server.garbage import Garbage
 from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
+from windlass.server.listening import read_listening
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
 from windlass.server.outputs import OutputStore
@@ -123,13 +123,15 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> None:
-    listener = _listen()
+    listening = read_listening()
+    listener = listening.open()
     database = Database(home.database)
     hub = Hub(asyncio.get_running_loop())
     families = Families(asyncio.get_running_loop())
     services = _assemble(home, database, hub, families, launchers)
-    services.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    app = create_app(services, _token(home))
+    port = listener.getsockname()[1]
+    services.url = f"http://127.0.0.1:{port}"
+    app = create_app(services, _token(home), listening.hosts)
     config = uvicorn.Config(
         app,
         http=Connection,
@@ -185,13 +187,6 @@ def _is_held(home: Home, lock: int) -> bool:
         return os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
     except OSError:
         return False
-
-
-def _listen() -> socket.socket:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    # Accepted connections inherit it. Without it, a kept connection answers in 40 ms steps.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def _assemble(
