@@ -25,8 +25,8 @@ ALLOWED = {
     "controller": {"model", "engine", "runtimes.protocol"},
     "runtimes": {"model", "frameworks", "machine", "kube", "worker", "version", "home"},
     "server": {
-        "model", "frameworks", "machine", "controller", "engine", "runtimes", "worker", "version",
-        "home", "packaging.manifest",
+        "model", "frameworks", "machine", "controller", "engine", "runtimes", "kube", "worker",
+        "version", "home", "packaging.manifest",
     },
     "operator": {
         "model", "engine", "controller", "frameworks", "kube", "runtimes.protocol", "version",

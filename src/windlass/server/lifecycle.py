@@ -20,10 +20,15 @@ import uvicorn
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
 from windlass.home import Home
+from windlass.kube.connecting import connect
 from windlass.machine.capacity import read_capacity
 from windlass.model.records import TrialRecord
+from windlass.runtimes.choosing import Runtimes
+from windlass.runtimes.kubernetes.runtime import KubernetesRuntime, Surroundings
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
+from windlass.runtimes.workerzip import worker_zip
+from windlass.server.agents import token_of
 from windlass.server.app import create_app
 from windlass.server.blobs import BlobStore
 from windlass.server.checkpoints import CheckpointReader, CheckpointStore
@@ -56,6 +61,7 @@ _LOCK_PATIENCE = 15
 _LARGEST_LOG = 20 << 20
 _HOME_CHECK = 5.0
 _OPEN_FILES = 16_384
+IMAGE = "WINDLASS_KUBERNETES_IMAGE"  # what pods run in whose jobs name none
 _log = logging.getLogger("windlass")
 
 
@@ -199,7 +205,19 @@ def _assemble(
     private = PrivateFiles(home.private)
     private.sweep(set(trials.unfinished()))
     capacity = read_capacity()
-    runtime = LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers)
+    token = _token(home)
+    around = Surroundings(
+        connect=lambda: connect(home=home),
+        worker=worker_zip,
+        token_for=lambda uid: token_of(token, uid),
+        urls=lambda: services.urls,
+        url=lambda: services.url,
+        image=os.environ.get(IMAGE, ""),
+    )
+    runtime = Runtimes(
+        LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers),
+        KubernetesRuntime(home.path, around),
+    )
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
@@ -213,7 +231,7 @@ def _assemble(
     controller = Controller(
         recorder, runtime, admission=admission, on_queue_moved=lambda: hub.publish(QUEUE)
     )
-    return Services(
+    services = Services(
         home=home,
         database=database,
         trials=trials,
@@ -240,6 +258,7 @@ def _assemble(
         capacity=capacity,
         started=time.time(),
     )
+    return services
 
 
 def _publish_points(hub: Hub) -> Callable[[int, int], None]:

@@ -48,6 +48,10 @@ class PodAttempt(AttemptFiles):
     def is_told_to_stop(self) -> bool:
         return (self.path / layout.STOP).exists()
 
+    def is_unwanted(self) -> bool:
+        """Whether nobody waits for it any more: it has ended, or is to."""
+        return self.has_ended or self.is_told_to_stop
+
     def note_made(self, pod: Object) -> None:
         """It has a pod."""
         write_json(self._file(POD), {"name": pod["metadata"]["name"], "uid": uid_of(pod)})
@@ -137,7 +141,7 @@ class PodAttempt(AttemptFiles):
         """Reason, message and exit code of a pod that ended without a record."""
         code = state.exit_code
         if self.is_told_to_stop:
-            return "Stopped", state.message, code if code else None
+            return "Stopped", state.message, code or None
         if state.reason == OUT_OF_MEMORY:
             told = "it needed more memory than it had asked for; ask for more: memory="
             return OUT_OF_MEMORY, told, code
@@ -145,7 +149,7 @@ class PodAttempt(AttemptFiles):
             if code is None and state.reason != START_FAILED:
                 return "Lost", _in_words(state), None
             told = state.message or f"its container ended with exit code {code}"
-            return START_FAILED, told, code if code else None
+            return START_FAILED, told, code or None
         if code is not None and code > 128:
             return "Signal", state.message or "its pod was killed", code
         # The agent's own end says nothing of the program's.

@@ -34,7 +34,7 @@ class Errands:
         self._on_failure = on_failure or (lambda _key: None)
         self._changed = threading.Condition()
         self._due: list[tuple[float, int, Hashable]] = []
-        self._wanted: dict[Hashable, tuple[int, Callable[[], None]]] = {}
+        self._wanted: dict[Hashable, tuple[int, Callable[[], object]]] = {}
         self._failures: dict[Hashable, tuple[int, str]] = {}
         self._busy: set[Hashable] = set()
         self._parked: set[Hashable] = set()  # due, once what is being done of that key is done
@@ -42,7 +42,7 @@ class Errands:
         self._threads: list[threading.Thread] = []
         self._is_closed = False
 
-    def do(self, key: Hashable, act: Callable[[], None], *, after: float = 0.0) -> None:
+    def do(self, key: Hashable, act: Callable[[], object], *, after: float = 0.0) -> None:
         """Have something done; in the place of what was to be done under that key before."""
         with self._changed:
             if self._is_closed:
@@ -79,7 +79,7 @@ class Errands:
         for thread in self._threads:
             thread.join(timeout)
 
-    def _plan(self, key: Hashable, act: Callable[[], None], after: float) -> None:
+    def _plan(self, key: Hashable, act: Callable[[], object], after: float) -> None:
         number = next(self._numbers)
         self._wanted[key] = (number, act)
         heapq.heappush(self._due, (time.monotonic() + after, number, key))
@@ -100,7 +100,7 @@ class Errands:
                     _log.exception("an errand in a cluster failed")
             self._finish(key, act, failure)
 
-    def _next(self) -> tuple[Hashable, Callable[[], None]] | None:
+    def _next(self) -> tuple[Hashable, Callable[[], object]] | None:
         """What is due now, waited for; none when all is over."""
         with self._changed:
             while not self._is_closed:
@@ -124,7 +124,7 @@ class Errands:
                 self._changed.wait(wait)
         return None
 
-    def _finish(self, key: Hashable, act: Callable[[], None], failure: str) -> None:
+    def _finish(self, key: Hashable, act: Callable[[], object], failure: str) -> None:
         with self._changed:
             self._busy.discard(key)
             if not failure:

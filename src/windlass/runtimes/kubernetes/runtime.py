@@ -15,9 +15,8 @@ import msgspec
 from windlass.kube.connecting import Connection
 from windlass.kube.explaining import explain
 from windlass.kube.kinds import PODS, SERVICES, Object, labels_of, uid_of
-from windlass.kube.nodes import Placement, placement
+from windlass.kube.nodes import Placement
 from windlass.kube.pods import state_of
-from windlass.kube.seeing import list_nodes
 from windlass.kube.watching import Watcher
 from windlass.model.errors import KubernetesError, WindlassError
 from windlass.model.job import Assignment, Job, JobSpec
@@ -111,9 +110,7 @@ class KubernetesRuntime:
             return dict(known)
         claim = self._claim(job)
         made = {
-            f"{role.name}-{index}": naming.address_of(
-                claim.base, claim.namespace, role.name, index
-            )
+            f"{role.name}-{index}": naming.address_of(claim.base, claim.namespace, role.name, index)
             for role in job.spec.roles
             for index in range(role.replicas)
         }
@@ -405,7 +402,7 @@ class KubernetesRuntime:
 
     def _make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         """Make the pod of an attempt, with all that it needs."""
-        if attempt.has_ended or attempt.is_told_to_stop or attempt.was_made:
+        if attempt.is_unwanted() or attempt.was_made:
             return
         connection = self._connected()
         watcher = self._begin_watch(claim.namespace)
@@ -432,7 +429,7 @@ class KubernetesRuntime:
             return
         attempt.note_made(pod)
         watcher.tell(pod)
-        if attempt.has_ended or attempt.is_told_to_stop:
+        if attempt.is_unwanted():  # by now
             self._errands.do(("end", attempt.path), partial(self._end, claim, attempt))
         self._tell(claim.uid)
 
@@ -458,17 +455,15 @@ class KubernetesRuntime:
         connection = self._connected()
         name = naming.pod_name(claim.base, attempt.replica)
         pod = objects.look(connection, PODS, claim.namespace, name)
-        if pod is None or labels_of(pod).get(naming.UID) != claim.uid:
-            if pod is None and attempt.was_made and not attempt.has_ended:
-                watcher = self._begin_watch(claim.namespace)
-                gone = watcher.at(claim.namespace, name)
-                if gone is not None:
-                    watcher.tell_gone(gone)
-            self._tell(claim.uid)
-            return
-        if grace is None:
-            grace = GRACE if attempt.was_begun and not attempt.has_ended else _SHORT
-        objects.remove(connection, PODS, pod, grace=grace)
+        if pod is None:
+            watcher = self._begin_watch(claim.namespace)
+            gone = watcher.at(claim.namespace, name)
+            if gone is not None:
+                watcher.tell_gone(gone)
+        elif labels_of(pod).get(naming.UID) == claim.uid:
+            if grace is None:
+                grace = GRACE if attempt.was_begun and not attempt.has_ended else _SHORT
+            objects.remove(connection, PODS, pod, grace=grace)
         self._tell(claim.uid)
 
     def _release(self, claim: Claim) -> None:
