@@ -40,13 +40,15 @@ class Elsewhere:
         place.mkdir()
         (place / "worker.zip").write_bytes(worker_zip())
 
-    def run(self, trial: wl.Trial[Any], attempt: int = 2, **environ: str) -> Agent:
+    def run(
+        self, trial: wl.Trial[Any], attempt: int = 2, *, index: int = 0, **environ: str
+    ) -> Agent:
         """Have the function of a trial run once more, here."""
         record = trial.record
         job = Job(uid=record.uid, trial_id=record.id, spec=record.spec, name=record.name)
-        replica = ReplicaId("main", 0, attempt)
+        replica = ReplicaId("main", index, attempt)
         folder = away.ask_for(self.home, job, replica, Assignment())
-        self._move(folder / layout.LAUNCH, f"{self.place}/home-{attempt}")
+        self._move(folder / layout.LAUNCH, f"{self.place}/home-{index}-{attempt}")
         return Agent(self, job, replica, folder, environ)
 
     def _move(self, launch: Path, there: str) -> None:
@@ -102,11 +104,11 @@ class Agent:
         environ: dict[str, str],
     ) -> None:
         self.folder = folder
-        self.there = elsewhere.place / f"home-{replica.attempt}"
+        self.there = elsewhere.place / f"home-{replica.index}-{replica.attempt}"
         self.there.mkdir()
         self._port = _free_port() if elsewhere.through_tunnels else None
         token = elsewhere.token(job.uid)
-        config = elsewhere.place / f"agent-{replica.attempt}.json"
+        config = elsewhere.place / f"agent-{replica.index}-{replica.attempt}.json"
         urls = [] if self._port else [elsewhere.front.url]
         told = {"uid": job.uid, "token": token, "urls": urls, "port": self._port}
         config.write_text(json.dumps(told))

@@ -14,7 +14,7 @@ import pytest
 from agent_world import Elsewhere, request
 
 import windlass as wl
-from harness import eventually, kill_server
+from harness import PATIENCE, eventually, kill_server
 from windlass.model.job import Assignment, Job
 from windlass.model.status import ReplicaId
 from windlass.runtimes import away, layout
@@ -91,6 +91,32 @@ def test_checkpoints_metrics_and_kept_files_come_back_and_the_next_attempt_goes_
     # Here only what a program could still ask for is kept.
     records = list((agent.there / "trials").rglob("checkpoints/*.json"))
     assert len(records) == 1
+
+
+def save_parts(steps: int) -> list[str]:
+    import pathlib
+
+    rank, uids = wl.rank(), []
+    for step in range(steps):
+        pathlib.Path("part").mkdir(exist_ok=True)
+        pathlib.Path("part", f"{rank}.bin").write_text(f"step {step} of {rank}")
+        uids.append(str(wl.save_checkpoint("part", step=step, shard=True)))
+    return uids
+
+
+def test_parts_that_ranks_save_on_different_machines_are_one_checkpoint(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    trial = wl.run(save_parts, replicas=2).submit(2).wait(timeout=PATIENCE)
+    first, second = (elsewhere.run(trial, index=index) for index in (0, 1))
+    assert (first.wait(), second.wait()) == (0, 0)
+    uids = pickle.loads((first.folder / layout.RESULT).read_bytes())
+    known = {each.uid: each for each in trial.refresh().list_checkpoints()}
+    assert len(known) == 4  # two that were saved at home, two from elsewhere
+    whole = known[uids[1]]
+    assert whole.list_files() == ["0.bin", "1.bin"]
+    folder = whole.download(tmp_path / "whole")
+    assert [path.read_text() for path in sorted(folder.iterdir())] == ["step 1 of 0", "step 1 of 1"]
 
 
 def wait_for(path: str) -> str:

@@ -14,15 +14,17 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
-from windlass.model.job import Job
+from windlass.model.job import Digest, Job
 from windlass.model.status import ReplicaId
 from windlass.model.wire import API
 from windlass.runtimes import layout
 from windlass.server.blobs import BlobStore
-from windlass.worker import checkpoints
+from windlass.worker import checkpoints, shards
 from windlass.worker.files import read_json, write_bytes, write_json_once
 from windlass.worker.keeping import held
 from windlass.worker.metricfile import NAMES
@@ -48,12 +50,24 @@ def token_of(secret: str, uid: str) -> str:
     return hmac.new(secret.encode(), f"agent:{uid}".encode(), hashlib.sha256).hexdigest()
 
 
-class Part(NamedTuple):
+class Piece(NamedTuple):
     """Bytes of one file, and where in it they begin."""
 
     name: str
     start: int
     data: bytes
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank's part of a checkpoint, as it must be to be believed."""
+
+    uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=4096, pattern=r"^[^/\x00]+\Z")]
+    manifest: Digest
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    rank: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)]
+    ranks: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    metadata: dict[str, Any] = {}
 
 
 class Away:
@@ -82,7 +96,7 @@ class Away:
             raise Conflict(f"{self._replica} has ended.")
         return launch
 
-    def take(self, parts: Sequence[Part]) -> dict[str, int]:
+    def take(self, parts: Sequence[Piece]) -> dict[str, int]:
         """Write what is new of some files; how much of each is here then."""
         sizes: dict[str, int] = {}
         about = set()
@@ -141,6 +155,25 @@ class Away:
             number = checkpoints.adopt(folder, record)
         self._nudge(CHECKPOINT)
         return number, []
+
+    def put_part(self, part: Part, blobs: BlobStore) -> list[str]:
+        """Take in one rank's part of a checkpoint; what of it is missing."""
+        missing = blobs.missing([part.manifest])
+        missing += blobs.missing(() if missing else blobs.listed(part.manifest) or ())
+        if missing:
+            return missing
+        role, index, attempt = self._replica.role, self._replica.index, self._replica.attempt
+        folder = str(layout.checkpoints_dir(self._home, self._job.trial_id))
+        saver = checkpoints.Saver(folder, role, index, attempt)
+        told = {
+            **saver.facts(),
+            "name": part.name,
+            "metadata": part.metadata,
+            "manifest": part.manifest,
+        }
+        shards.add(saver, told, part.step, part.rank, part.ranks, uid=part.uid)
+        self._nudge(CHECKPOINT)
+        return []
 
     def end(self, record: dict[str, Any]) -> None:
         """Write how it ended, unless that is known."""

@@ -20,7 +20,7 @@ from windlass.model.job import BlobDigest, RoleName
 from windlass.model.status import ReplicaId
 from windlass.model.wire import BlobsAnswer, FetchBlobs
 from windlass.runtimes import layout
-from windlass.server.agents import AGENTS, GROWING, LEFT_BEHIND, Away, Part
+from windlass.server.agents import AGENTS, GROWING, LEFT_BEHIND, Away, Part, Piece
 from windlass.server.api.blobs import fetch_blobs, get_blob
 from windlass.server.checkpoints import Saved
 from windlass.server.faults import MissingBlobs
@@ -92,14 +92,14 @@ async def ship(
     return {"sizes": await asyncio.to_thread(away.take, parts)}
 
 
-def _parts(body: bytes) -> list[Part]:
+def _parts(body: bytes) -> list[Piece]:
     head, _, data = body.partition(b"\n")
     listed = msgspec.json.decode(head, type=list[_PartHead])
     parts, at = [], 0
     for each in listed:
         if each.name not in GROWING and each.name != layout.STATE:
             raise InvalidArgument(f"{each.name!r} is no file that grows.")
-        parts.append(Part(each.name, each.start, data[at : at + each.length]))
+        parts.append(Piece(each.name, each.start, data[at : at + each.length]))
         at += each.length
     if at != len(data):
         raise InvalidArgument("The shipment is not as long as it says.")
@@ -207,6 +207,18 @@ async def put_checkpoint(
     return {"number": number}
 
 
+async def put_part(
+    services: Services, uid: str, role: str, index: int, attempt: int, data: Part
+) -> dict[str, bool]:
+    """One rank's part of a checkpoint, all of whose blobs are here."""
+    away = _away(services, uid, role, index, attempt)
+    away.check()
+    lacking = await asyncio.to_thread(away.put_part, data, services.blobs)
+    if lacking:
+        raise MissingBlobs(lacking)
+    return {"taken": True}
+
+
 async def end(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Ended
 ) -> dict[str, bool]:
@@ -295,6 +307,7 @@ routes = [
     Route("PUT", f"{_ONE}/blobs/{{digest}}", put_blob, largest_body=None),
     Route("GET", f"{_ONE}/blobs/{{digest}}", fetch_one, media_type=OCTETS),
     Route("POST", f"{_ONE}/checkpoints", put_checkpoint),
+    Route("POST", f"{_ONE}/parts", put_part),
     Route("POST", f"{_ONE}/end", end),
     Route("GET", f"{_ONE}/package", package, media_type=OCTETS),
 ]

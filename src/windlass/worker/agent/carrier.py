@@ -51,6 +51,7 @@ class Carrier:
         self._news.set()
         self._thread.join()
         try:
+            self._saved.ship_parts()
             self._saved.ship_checkpoints()
             self._saved.ship_outputs()
             self._shipping.ship_end()
@@ -67,6 +68,7 @@ class Carrier:
                 self._shipping.ship()
                 if self._has_saved:
                     self._has_saved = False
+                    self._saved.ship_parts()
                     self._saved.ship_checkpoints()
                 if time.monotonic() >= next_outputs:
                     self._saved.ship_outputs()

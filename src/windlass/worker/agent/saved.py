@@ -10,7 +10,7 @@ import json
 import os
 from urllib.parse import quote
 
-from windlass.worker import checkpoints
+from windlass.worker import checkpoints, shards
 from windlass.worker.agent.channel import FileBody
 from windlass.worker.digests import place_of
 from windlass.worker.files import read_json, remove_if_there, write_json
@@ -53,8 +53,19 @@ class Saved:
             note_shipped(self._folder, number)
             self._forget_before(number)
 
+    def ship_parts(self, deadline: float | None = None) -> None:
+        """Have the server take in the parts of checkpoints that were saved here."""
+        for path, part in shards.left(self._folder):
+            self._ship_blobs(part["manifest"], deadline)
+            self._channel.ask_json("POST", f"{self._base}/parts", part, deadline=deadline)
+            if (read_json(path) or {}).get("uid") == part["uid"]:  # else it was saved again
+                remove_if_there(path)
+
     def _ship(self, record: dict[str, Any], deadline: float | None) -> None:
-        manifest = record["manifest"]
+        self._ship_blobs(record["manifest"], deadline)
+        self._channel.ask_json("POST", f"{self._base}/checkpoints", record, deadline=deadline)
+
+    def _ship_blobs(self, manifest: str, deadline: float | None) -> None:
         digests = [*_listed(self._blobs, manifest), manifest]
         for start in range(0, len(digests), _AT_ONCE):
             asked = {"digests": digests[start : start + _AT_ONCE]}
@@ -64,7 +75,6 @@ class Saved:
             for digest in answer["missing"]:
                 body = FileBody(place_of(self._blobs, digest))
                 self._channel.ask("PUT", f"{self._base}/blobs/{digest}", body, deadline=deadline)
-        self._channel.ask_json("POST", f"{self._base}/checkpoints", record, deadline=deadline)
 
     def _forget_before(self, number: int) -> None:
         """Keep here what a program may still ask for: the newest, and what it is made of."""
