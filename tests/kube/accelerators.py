@@ -10,7 +10,9 @@ from pathlib import Path
 
 from kubernetes import client
 
-_CLAIM = Path(tempfile.gettempdir()) / "windlass-kube-accelerators.lock"
+from kube.cluster.places import NAME
+
+_CLAIM = Path(tempfile.gettempdir()) / f"{NAME}-accelerators.lock"
 
 
 @contextmanager

@@ -16,9 +16,10 @@ import pytest
 from kubernetes import client
 
 from kube.access import HOW_TO, Cluster, find_cluster
+from kube.cluster.places import NAME
 from kube.pods import Namespace
 
-_SHARING = Path(tempfile.gettempdir()) / "windlass-kube-tests.lock"
+_SHARING = Path(tempfile.gettempdir()) / f"{NAME}-tests.lock"
 
 
 def skip_without_cluster(item: pytest.Item) -> None:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from kube.cluster.build import PAUSE
 from kube.cluster.commands import ClusterError, run
-from kube.cluster.places import CGROUP, LOGS, SOCKET, STATE
+from kube.cluster.places import LOGS, NAME, SOCKET, STATE
 from kube.cluster.waiting import NeverHappenedError, end_process, wait_until
 
-_MARK = f"windlass-kube:{STATE}"
+_KIND = "windlass-kube:"
+_MARK = f"{_KIND}{STATE}"
 _CNI_CACHE = Path("/var/lib/cni")  # nothing can change where the interface keeps its cache
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -74,7 +75,7 @@ def make() -> int:
         setting.write_text(f"{value}\n")
     _CNI_CACHE.mkdir(exist_ok=True)
     for hierarchy in _hierarchies():
-        (hierarchy / CGROUP).mkdir(exist_ok=True)
+        (hierarchy / NAME).mkdir(exist_ok=True)
     with (LOGS / "enclosure.log").open("ab") as log:
         subprocess.Popen(
             [
@@ -102,12 +103,14 @@ def unmake() -> None:
     if pid := holder():
         end_process(pid, signal.SIGKILL)
     for hierarchy in _hierarchies():
-        group = hierarchy / CGROUP
+        group = hierarchy / NAME
         wait_until(functools.partial(_is_removed, group), f"{group} is gone")
-    try:
-        _CNI_CACHE.rmdir()
-    except OSError:
-        pass  # it was never made, or another's containers use it
+    # Another cluster has something mounted there, which would go with the folder.
+    if not any(_is_of_our_kind(pid) for pid in _all_processes()):
+        try:
+            _CNI_CACHE.rmdir()
+        except OSError:
+            pass  # it was never made, or somebody else's containers use it
 
 
 def run_inside(*command: str | Path, given: str | None = None) -> str:
@@ -176,6 +179,12 @@ def _arguments(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
     except OSError:
         return []
+
+
+def _is_of_our_kind(pid: int) -> bool:
+    """Whether a process holds the namespaces of any cluster of ours."""
+    command = _arguments(pid)[:2]
+    return len(command) == 2 and command[1].startswith(os.fsencode(_KIND))
 
 
 def _namespaces(pid: int) -> tuple[str, str] | None:

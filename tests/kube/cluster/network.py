@@ -17,11 +17,11 @@ from kube.cluster.places import (
     LINK,
     LINK_NETWORK,
     MACHINE_ADDRESS,
+    NAME,
     NODE_ADDRESS,
     STATE,
 )
 
-_COMMENT = "windlass-kube"
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _FORWARDED_BEFORE = STATE / "forwarded-before"
 
@@ -51,7 +51,7 @@ def connect(holder: int) -> None:
     for table, rules in _RULES.items():
         for rule in rules:
             chain, *rest = rule.split()
-            comment = ("-m", "comment", "--comment", _COMMENT)
+            comment = ("-m", "comment", "--comment", NAME)
             run("iptables", "-w", "-t", table, "-I", chain, *rest, *comment)
 
 
@@ -60,8 +60,9 @@ def disconnect() -> None:
     subprocess.run(["ip", "link", "delete", LINK], capture_output=True, check=False)
     for table in _RULES:
         for rule in run("iptables-save", "-t", table).splitlines():
-            if f"--comment {_COMMENT}" in rule:
-                run("iptables", "-w", "-t", table, "-D", *shlex.split(rule)[1:])
+            words = shlex.split(rule)
+            if NAME in words:
+                run("iptables", "-w", "-t", table, "-D", *words[1:])
     if _FORWARDED_BEFORE.exists():
         _FORWARDING.write_text(_FORWARDED_BEFORE.read_text())
         _FORWARDED_BEFORE.unlink()

@@ -9,7 +9,15 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wind
 LOCK = CACHE / "lock"
 """Held by whoever builds, starts or stops."""
 
-STATE = CACHE / "run"
+NUMBER = int(os.environ.get("WINDLASS_KUBE_NUMBER", "0"))
+"""Which cluster of this machine is meant: there can be several, next to each other."""
+
+_SUFFIX = f"-{NUMBER}" if NUMBER else ""
+
+NAME = f"windlass-kube{_SUFFIX}"
+"""What its control groups and its rules on the machine are known by."""
+
+STATE = CACHE / f"run{_SUFFIX}"
 """All that a running cluster writes; gone when it is stopped."""
 
 LOGS = STATE / "logs"
@@ -18,16 +26,15 @@ KUBECONFIG = STATE / "kubeconfig"
 """How to get at the cluster with all rights; there only while the cluster is."""
 
 NODE = "windlass-node"
-CGROUP = "windlass-kube"
 SOCKET = "/run/windlass/containerd.sock"
 """Of containerd, as its namespace sees it."""
 
 # The machine and the cluster's node are the two ends of one cable. Only these two addresses are to
 # be seen on the machine; pods and services have theirs behind the node.
-LINK = "wlkube0"
-MACHINE_ADDRESS = "10.87.0.1"
-NODE_ADDRESS = "10.87.0.2"
-LINK_NETWORK = "10.87.0.0/30"
+LINK = f"wlkube{NUMBER}"
+MACHINE_ADDRESS = f"10.87.{NUMBER}.1"
+NODE_ADDRESS = f"10.87.{NUMBER}.2"
+LINK_NETWORK = f"10.87.{NUMBER}.0/30"
 POD_NETWORK = "10.88.0.0/16"
 SERVICE_NETWORK = "10.96.0.0/16"
 API_SERVICE_ADDRESS = "10.96.0.1"

@@ -7,8 +7,8 @@ import json
 from kube.cluster import network
 from kube.cluster.credentials import kubeconfig_of
 from kube.cluster.places import (
-    CGROUP,
     DOMAIN,
+    NAME,
     NODE,
     NODE_ADDRESS,
     PAUSE_IMAGE,
@@ -88,7 +88,7 @@ def _kubelet() -> dict[str, object]:
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{CGROUP}",
+        "cgroupRoot": f"/{NAME}",
         "clusterDNS": [NODE_ADDRESS],
         "clusterDomain": DOMAIN,
         "resolvConf": str(RESOLVER),
