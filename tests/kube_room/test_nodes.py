@@ -145,6 +145,12 @@ def test_whoever_says_which_nodes_is_believed() -> None:
     assert not given.node_terms, "theirs says it"
 
 
+def test_of_the_nodes_that_are_meant_those_that_are_there_count() -> None:
+    there = gpus(2, gke="nvidia-h100-80gb")
+    with pytest.raises(wl.ResourceError, match="the largest of this cluster has 2"):
+        placement(asked("h100x8"), 1, [there], node_selector={GKE_GPU: "nvidia-h100-80gb"})
+
+
 def test_parts_of_a_gpu_are_no_gpu_of_that_model() -> None:
     node = gpus(7, product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb")
     assert node.kind == "gpu"
