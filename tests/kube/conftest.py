@@ -12,8 +12,12 @@ from kube.fixtures import (
     sharing,
     skip_without_cluster,
 )
+from kube.operator_fixtures import definitions, jobs, operator
 
-__all__ = ["admin", "alone", "cluster", "core", "namespace", "own_cluster", "sharing"]
+__all__ = [
+    "admin", "alone", "cluster", "core", "definitions", "jobs", "namespace", "operator",
+    "own_cluster", "sharing",
+]  # fmt: skip
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from harness import eventually
-from kube.access import Cluster
-from kube.operating import Jobs, OperatorProcess, operating
+from kube.operating import Jobs, OperatorProcess
 from kube.pods import Namespace
-from windlass.kube.connecting import connect
-from windlass.operator.installing import install
 
 SLEEP = "import time; time.sleep(1000)"
 PASS = "pass"
-
-
-@pytest.fixture(scope="session")
-def definitions(cluster: Cluster) -> None:
-    """TFJob and PyTorchJob are known to the cluster."""
-    install(connect(config_file=str(cluster.kubeconfig)))
-
-
-@pytest.fixture
-def jobs(cluster: Cluster, namespace: Namespace, definitions: None) -> Jobs:
-    return Jobs(cluster, namespace)
-
-
-@pytest.fixture
-def operator(cluster: Cluster, namespace: Namespace, jobs: Jobs) -> Iterator[OperatorProcess]:
-    """An operator of the test's own namespace."""
-    with operating(cluster, "--namespace", namespace.name, "--alone") as process:
-        yield process
 
 
 def leaving(code: int) -> str:

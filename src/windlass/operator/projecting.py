@@ -56,7 +56,7 @@ def _in_order(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def _condition(condition: Condition) -> dict[str, Any]:
-    return {
+    said = {
         "type": condition.type.value,
         "status": "True" if condition.status else "False",
         "reason": condition.reason,
@@ -64,6 +64,8 @@ def _condition(condition: Condition) -> dict[str, Any]:
         "lastUpdateTime": time_text(condition.last_update),
         "lastTransitionTime": time_text(condition.last_transition),
     }
+    # Some API servers take an empty text for none, and refuse it.
+    return {field: text for field, text in said.items() if text}
 
 
 def _counts(
