@@ -66,7 +66,7 @@ def said(trial: wl.Trial[Any]) -> list[str]:
     return [str(line) for line in trial.logs()]
 
 
-def what_it_waits_for(trial: wl.Trial[Any]) -> str:
+def what_is_said_of(trial: wl.Trial[Any]) -> str:
     trial.refresh()
     return " ".join(str(each.message) for each in trial.replicas)
 
@@ -168,7 +168,7 @@ def test_why_a_pod_does_not_start_is_told_within_seconds(namespace: Namespace) -
     )
     trials = {"planet": nowhere.submit(), "nobody/has-this": imageless.submit()}
     for word, trial in trials.items():
-        eventually(lambda word=word, trial=trial: word in what_it_waits_for(trial), "it is told")
+        eventually(lambda word=word, trial=trial: word in what_is_said_of(trial), "it is told")
         trial.stop(grace=0)
     for trial in trials.values():
         trial.wait(timeout=PATIENCE)
@@ -181,7 +181,7 @@ def test_a_pod_that_the_cluster_will_not_have_fails_its_trial(namespace: Namespa
     trial = python("", namespace, executor=executor).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
-    assert "image" in str(trial.error)
+    assert "containers[0].image: Required value" in what_is_said_of(trial)
 
 
 def test_an_image_without_python_says_so(namespace: Namespace) -> None:
@@ -189,7 +189,7 @@ def test_an_image_without_python_says_so(namespace: Namespace) -> None:
     trial = python("", namespace, executor=there(namespace, pod_patch=patch)).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
-    assert "no-such-program" in str(trial.error)
+    assert "no-such-program" in what_is_said_of(trial) and trial.exit_code is None
 
 
 def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespace) -> None:
@@ -201,11 +201,12 @@ def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespa
 
 def test_something_of_that_name_which_is_not_ours_is_not_touched(namespace: Namespace) -> None:
     trial = python("import time; time.sleep(1000)", namespace, suspend=True).submit()
-    base = naming.base_of(trial.id, trial.uid)
+    uid = trial._record.uid
+    base = naming.base_of(trial.id, uid)
     namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": base}})
     trial.resume()
     told = f"There is a Secret {base} in namespace {namespace.name} already"
-    eventually(lambda: told in what_it_waits_for(trial), "it is told")
+    eventually(lambda: told in what_is_said_of(trial), "it is told")
     trial.stop(grace=0)
     trial.wait(timeout=PATIENCE)
     assert namespace.core.read_namespaced_secret(base, namespace.name)
