@@ -33,7 +33,7 @@ ALLOWED = {
     "search": {"model", "client", "authoring", "comparing", "version", "home"},
     "cli": {
         "model", "frameworks", "client", "authoring", "comparing", "search", "packaging", "worker",
-        "version", "home",
+        "version", "home", "kube",
     },
 }  # fmt: skip
 

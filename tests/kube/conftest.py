@@ -1,5 +1,20 @@
 """What the tests on Kubernetes share."""
 
-from kube.fixtures import admin, alone, cluster, core, namespace, own_cluster, sharing
+import pytest
+
+from kube.fixtures import (
+    admin,
+    alone,
+    cluster,
+    core,
+    namespace,
+    own_cluster,
+    sharing,
+    skip_without_cluster,
+)
 
 __all__ = ["admin", "alone", "cluster", "core", "namespace", "own_cluster", "sharing"]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_without_cluster(item)

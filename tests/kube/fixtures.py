@@ -21,6 +21,12 @@ from kube.pods import Namespace
 _SHARING = Path(tempfile.gettempdir()) / "windlass-kube-tests.lock"
 
 
+def skip_without_cluster(item: pytest.Item) -> None:
+    """For `pytest_runtest_setup`: skips in here are told in one line, those of fixtures in many."""
+    if "cluster" in getattr(item, "fixturenames", ()) and find_cluster() is None:
+        pytest.skip(HOW_TO)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     """The cluster; without one the test is skipped, saying how to have one."""

@@ -158,15 +158,16 @@ class KubeConfigFileAuthentication:
 def _log_in(login: Login) -> str:
     from windlass.kube.access import account_name, check_known
     from windlass.kube.connecting import connect_with
-    from windlass.kube.logins import write_login
+    from windlass.kube.logins import forget_strays, write_login
 
     connection = connect_with(login)
     try:
         check_known(connection)
         account = account_name(connection)
+        write_login(Home.find(), login)
     finally:
         connection.close()
-    write_login(Home.find(), login)
+        forget_strays(Home.find())
     return f"Logged in to {connection.server} as {account}."
 
 

@@ -19,7 +19,14 @@ from typing import Any
 
 from windlass.home import Home
 from windlass.kube.faults import raised_from_answer, raised_from_transport
-from windlass.kube.logins import ConfigFileLogin, Login, TokenLogin, login_stamp, read_login
+from windlass.kube.logins import (
+    ConfigFileLogin,
+    Login,
+    TokenLogin,
+    authority_file,
+    login_stamp,
+    read_login,
+)
 from windlass.kube.package import load_kubernetes
 from windlass.model.errors import KubernetesError
 
@@ -95,6 +102,11 @@ class Connection:
         return response
 
     @property
+    def is_trusted(self) -> bool:
+        """Whether the cluster's certificate is checked."""
+        return bool(self.api.configuration.verify_ssl)
+
+    @property
     def is_outdated(self) -> bool:
         """Whether somebody logged in or out since: a new one may be another account's."""
         return login_stamp(self.home) != self.stamp
@@ -139,6 +151,8 @@ def _connected(
     configuration = kubernetes.client.Configuration()
     configuration.retries = _retries()
     found = _configured(kubernetes, configuration, login, context, home)
+    if not configuration.verify_ssl:
+        _ask_without_a_word()
     return Connection(
         api=kubernetes.client.ApiClient(configuration),
         server=configuration.host,
@@ -168,7 +182,7 @@ def _configured(
         configuration.api_key["BearerToken"] = f"Bearer {login.token}"
         configuration.verify_ssl = not login.skip_tls
         if login.ca_cert:
-            configuration.ca_cert_data = login.ca_cert
+            configuration.ssl_ca_cert = authority_file(home, login)
         return _Found(f"the token of a login ({home.kubernetes_login})", "the owner of the token")
     if isinstance(login, ConfigFileLogin):
         return _from_config_file(kubernetes, configuration, login.path, context)
@@ -266,6 +280,13 @@ def _retries() -> Any:
     import urllib3
 
     return urllib3.Retry(total=None, connect=0, read=1, redirect=0, status=3, other=0)
+
+
+def _ask_without_a_word() -> None:
+    """Whoever said that certificates need not be checked is not reminded at every request."""
+    import urllib3
+
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 
 def _account_of_token(configuration: Any) -> str:

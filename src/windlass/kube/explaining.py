@@ -14,8 +14,8 @@ from typing import Any
 from windlass.kube.containers import why_unstartable
 from windlass.kube.explanation import Explanation, sentence_of
 from windlass.kube.images import why_not_pulled
-from windlass.kube.scheduling import why_unscheduled
-from windlass.model.quantities import format_duration
+from windlass.kube.scheduling import parse_quantity, why_unscheduled
+from windlass.model.quantities import format_duration, format_size
 
 _PATIENCE = 10.0  # seconds until it is worth saying that something still goes on
 
@@ -102,7 +102,7 @@ def _unscheduled(pod: Pod) -> Explanation | None:
 def _waiting(pod: Pod, events: Sequence[Event]) -> Explanation | None:
     for container, state in _states(pod, "waiting"):
         reason, message = str(state.get("reason") or ""), str(state.get("message") or "")
-        image = str(container.get("image") or "")
+        image = _image(pod, container)
         if reason in _PULLS:
             return why_not_pulled(reason, message, image, events, pod)
         if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
@@ -203,6 +203,8 @@ def _ended(pod: Pod, log: str) -> Explanation | None:
             if "memory" in message
             else "Write less to the machine's disk, or to a volume (volumes= of wl.Kubernetes).",
         )
+    if reason == "DeadlineExceeded":
+        return Explanation(reason=reason, sentence="It ran longer than its pod may run.")
     if reason.startswith("OutOf") or reason == "UnexpectedAdmissionError":
         return Explanation(
             reason="NodeFull",
@@ -221,13 +223,13 @@ def _container_ended(
     pod: Pod, container: Mapping[str, Any], state: Mapping[str, Any], log: str
 ) -> Explanation | None:
     reason, message = str(state.get("reason") or ""), str(state.get("message") or "")
-    image = str(container.get("image") or "")
+    image = _image(pod, container)
     if reason == "OOMKilled":
-        limit = _limit(pod, str(container.get("name") or ""), "memory")
-        more = f" of {limit}" if limit else ""
+        limit = int(parse_quantity(_limit(pod, container, "memory")))
         return Explanation(
             reason="OutOfMemory",
-            sentence=f"It used more memory than it may{more} and was killed."
+            sentence=f"It used more than the {format_size(limit)} of memory that it may use, and "
+            "was killed."
             if limit
             else "Its machine ran out of memory, and it was killed.",
             remedy="Ask for more: memory= of wl.Kubernetes.",
@@ -269,12 +271,23 @@ def _labels(pod: Pod) -> Mapping[str, str]:
     return (pod.get("metadata") or {}).get("labels") or {}
 
 
-def _limit(pod: Pod, container: str, resource: str) -> str:
-    for each in (pod.get("spec") or {}).get("containers") or ():
-        if each.get("name") == container:
-            limits = (each.get("resources") or {}).get("limits") or {}
-            return str(limits.get(resource) or "")
-    return ""
+def _asked(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a pod says of a container whose status is at hand."""
+    spec = pod.get("spec") or {}
+    for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if each.get("name") == container.get("name"):
+            return dict(each)
+    return {}
+
+
+def _image(pod: Pod, container: Mapping[str, Any]) -> str:
+    """As its author wrote it; nodes have longer names for it."""
+    return str(_asked(pod, container).get("image") or container.get("image") or "")
+
+
+def _limit(pod: Pod, container: Mapping[str, Any], resource: str) -> str:
+    limits = (_asked(pod, container).get("resources") or {}).get("limits") or {}
+    return str(limits.get(resource) or "")
 
 
 def _quoted(text: str) -> str:

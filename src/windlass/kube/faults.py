@@ -18,8 +18,6 @@ _MOST = 2000  # characters of an answer that is no Kubernetes API's
 def raised_from_transport(server: str) -> Iterator[None]:
     """No answer came: the address, the network, the certificates."""
     import urllib3
-
-    load_exceptions()
     from kubernetes.client.exceptions import ApiException
 
     try:
@@ -35,17 +33,12 @@ def raised_from_transport(server: str) -> Iterator[None]:
         raise unanswered(server, str(error)) from None
 
 
-def load_exceptions() -> None:
-    """The client is there, or the error that names the extra."""
-    from windlass.kube.package import load_kubernetes
-
-    load_kubernetes()
-
-
 def _is_slow(cause: BaseException) -> bool:
-    import urllib3
+    from urllib3 import exceptions
 
-    return isinstance(cause, urllib3.exceptions.TimeoutError)
+    # Whatever kept a connection from being made is a kind of timeout to them.
+    is_refusal = isinstance(cause, exceptions.NewConnectionError)
+    return isinstance(cause, exceptions.TimeoutError) and not is_refusal
 
 
 def unanswered(server: str, why: str, *, is_slow: bool = False) -> KubernetesError:

@@ -57,7 +57,8 @@ def why_not_pulled(
             return Explanation(
                 "ImageDenied",
                 f"The registry has no image {image}, or does not show it to {', '.join(secrets)}.",
-                f"Is the name right ({_CHOOSE})? Does the secret still log in?",
+                f"Is the name right ({_CHOOSE})? Is there such a secret, and does it still log in? "
+                f"kubectl -n {namespace} get secret {secrets[0]}",
             )
         return Explanation(
             "ImageDenied",
@@ -90,7 +91,7 @@ _KNOWN: tuple[tuple[str, str, str, str], ...] = (
         f"Is its name right, and its tag ({_CHOOSE})? Was it pushed?",
     ),
     (
-        r"toomanyrequests|rate limit",
+        r"toomanyrequests|too many requests|rate limit",
         "RegistryBusy",
         "The registry of {image} lets nobody pull so often.",
         "It is tried again. Log in to the registry (image_pull_secrets= of wl.Kubernetes), "

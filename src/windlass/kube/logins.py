@@ -6,8 +6,10 @@ this file, `logout()` removes it, and whoever connects looks at it first.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+from pathlib import Path
 
 import msgspec
 
@@ -54,21 +56,31 @@ def read_login(home: Home) -> Login | None:
 
 def write_login(home: Home, login: Login) -> None:
     """Keep it for all who connect from now on."""
-    home.make()
-    temporary = f"{home.kubernetes_login}.{os.getpid()}.{secrets.token_hex(4)}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(login))
-        os.replace(temporary, home.kubernetes_login)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    _write(home, home.kubernetes_login, msgspec.json.encode(login))
+    forget_strays(home)
 
 
 def forget_login(home: Home) -> None:
     """As if nobody had said how."""
     home.kubernetes_login.unlink(missing_ok=True)
+    forget_strays(home)
+
+
+def authority_file(home: Home, login: TokenLogin) -> str:
+    """The certificates of a login as a file: web sockets take no others."""
+    path = _authority_path(home, login)
+    if not path.exists():
+        _write(home, path, login.ca_cert.encode())
+    return str(path)
+
+
+def forget_strays(home: Home) -> None:
+    """Remove the certificates that are of no login any more."""
+    login = read_login(home)
+    kept = _authority_path(home, login) if isinstance(login, TokenLogin) else None
+    for path in home.path.glob(f"{home.kubernetes_login.stem}-*.crt"):
+        if path != kept:
+            path.unlink(missing_ok=True)
 
 
 def login_stamp(home: Home) -> tuple[int, int] | None:
@@ -78,3 +90,21 @@ def login_stamp(home: Home) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_mtime_ns, found.st_ino
+
+
+def _authority_path(home: Home, login: TokenLogin) -> Path:
+    digest = hashlib.sha256(login.ca_cert.encode()).hexdigest()
+    return home.path / f"{home.kubernetes_login.stem}-{digest[:16]}.crt"
+
+
+def _write(home: Home, path: Path, data: bytes) -> None:
+    home.make()
+    temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -131,11 +131,14 @@ def placement(
     A number of GPUs is that of each pod. The size of a TPU is that of all pods together: a slice
     of several machines takes as many replicas. What none of the nodes can give is a
     `ResourceError`; `nodes` is none where they may not be looked at. Of nodes that come on demand
-    none may be there yet: whoever says which they are (`node_selector`) is believed.
+    none may be there yet: whoever says which they are (`node_selector`) is believed if there are
+    none of these.
     """
     if accelerator is None:
         return Placement()
-    known = None if node_selector else nodes
+    known = nodes
+    if nodes is not None and node_selector:
+        known = [node for node in nodes if node_selector.items() <= node.labels.items()] or None
     if is_tpu(accelerator.kind):
         return _tpu(accelerator, replicas, known)
     return _gpu(accelerator, known, tolerations, node_selector or {})

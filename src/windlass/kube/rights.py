@@ -45,17 +45,17 @@ RUNNING: tuple[Right, ...] = (
     ),
     Right(
         resource="services",
-        verbs=("create", "delete", "get", "list"),
-        why="addresses by which replicas find each other",
+        verbs=("create", "get"),
+        why="addresses by which replicas find each other; they go with the secret",
     ),
     Right(
         resource="secrets",
-        verbs=("create", "delete", "get", "list"),
+        verbs=("create", "delete", "get"),
         why="what a pod starts with; the owner of all that a trial has",
     ),
     Right(
         resource="events",
-        verbs=("list", "watch"),
+        verbs=("list",),
         why="why a pod does not start",
     ),
 )

@@ -42,11 +42,11 @@ kubernetes check
             return told(found, pod)
     head = _HEAD.match(message)
     if head is None:
-        return Explanation("Unschedulable", f"No machine takes it: {sentence_of(message)}")
+        return _as_said(message)
     total = int(head["all"])
     reasons = dict(_reasons(head["reasons"]))
     if not reasons:
-        return Explanation("Unschedulable", f"No machine takes it: {sentence_of(message)}")
+        return _as_said(message)
     parts = [_part(count, what, total, pod) for what, count in reasons.items()]
     parts.sort(key=lambda part: part[0])
     if len(parts) == 1:
@@ -54,6 +54,11 @@ kubernetes check
         return Explanation(reason, f"{sentence[0].upper()}{sentence[1:]}.", remedy)
     listed = "; ".join(sentence for _, _, sentence, _ in parts)
     return Explanation(parts[0][1], f"No machine takes it: {listed}.", parts[0][3])
+
+
+def _as_said(message: str) -> Explanation:
+    why = f": {sentence_of(message)}" if message.strip() else "."
+    return Explanation("Unschedulable", f"No machine takes it{why}")
 
 
 def _reasons(text: str) -> Iterator[tuple[str, int]]:
@@ -90,7 +95,9 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
             f'tolerations=[{{"key": "{key}", {operator}}}] of wl.Kubernetes.',
         )
     if "node affinity" in what or "node selector" in what:
-        return 0, "NoSuchNode", f"{of} not what was asked for ({_wanted(pod)})", _SEE_NODES
+        whose = f"none of the {total} machines is" if count >= total > 1 else f"{of} not"
+        weight = 0 if count >= total else 6  # else it is about those that are
+        return weight, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
     if "unschedulable" in what:
         return 5, "NodesClosed", f"{of} closed to new pods", "Somebody cordoned them; they open."
     if "Too many pods" in what:

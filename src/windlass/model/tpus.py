@@ -21,7 +21,8 @@ class TpuSize(NamedTuple):
 
     def __str__(self) -> str:
         machines = "1 machine" if self.hosts == 1 else f"{self.hosts} machines"
-        return f"{self.name}: {self.chips} chips ({self.topology}) on {machines}"
+        chips = "1 chip" if self.chips == 1 else f"{self.chips} chips"
+        return f"{self.name}: {chips} ({self.topology}) on {machines}"
 
 
 # Chips are wired in two dimensions, or in three.

@@ -42,9 +42,12 @@ class ClusterNames:
     def _ask_elsewhere(self, request: DNSRecord, protocol: str) -> DNSRecord:
         for server in self._upstream:
             try:
-                timeout = _UPSTREAM_PATIENCE
-                said = request.send(server, tcp=protocol == "tcp", timeout=timeout)
-                return DNSRecord.parse(said)
+                said = DNSRecord.parse(request.send(server, timeout=_UPSTREAM_PATIENCE))
+                if said.header.tc and protocol == "tcp":
+                    said = DNSRecord.parse(
+                        request.send(server, tcp=True, timeout=_UPSTREAM_PATIENCE)
+                    )
+                return said
             except OSError:
                 continue
         answer = request.reply()

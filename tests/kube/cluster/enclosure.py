@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -122,22 +123,27 @@ def spawn_inside(
     run(*_entering(), "sh", "-c", launch, log, *command, env=env)
 
 
-def process_inside(argv: tuple[str, ...]) -> int | None:
-    """The process in the namespaces, containers aside, whose command line begins so."""
+def process_inside(known_by: str) -> int | None:
+    """The process in the namespaces, containers aside, with a word at the head of its command."""
     init = holder()
     if init is None:
         return None
-    wanted = [os.fsencode(each) for each in argv]
+    wanted = os.fsencode(known_by)
     home = _namespaces(init)
     for pid in _all_processes():
-        if _arguments(pid)[: len(wanted)] == wanted and _namespaces(pid) == home:
+        if wanted in _arguments(pid)[:3] and _namespaces(pid) == home:
             return pid
     return None
 
 
-def file_inside(path: str) -> Path:
-    """A file of the namespaces, as it is reached from outside."""
-    return Path(f"/proc/{holder() or 'none'}/root") / path.lstrip("/")
+def accepts(path: str) -> bool:
+    """Whether something in the namespaces accepts connections on a socket of the file system."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(f"/proc/{holder()}/root{path}")
+        except OSError:
+            return False
+    return True
 
 
 def listens(port: int, protocol: str = "tcp") -> bool:

@@ -95,6 +95,7 @@ def _worker_root(work: Path) -> Path:
     home = root / "home" / "worker"
     home.mkdir(parents=True, exist_ok=True)
     os.chown(home, 1000, 1000)
+    (root / "root").chmod(0o755)  # what is mounted below it is for all users
     (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
     authorities = sorted((root / "usr" / "share" / "ca-certificates").rglob("*.crt"))

@@ -38,9 +38,9 @@ class Part:
 
     name: str
     command: tuple[str, ...]
+    known_by: str
+    """The word at the head of the command that tells it from all else."""
     is_answering: Callable[[], bool]
-    known_by: int = 1
-    """How many words of the command tell it from all else that runs."""
     env: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -51,7 +51,7 @@ class Part:
     @property
     def pid(self) -> int | None:
         """Its process, if it runs."""
-        return enclosure.process_inside(self.command[: self.known_by])
+        return enclosure.process_inside(self.known_by)
 
     def start(self) -> None:
         """Start it, unless it runs; `wait` waits for it."""
@@ -69,7 +69,8 @@ class Part:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop it, if it runs, and return when it is gone. What it has started goes on."""
         if pid := self.pid:
-            end_process(pid, how)
+            # The API server would wait a minute for watches to end: no test needs that.
+            end_process(pid, how, patience=5)
 
 
 def part_named(name: str) -> Part:
@@ -104,12 +105,12 @@ def _etcd() -> Part:
         "--listen-peer-urls=http://127.0.0.1:2380",
         "--unsafe-no-fsync",
     )
-    return Part("etcd", command, lambda: enclosure.listens(2379))
+    return Part("etcd", command, command[0], lambda: enclosure.listens(2379))
 
 
 def _containerd() -> Part:
     command = (_system("containerd"), f"--config={settings.CONTAINERD}")
-    return Part("containerd", command, lambda: enclosure.file_inside(SOCKET).is_socket())
+    return Part("containerd", command, command[0], lambda: enclosure.accepts(SOCKET))
 
 
 def _apiserver() -> Part:
@@ -133,7 +134,7 @@ def _apiserver() -> Part:
         "--default-not-ready-toleration-seconds=20",
         "--default-unreachable-toleration-seconds=20",
     )
-    return Part("apiserver", command, is_api_ready)
+    return Part("apiserver", command, command[0], is_api_ready)
 
 
 def _controller_manager() -> Part:
@@ -149,7 +150,7 @@ def _controller_manager() -> Part:
         "--kube-api-qps=200",
         "--kube-api-burst=400",
     )
-    return Part("controller-manager", command, lambda: enclosure.listens(10257))
+    return Part("controller-manager", command, command[0], lambda: enclosure.listens(10257))
 
 
 def _scheduler() -> Part:
@@ -159,7 +160,7 @@ def _scheduler() -> Part:
         "--kube-api-qps=200",
         "--kube-api-burst=400",
     )
-    return Part("scheduler", command, lambda: enclosure.listens(10259))
+    return Part("scheduler", command, command[0], lambda: enclosure.listens(10259))
 
 
 def _dns() -> Part:
@@ -169,12 +170,12 @@ def _dns() -> Part:
         f"--kubeconfig={kubeconfig_of('dns')}", f"--address={NODE_ADDRESS}", *upstream,
     )  # fmt: skip
     env = {"PYTHONPATH": str(_TESTS), "PYTHONUNBUFFERED": "1"}
-    return Part("dns", command, lambda: enclosure.listens(53, "udp"), known_by=3, env=env)
+    return Part("dns", command, command[2], lambda: enclosure.listens(53, "udp"), env=env)
 
 
 def _proxy() -> Part:
     command = (_built("kube-proxy"), f"--config={settings.PROXY}")
-    return Part("proxy", command, lambda: enclosure.listens(10256))
+    return Part("proxy", command, command[0], lambda: enclosure.listens(10256))
 
 
 def _kubelet() -> Part:
@@ -191,7 +192,7 @@ def _kubelet() -> Part:
         f"--node-ip={NODE_ADDRESS}",
         f"--node-labels=kubernetes.io/hostname={NODE}",
     )
-    return Part("kubelet", command, lambda: enclosure.listens(10250))
+    return Part("kubelet", command, command[0], lambda: enclosure.listens(10250))
 
 
 def is_api_ready() -> bool:

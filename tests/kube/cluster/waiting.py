@@ -39,8 +39,8 @@ def end_process(pid: int, how: signal.Signals, *, patience: float = 30.0) -> Non
         if select.select([handle], [], [], patience)[0]:
             return
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-        if not select.select([handle], [], [], patience)[0]:
-            raise NeverHappenedError(f"Process {pid} outlived SIGKILL for {patience:g} s.")
+        if not select.select([handle], [], [], 60)[0]:
+            raise NeverHappenedError(f"Process {pid} outlived SIGKILL by a minute.")
     except ProcessLookupError:
         pass  # it went in the meantime
     finally:
