@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from windlass.kube.explaining import explain
 from windlass.kube.kinds import Object, uid_of
 from windlass.kube.pods import OUT_OF_MEMORY, START_FAILED, PodState, seconds_of, state_of
 from windlass.model.status import Phase, Replica, ReplicaId
@@ -85,7 +86,7 @@ class PodAttempt(AttemptFiles):
         if not self._address and state.address:
             self._address = state.address
         if state.phase.is_final:
-            return self._after_pod(state, now)
+            return self._after_pod(pod, state, now)
         if _is_stuck(pod, now):
             self.bury("Lost", "its node does not answer, and it was to be gone", ended=now)
             return self._ended() or self._pending("its node does not answer")
@@ -111,7 +112,8 @@ class PodAttempt(AttemptFiles):
         ended: float | None = None,
     ) -> None:
         """Write the exit record of one that left none."""
-        record = self._end(reason, message, ended or time.time())
+        # Sentences that are put into others end without their stop.
+        record = self._end(reason, message.rstrip("."), ended or time.time())
         record |= {"exit_code": exit_code, "started": record["started"] or started}
         write_json_once(self._file(layout.EXIT), record)
 
@@ -128,32 +130,36 @@ class PodAttempt(AttemptFiles):
             self.bury("Lost", "its pod is gone, and nobody here had it removed")
         return self._ended() or self._pending("starting")
 
-    def _after_pod(self, state: PodState, now: float) -> Replica:
+    def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
         if now < (state.ended or 0.0) + SETTLING:
             # What was on its way when it ended is taken in first. It ends with what it left.
             seen = self._seen_living() if self.was_begun else self._pending("ending")
             return Replica(**{**_fields(seen), "ended": state.ended or now})
-        reason, message, code = self._end_of(state)
-        self.bury(reason, message, exit_code=code, started=state.started, ended=state.ended)
+        found = explain(pod, (), now)
+        end = self._end_of(state, "" if found is None else str(found))
+        started = state.started or None  # 0 of what never was
+        self.bury(*end[:2], exit_code=end[2], started=started, ended=state.ended)
         return self._ended() or self._pending("ending")
 
-    def _end_of(self, state: PodState) -> tuple[str, str, int | None]:
+    def _end_of(self, state: PodState, why: str) -> tuple[str, str, int | None]:
         """Reason, message and exit code of a pod that ended without a record."""
         code = state.exit_code
         if self.is_told_to_stop:
             return "Stopped", state.message, code or None
         if state.reason == OUT_OF_MEMORY:
-            told = "it needed more memory than it had asked for; ask for more: memory="
-            return OUT_OF_MEMORY, told, code
+            return OUT_OF_MEMORY, why or "it needed more memory than it had asked for", code
+        if state.reason == START_FAILED:
+            return START_FAILED, why or state.message, None
+        if code is None:
+            return "Lost", why or _in_words(state), None
         if not self.was_begun:
-            if code is None and state.reason != START_FAILED:
-                return "Lost", _in_words(state), None
-            told = state.message or f"its container ended with exit code {code}"
+            told = why or state.message or f"its container ended with exit code {code}"
             return START_FAILED, told, code or None
-        if code is not None and code > 128:
-            return "Signal", state.message or "its pod was killed", code
+        if code > 128:
+            return "Signal", why or state.message or "its pod was killed", code
         # The agent's own end says nothing of the program's.
-        return "Lost", _in_words(state) or "its pod ended before it said how its program did", None
+        told = state.message or "it does not say why"
+        return "Lost", f"its pod ended before it said how its program did: {told}", None
 
     def _seen_living(self, *, deleting: bool = False) -> Replica:
         seen = self._living()
