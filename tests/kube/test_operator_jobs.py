@@ -96,11 +96,9 @@ def test_one_killed_in_mid_run_starts_again_under_its_name(
     # The kernel keeps process 1 of a container from killing itself: a child does what is asked.
     die = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {die!r}])"
     die += ".returncode % 256 and 137)"
-    roles = {
-        "Chief": jobs.role(1, die if victim == "chief" else PASS, restartPolicy="ExitCode"),
-        "Worker": jobs.role(1, die if victim == "worker" else PASS, restartPolicy="ExitCode"),
-    }
-    jobs.create("TFJob", "train", spec={"successPolicy": "AllWorkers"}, **roles)
+    roles = {"Worker": jobs.role(2, PASS, restartPolicy="ExitCode")}
+    roles[victim.capitalize()] = jobs.role(1, die, restartPolicy="ExitCode")
+    jobs.create("TFJob", "train", **roles)
     eventually(lambda: jobs.attempt(f"train-{victim}-0") == 2, "it starts again")
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
     told = jobs.events("train")
