@@ -18,6 +18,7 @@ _EXAMPLES = """Examples:
   windlass kubernetes check
   windlass kubernetes check --namespace research
   windlass kubernetes rights --namespace research --account ada | kubectl apply -f -
+  windlass kubernetes manifest job.toml
 """
 
 
@@ -86,3 +87,39 @@ def rights(context: str | None, namespace: str | None, account: str | None, as_j
         print_json(manifests)
         return
     print(as_yaml(manifests), end="")
+
+
+@command.command(short_help="Print what would be created for a job.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="JOB.TOML")
+@_where
+@json_option
+def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
+    """Print what would be created in the cluster for the job that a file describes.
+
+    Nothing is created or submitted. Its trial has no number yet, so that names have a 0 in its
+    place, and what the secret holds is left out. Without a cluster at hand, accelerators become
+    what is in common use.
+    """
+    from windlass.authoring.jobfile import read_job
+    from windlass.authoring.outlines import outline_of
+    from windlass.cli.machine import print_json
+    from windlass.kube.connecting import connect
+    from windlass.kube.manifests import as_yaml
+    from windlass.kube.seeing import list_nodes
+    from windlass.model.errors import InvalidArgument, KubernetesError
+    from windlass.runtimes.kubernetes.manifests import manifests_of
+
+    spec = outline_of(read_job(file))
+    if spec.is_local:
+        raise InvalidArgument(
+            f"{file}: the job runs on the server's machine, in no pods.",
+            hint='Have it run on a cluster: executor = { backend = "kubernetes" }',
+        )
+    try:
+        connection = connect(context, namespace)
+        found = manifests_of(spec, connection.namespace, list_nodes(connection))
+    except KubernetesError:
+        if context:
+            raise
+        found = manifests_of(spec, namespace or "default", None)
+    print_json(found) if as_json else print(as_yaml(found), end="")

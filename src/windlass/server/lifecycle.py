@@ -130,7 +130,8 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     families = Families(asyncio.get_running_loop())
     services = _assemble(home, database, hub, families, launchers)
     port = listener.getsockname()[1]
-    services.url = f"http://127.0.0.1:{port}"
+    services.url = listening.own_url(port)
+    services.urls = listening.urls(port)
     app = create_app(services, _token(home), listening.hosts)
     config = uvicorn.Config(
         app,

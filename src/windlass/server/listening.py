@@ -34,6 +34,16 @@ class Listening(NamedTuple):
         """Where others reach it; none if it listens for this machine alone."""
         return tuple(f"http://{name}:{port}" for name in self.names)
 
+    def own_url(self, port: int) -> str:
+        """Where programs of this machine reach it.
+
+        >>> Listening("0.0.0.0", 8080).own_url(8080), Listening("10.0.0.7", 8080).own_url(8080)
+        ('http://127.0.0.1:8080', 'http://10.0.0.7:8080')
+        """
+        is_everywhere = self.host in ("0.0.0.0", "::")  # noqa: S104 -- it is only compared
+        host = "127.0.0.1" if is_everywhere else self.host
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
     def open(self) -> socket.socket:
         """A socket that listens there."""
         try:

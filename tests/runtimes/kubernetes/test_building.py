@@ -67,10 +67,7 @@ def test_the_secret_holds_what_an_agent_begins_with() -> None:
     assert base64.b64decode(secret["data"]["worker.zip"]) == b"zip"
     assert json.loads(base64.b64decode(secret["data"]["agent.json"])) == {"token": "t"}
     [shown] = building.elided([secret])
-    assert shown["data"] == {
-        "worker.zip": "... (4 characters)",
-        "agent.json": "... (20 characters)",
-    }
+    assert shown["data"] == {"worker.zip": "...", "agent.json": "..."}
 
 
 def test_a_job_that_names_no_image_has_one_with_its_python_and_few_rights() -> None:

@@ -317,7 +317,7 @@ def elided(objects: Sequence[Object]) -> list[Object]:
     shown = []
     for each in objects:
         if each.get("kind") == "Secret":
-            hidden = {name: f"... ({len(data)} characters)" for name, data in each["data"].items()}
+            hidden = dict.fromkeys(each["data"], "...")
             each = {**each, "data": hidden}
         shown.append(each)
     return shown
