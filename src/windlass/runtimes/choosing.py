@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from windlass.model.errors import Unsupported
 from windlass.model.job import KUBERNETES, LOCAL, Assignment, Job, JobSpec
 from windlass.model.status import Replica, ReplicaId
-from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+from windlass.runtimes import layout
 from windlass.runtimes.local import LocalRuntime, Place
 from windlass.runtimes.nudges import Source
 from windlass.runtimes.protocol import Runtime
 
+if TYPE_CHECKING:
+    from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+
 BACKENDS = (LOCAL, KUBERNETES)
 
 
-class Runtimes:
-    """The processes of this machine and the pods of a cluster, as one place where replicas live."""
+def has_claims(home: Path) -> bool:
+    """Whether any job of a home ever had something in a cluster, and may have it still."""
+    return layout.claims_dir(home).is_dir()
 
-    def __init__(self, local: LocalRuntime, kubernetes: KubernetesRuntime) -> None:
+
+class Runtimes:
+    """The processes of this machine and the pods of a cluster, as one place where replicas live.
+
+    What is needed for pods is made when the first job asks for them: most servers never have one.
+    """
+
+    def __init__(
+        self, local: LocalRuntime, make_pods: Callable[[], KubernetesRuntime], *, has_pods: bool
+    ) -> None:
         self._local = local
-        self._kubernetes = kubernetes
+        self._make_pods = make_pods
+        self._lock = threading.Lock()
+        self._pods: KubernetesRuntime | None = make_pods() if has_pods else None
+        self._on_change: list[Callable[[str], None]] = []
+        self._on_orders: list[Callable[[int], None]] = []
+
+    @property
+    def _kubernetes(self) -> KubernetesRuntime:
+        """The runtime of pods, made if it is not there."""
+        with self._lock:
+            if self._pods is None:
+                self._pods = self._make_pods()
+                for on_change in self._on_change:
+                    self._pods.watch(on_change)
+                for on_orders in self._on_orders:
+                    self._pods.watch_orders(on_orders)
+            return self._pods
 
     @property
     def nudge_path(self) -> str:
@@ -34,12 +66,18 @@ class Runtimes:
     def watch(self, callback: Callable[[str], None]) -> None:
         """Have the uid of each job told whose replicas may have changed."""
         self._local.watch(callback)
-        self._kubernetes.watch(callback)
+        with self._lock:
+            self._on_change.append(callback)
+            if self._pods is not None:
+                self._pods.watch(callback)
 
     def watch_logs(self, callback: Callable[[int], None]) -> None:
         """Have the id of each trial told whose log may have grown, or who is told something."""
         self._local.watch_logs(callback)
-        self._kubernetes.watch_orders(callback)
+        with self._lock:
+            self._on_orders.append(callback)
+            if self._pods is not None:
+                self._pods.watch_orders(callback)
 
     def watch_metrics(self, callback: Callable[[Source], None]) -> None:
         """Have each attempt told that reported something, wherever it runs."""
@@ -67,7 +105,7 @@ class Runtimes:
 
     def place_of(self, job_uid: str, trial_id: int, replica: ReplicaId) -> Place:
         """What an attempt was given, and the process it runs as, if that is of this machine."""
-        if self._kubernetes.has(job_uid):
+        if self._has_pods(job_uid):
             return Place(devices=None, pid=None)
         return self._local.place_of(job_uid, trial_id, replica)
 
@@ -75,16 +113,20 @@ class Runtimes:
         """Take over what others left: to be called once, at the start. No cluster is waited for."""
         known = list(jobs)
         self._local.adopt(job for job in known if job.spec.is_local)
-        self._kubernetes.adopt(job for job in known if not job.spec.is_local)
+        away = [job for job in known if not job.spec.is_local]
+        if away or self._pods is not None:
+            self._kubernetes.adopt(away)
 
     def release(self, job_uid: str) -> None:
         """Let go of what is kept for a job beyond its replicas."""
         self._local.release(job_uid)
-        self._kubernetes.release(job_uid)
+        if self._pods is not None:
+            self._pods.release(job_uid)
 
     def close(self) -> None:
         """Let go of what this holds. What runs goes on running."""
-        self._kubernetes.close()
+        if self._pods is not None:
+            self._pods.close()
         self._local.close()
 
     def _of(self, spec: JobSpec) -> Runtime:
@@ -96,4 +138,7 @@ class Runtimes:
         raise Unsupported(f"This server has no backend {spec.backend!r}.", hint=f"It has: {there}.")
 
     def _with(self, job_uid: str) -> Runtime:
-        return self._kubernetes if self._kubernetes.has(job_uid) else self._local
+        return self._kubernetes if self._has_pods(job_uid) else self._local
+
+    def _has_pods(self, job_uid: str) -> bool:
+        return self._pods is not None and self._pods.has(job_uid)

@@ -14,21 +14,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
 from windlass.home import Home
-from windlass.kube.connecting import connect
 from windlass.machine.capacity import read_capacity
 from windlass.model.records import TrialRecord
-from windlass.runtimes.choosing import Runtimes
-from windlass.runtimes.kubernetes.runtime import KubernetesRuntime, Surroundings
+from windlass.runtimes.choosing import Runtimes, has_claims
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
-from windlass.runtimes.workerzip import worker_zip
-from windlass.server.agents import token_of
 from windlass.server.app import create_app
 from windlass.server.blobs import BlobStore
 from windlass.server.checkpoints import CheckpointReader, CheckpointStore
@@ -57,11 +54,13 @@ from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
 from windlass.worker.identity import process_identity
 
+if TYPE_CHECKING:
+    from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+
 _LOCK_PATIENCE = 15
 _LARGEST_LOG = 20 << 20
 _HOME_CHECK = 5.0
 _OPEN_FILES = 16_384
-IMAGE = "WINDLASS_KUBERNETES_IMAGE"  # what pods run in whose jobs name none
 _log = logging.getLogger("windlass")
 
 
@@ -207,17 +206,16 @@ def _assemble(
     private.sweep(set(trials.unfinished()))
     capacity = read_capacity()
     token = _token(home)
-    around = Surroundings(
-        connect=lambda: connect(home=home),
-        worker=worker_zip,
-        token_for=lambda uid: token_of(token, uid),
-        urls=lambda: services.urls,
-        url=lambda: services.url,
-        image=os.environ.get(IMAGE, ""),
-    )
+
+    def pods() -> KubernetesRuntime:
+        from windlass.server.clusters import kubernetes_runtime  # most servers never have one
+
+        return kubernetes_runtime(home, token, lambda: services.url, lambda: services.urls)
+
     runtime = Runtimes(
         LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers),
-        KubernetesRuntime(home.path, around),
+        pods,
+        has_pods=has_claims(home.path),
     )
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())

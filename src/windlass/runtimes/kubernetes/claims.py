@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from windlass.runtimes import layout
 from windlass.runtimes.kubernetes.building import Claim
 from windlass.worker.files import read_json, remove_if_there, write_bytes, write_json
 
-_FOLDER = "pods"  # in the home; a file for each job that has anything in a cluster
 _IDENTITY = "identity"
 
 
@@ -24,7 +24,7 @@ class Claims:
     """The claims of all jobs of a home. All methods may be called from any thread."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / _FOLDER
+        self._folder = layout.claims_dir(home)  # a file for each job that has anything there
         self._lock = threading.Lock()
         self._known: dict[str, Claim | None] = {}
         self._identity = ""
