@@ -29,6 +29,14 @@ from windlass.kube.logins import TokenLogin, read_login
 from windlass.kube.rights import RUNNING, rules_of
 from windlass.kube.seeing import list_nodes
 
+PORT = 8000
+LISTENER = f"""
+import socket
+listener = socket.create_server(("", {PORT}))
+print("hello", flush=True)
+while True:
+    listener.accept()[0].sendall(b"hello")
+"""
 DEEDS = [deed for right in RUNNING for deed in right.deeds("")]
 
 
@@ -84,8 +92,9 @@ def test_an_account_with_only_the_documented_rights_can_do_each_thing(
     accounts.make("doer", rules_of(RUNNING))
     connection = accounts.connect("doer")
     eventually(lambda: not missing_rights(connection, accounts.namespace), "rights are in force")
-    namespace.python("target", "print('hello', flush=True); import time; time.sleep(600)")
+    namespace.python("target", LISTENER)
     namespace.wait_running("target")
+    eventually(lambda: "hello" in namespace.logs("target"), "it listens")
     for deed in DEEDS:
         _do(connection, deed)
 
@@ -382,14 +391,16 @@ def _made(resource: str) -> dict[str, Any]:
 
 
 def _forward(connection: Connection) -> None:
-    """Open a way to a port of a pod; that nobody listens there is no matter of rights."""
+    """Open a way to a port of a pod, and hear something from there."""
     from kubernetes.stream import portforward
 
     from kube.accounts import core_of
 
     way = portforward(
         core_of(connection).connect_get_namespaced_pod_portforward,
-        "target", connection.namespace, ports="9",
+        "target", connection.namespace, ports=str(PORT),
     )  # fmt: skip
-    assert way.connected
+    heard = way.socket(PORT)
+    heard.setblocking(True)
+    assert heard.recv(5)
     way.close()
