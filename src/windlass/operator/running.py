@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from windlass.controller.loop import Controller
 from windlass.kube.connecting import Connection
 from windlass.model.errors import WindlassError
-from windlass.operator.counting import Counts, exposition
+from windlass.operator.counting import Counts, counted, exposition
 from windlass.operator.events import Recorder
 from windlass.operator.health import HealthServer
 from windlass.operator.jobs import Jobs
@@ -41,6 +41,7 @@ class Operator:
         on_trouble: Callable[[WindlassError], None] = lambda _error: None,
     ) -> None:
         self.counts = Counts()
+        connection = counted(connection, self.counts)
         self._on_trouble = on_trouble
         self._recorder = Recorder(connection)
         self.jobs = Jobs(
