@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TRAINING := $(VENV)/.training
 
-.PHONY: demo test training chaos kube kube-down test-kube lint docs bench format clean
+.PHONY: demo test training chaos kube kube-down test-kube bench-kube lint docs bench format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
@@ -44,6 +44,12 @@ docs: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Many jobs at once, on the objects of a cluster alone. ARGS="--jobs 20" for fewer.
+bench-kube: $(READY)
+	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+	@WINDLASS_TEST_KUBECONFIG=$${WINDLASS_TEST_KUBECONFIG:-$${XDG_CACHE_HOME:-$$HOME/.cache}/windlass/kube/run/kubeconfig} \
+		$(BIN)/python -m benchmarks.kube_jobs $(ARGS)
 
 format: $(READY)
 	@$(BIN)/ruff check --fix .

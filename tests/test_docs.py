@@ -63,6 +63,8 @@ NOT_RUN = {
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("kubernetes.md", "$ pip install 'windlass[kubernetes]'"),
     ("kubernetes.md", "$ windlass kubernetes check"),
+    ("operator.md", "$ pip install 'windlass[kubernetes]'"),
+    ("operator.md", "$ windlass operator --namespace lab"),
     ("repeating.md", "$ windlass rerun 7"),
     ("shells.md", "$ windlass shell 7"),
     ("logs.md", "$ windlass logs 7 -f --search nan"),

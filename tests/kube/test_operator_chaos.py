@@ -72,7 +72,7 @@ def test_an_operator_killed_at_random_during_30_jobs(
         end = time.monotonic() + 600
         while not all(_is_over(jobs, *each) for each in names):
             assert time.monotonic() < end, f"seed {SEED}: {_unfinished(jobs, names)}"
-            time.sleep(chance.uniform(0.5, 4.0))  # when it is killed is chance
+            time.sleep(chance.uniform(1.0, 8.0))  # when it is killed is chance
             process.kill()
             kills += 1
             process = OperatorProcess(cluster, *words)

@@ -64,7 +64,7 @@ def test_kubeflows_own_client_creates_waits_reads_logs_and_deletes(
     rank = "0" if kind == "PyTorchJob" else "?"
     assert seen["logs"] == {leader: f"rank {rank} done\n"}
     assert sorted(seen["all_logs"]) == sorted([leader, *workers])
-    assert f"{kind} mnist" in seen["events"]
+    assert f"{kind.lower()}/mnist" in seen["events"]
     assert seen["jobs"] == ["mnist"]
     eventually(lambda: jobs.get(kind, "mnist") is None, "it is deleted")
     jobs.wait_nothing_left()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
 
 from windlass.controller.queue import WorkQueue
 from windlass.controller.timing import Timing
+from windlass.kube.connecting import Connection
 
 CREATED, DELETED, SUCCEEDED, FAILED, RESTARTED = (
     "created", "deleted", "succeeded", "failed", "restarted",
@@ -28,6 +31,12 @@ class Counts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._requests: Counter[str] = Counter()
+
+    def add_request(self, method: str) -> None:
+        """The API was asked for something."""
+        with self._lock:
+            self._requests[method] += 1
 
     def add(self, what: str, namespace: str, kind: str, number: int = 1) -> None:
         """It happened."""
@@ -43,6 +52,7 @@ class Counts:
         """The counters in the form of Prometheus."""
         with self._lock:
             counts = sorted(self._counts.items())
+            requests = sorted(self._requests.items())
         for what, meaning in _MEANINGS.items():
             name = f"windlass_operator_jobs_{what}_total"
             yield f"# HELP {name} {meaning}"
@@ -50,6 +60,28 @@ class Counts:
             for (counted, namespace, kind), number in counts:
                 if counted == what:
                     yield f'{name}{{namespace="{namespace}",kind="{kind}"}} {number}'
+        yield "# HELP windlass_operator_api_requests_total Requests to the API of the cluster."
+        yield "# TYPE windlass_operator_api_requests_total counter"
+        for method, number in requests:
+            yield f'windlass_operator_api_requests_total{{method="{method}"}} {number}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedConnection(Connection):
+    """A connection that tells of every request."""
+
+    on_request: Callable[[str], None]
+
+    def open(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """As any connection does, once it has told."""
+        self.on_request(method)
+        return super().open(method, path, body, **more)
+
+
+def counted(connection: Connection, counts: Counts) -> Connection:
+    """The same connection, whose requests are counted."""
+    known = {each.name: getattr(connection, each.name) for each in fields(connection)}
+    return CountedConnection(**known, on_request=counts.add_request)
 
 
 def exposition(counts: Counts, queue: WorkQueue, timing: Timing, *, leads: bool) -> str:

@@ -77,8 +77,8 @@ def lease_spec(before: Object, identity: str, now: float) -> Object:
 class Leading:
     """Holds the lease, or waits for it; see `start`, `led` and `stop`.
 
-    `on_gain` and `on_loss` are called in turn, from one thread. `on_loss` must return soon: another
-    may lead after it.
+    `on_gain` and `on_loss` are called in turn, from the thread that renews the lease: neither may
+    take long, and after `on_loss` another may lead.
     """
 
     def __init__(
@@ -110,7 +110,8 @@ class Leading:
     def stop(self, timeout: float = 10.0) -> None:
         """Lead no more, and let another do it at once."""
         self._stopping.set()
-        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         renewed = 0.0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from windlass.controller.loop import Controller
 from windlass.kube.connecting import Connection
 from windlass.model.errors import WindlassError
-from windlass.operator.counting import Counts, exposition
+from windlass.operator.counting import Counts, counted, exposition
 from windlass.operator.events import Recorder
 from windlass.operator.health import HealthServer
 from windlass.operator.jobs import Jobs
@@ -41,6 +41,7 @@ class Operator:
         on_trouble: Callable[[WindlassError], None] = lambda _error: None,
     ) -> None:
         self.counts = Counts()
+        connection = counted(connection, self.counts)
         self._on_trouble = on_trouble
         self._recorder = Recorder(connection)
         self.jobs = Jobs(
@@ -54,7 +55,8 @@ class Operator:
         self._workers = workers
         self._lock = threading.Lock()
         self._controller = self._new_controller()
-        self._stopping = threading.Event()
+        self._term = threading.Event()  # set when the time in which it may act is over
+        self._beginner: threading.Thread | None = None
         self._health = HealthServer(
             host, port,
             {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics},
@@ -87,10 +89,9 @@ class Operator:
                 else:
                     self._begin()
                 stop.wait()
-            self._stopping.set()
-            if self._leading is not None and self._leading.led.is_set():
+            if self._leading is not None:
                 self._leading.stop()
-            elif self._is_alone:
+            else:
                 self._end()
             self.jobs.stop()
             self.pods.stop()
@@ -108,24 +109,35 @@ class Operator:
         return Controller(self.jobs, self.pods, workers=self._workers)
 
     def _begin(self) -> None:
-        """Act from now on."""
+        """Act from now on, or as soon as all is seen that another did until now."""
+        self._term = threading.Event()
+        self._beginner = threading.Thread(target=self._act, args=(self._term,), name="beginner")
+        self._beginner.start()
+
+    def _act(self, over: threading.Event) -> None:
+        """Not in the thread that renews the lease: in a large cluster this takes a while."""
         if self._leading is not None:
-            # Another may have acted until now, whose pods this one has yet to hear of.
             for watcher in self.pods.watchers:
                 watcher.renew()
-            if not self._wait(self._stopping, self.pods):
+            if not self._wait(over, self.pods):
                 return
         with self._lock:
+            if over.is_set():
+                return
             self._controller = self._new_controller()
             self.jobs.watch(self._controller.wake)
             self._controller.start()
 
     def _end(self) -> None:
         """Act no more."""
+        self._term.set()
+        if self._beginner is not None:
+            self._beginner.join(_PATIENCE)
         with self._lock:
             self.jobs.watch(lambda _uid: None)
             self.pods.watch(lambda _uid: None)
-            self._controller.stop(_PATIENCE)
+            controller = self._controller
+        controller.stop(_PATIENCE)
 
     def _tell_trouble(self, error: WindlassError | None) -> None:
         if error is not None:
