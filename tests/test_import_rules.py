@@ -46,14 +46,14 @@ LATE = {
     # What programs are refused with in a trial is what users of `wl` catch; neither file imports
     # anything but the other.
     "worker": {"model.errors", "model.refusals"},
-    "cli": {"operator"},  # a process of its own, which a command starts
+    # A process of its own, which a command starts; what would be created, where nothing is.
+    "cli": {"operator", "runtimes.kubernetes.manifests"},
     "authoring": {"kube"},  # a login is tried before it is kept
     "client": {
         "authoring", "comparing", "search",
         # A dry run refuses what the server would, and none runs.
         "engine.fitting", "frameworks", "machine",
     },
-    "cli": {"runtimes.kubernetes.manifests"},  # what would be created; nothing is
 }  # fmt: skip
 
 

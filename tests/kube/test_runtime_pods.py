@@ -253,3 +253,26 @@ def _kubeconfig(cluster: Cluster) -> Any:
 
 def _server(cluster: Cluster) -> str:
     return connect(config_file=str(cluster.kubeconfig)).server
+
+
+def test_pods_that_reach_the_server_ask_it_directly(
+    namespace: Namespace, own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_LISTEN", f"{own_cluster.machine_address}:0")
+    monkeypatch.setenv("WINDLASS_NAMES", own_cluster.machine_address)
+    program = "import json; print(json.load(open('/windlass/agent.json'))['urls'])"
+    trial = python(program, namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert f"http://{own_cluster.machine_address}:" in " ".join(said(trial))
+
+
+def test_pods_that_cannot_reach_the_server_where_it_says_are_reached_by_it(
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("WINDLASS_NAMES", "nobody-knows-this.invalid")
+    trial = python("print('reached')", namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert "reached" in " ".join(said(trial))
