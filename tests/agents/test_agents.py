@@ -216,18 +216,19 @@ def chatter(count: int) -> int:
     return count
 
 
-def test_connections_that_break_all_the_time_neither_lose_nor_double_a_line(
+def test_connections_that_break_again_and_again_neither_lose_nor_double_a_line(
     home: Path, tmp_path: Path
 ) -> None:
     place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
     agent = place.run(finished(chatter, 3000))
     assert agent.tunnels is not None
-    while agent.process.poll() is None:
+    for _ in range(40):  # not for ever: on a busy machine no request would come through
         agent.tunnels.cut()
         try:
             agent.process.wait(0.05)
         except subprocess.TimeoutExpired:
             continue
+        break
     assert agent.wait() == 0
     assert agent.log().splitlines() == [f"line {number}" for number in range(3000)]
     assert (agent.folder / layout.METRICS).stat().st_size == 3000 * 40

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import zipfile
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _HEADER = 40  # of each blob in a pack: 32 bytes of its digest, 8 of its length
 _AT_ONCE = 2000  # blobs that are asked for in one request
 _TOGETHER = 32 << 20  # bytes of them
+_PIP = 300.0  # seconds
 _LARGE = 8 << 20  # a blob that is asked for by itself
 _OWN = "WINDLASS_AGENT_"  # what variables of ours begin with, that no trial is to see
 
@@ -68,11 +70,11 @@ class Arrival:
                 f"give container_image= one with Python {wanted}"
             )
         if launch.get("environment"):
-            uv = shutil.which("uv") or shutil.which("uv", path=os.path.dirname(sys.executable))
+            uv = self._find_uv()
             if uv is None:
                 launch["flaw"] = (
-                    "the image has no uv, which installs packages=; give container_image= one "
-                    "that has it, or that has the packages"
+                    "the image has no uv, which installs packages=, and pip could not bring it; "
+                    "give container_image= one that has uv, or that has the packages"
                 )
             else:
                 launch["environment"]["uv"] = uv
@@ -80,6 +82,20 @@ class Arrival:
                 if cache:
                     target = os.path.basename(launch["environment"]["target"])
                     launch["environment"]["target"] = os.path.join(cache, "envs", target)
+
+    def _find_uv(self) -> str | None:
+        """The image's, beside its interpreter or on the path; else one that pip brings."""
+        beside = shutil.which("uv", path=os.path.dirname(sys.executable))
+        uv = shutil.which("uv") or beside
+        if uv is not None:
+            return uv
+        folder = os.path.join(self._home, "uv")
+        argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, "uv"]
+        try:
+            subprocess.run(argv, check=True, timeout=_PIP)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return shutil.which("uv", path=os.path.join(folder, "bin"))
 
     def _bring_package(self, launch: dict[str, Any]) -> None:
         """What `import windlass` finds in a trial, unless its image has one."""
