@@ -45,6 +45,12 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
             'Post "https://kueue-webhook-service": no endpoints available',
             "(mpod.kb.io) does not answer",
         ),
+        (
+            500,
+            'No API token found for service account "default", retry after the token is '
+            "automatically created and added to the service account",
+            "The service account default is so new that it has no token yet.",
+        ),
         (403, "computer says no", "does not let ada to create pods in namespace lab: computer"),
         (429, "the server has received too many requests", "is too busy to create pods"),
         (500, "etcdserver: request timed out", "failed to create pods in namespace lab (500)"),

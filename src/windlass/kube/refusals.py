@@ -240,6 +240,14 @@ def _webhook_down(found: re.Match[str]) -> Refusal:
     )
 
 
+def _account_new(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="ServiceAccountNotReady",
+        sentence=f"The service account {found['name']} is so new that it has no token yet.",
+        remedy="It is tried again; a moment is enough.",
+    )
+
+
 # Admission's refusals, which come as Forbidden.
 _REFUSED: tuple[tuple[re.Pattern[str], Telling], ...] = (
     (
@@ -271,6 +279,7 @@ _REFUSED: tuple[tuple[re.Pattern[str], Telling], ...] = (
 
 # Those that come with several codes.
 _ANY: tuple[tuple[re.Pattern[str], Telling], ...] = (
+    (re.compile(r'No API token found for service account "(?P<name>[^"]+)"'), _account_new),
     (re.compile(r'^namespaces "(?P<name>[^"]+)" not found'), _namespace_missing),
     (
         re.compile(
