@@ -15,6 +15,7 @@ from kube.operating import Jobs, OperatorProcess
 from kube.pods import Namespace
 from windlass.kube.kinds import PODS
 from windlass.kube.watching import Watcher
+from windlass.model.errors import KubernetesError
 
 SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
 JOBS = 30
@@ -112,6 +113,7 @@ def test_an_api_server_that_is_away_for_30_seconds(alone: Cluster, jobs: Jobs) -
         server.stop()
         time.sleep(30)  # what is tried is an absence of that length
         server.start()
+        eventually(lambda: _answers(jobs), "it is back")
         for name, attempt in (("short", 1), ("retried", 2)):
             assert jobs.ended("TFJob", name)["type"] == "Succeeded"
             assert jobs.attempt(f"{name}-worker-0") == attempt
@@ -151,6 +153,13 @@ def test_watches_that_are_cut_go_on_from_where_they_were(jobs: Jobs, namespace: 
         began = time.monotonic()
         watcher.stop()
         assert time.monotonic() - began < 3.0
+
+
+def _answers(jobs: Jobs) -> bool:
+    try:
+        return bool(jobs.get("TFJob", "short"))
+    except KubernetesError:  # it is away, or not yet sure who may do what
+        return False
 
 
 def _names(jobs: Jobs) -> list[tuple[str, str]]:

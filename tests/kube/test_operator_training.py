@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,8 @@ def test_pytorch_in_two_pods_goes_on_from_its_checkpoint_when_one_is_killed(
     assert jobs.ended("PyTorchJob", "ddp")["type"] == "Succeeded"
     assert jobs.attempt("ddp-master-0") == jobs.attempt("ddp-worker-0") == 2
     said = jobs.logs("ddp-master-0")
-    assert "rank 0 of 2 begins at 3" in said
+    # Whether the master had saved the step in which its peer died is chance.
+    assert re.search("rank 0 of 2 begins at [34]", said)
     assert "rank 0 ends with 6.0" in said
 
 
