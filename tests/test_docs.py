@@ -62,6 +62,12 @@ NOT_RUN = {
     ("coming-from-trackers.md", "import determined as det"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
     ("kubernetes.md", "$ pip install 'windlass[kubernetes]'"),
+    ("kubernetes.md", "import windlass as wl"),
+    (
+        "kubernetes.md",
+        'wl.Kubernetes(pod_patch={"hostNetwork": True, "containers": '
+        '[{"name": "main", "tty": True}]})',
+    ),
     ("kubernetes.md", "$ windlass kubernetes check"),
     ("operator.md", "$ pip install 'windlass[kubernetes]'"),
     ("operator.md", "$ windlass operator --namespace lab"),

@@ -48,6 +48,16 @@ def test_what_runs_is_taken_over_and_ends_as_it_would_have(world: World) -> None
     assert world.end_of(job).exit_code == 5
 
 
+def test_who_was_to_stop_and_was_never_signalled_is_stopped_after_all(world: World) -> None:
+    """Killed between the two, a server leaves one that seems to be on its way out."""
+    job = world.start(world.script(UNTIL_TOLD))
+    world.says(job, "ready")
+    world.runtime.close()
+    write_json(str(world.path(job, "stop.json")), {"grace": 5.0, "reason": ""})
+    world.restart().adopt([job])
+    assert world.end_of(job).reason == "Stopped"
+
+
 def test_what_ended_meanwhile_is_found(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")

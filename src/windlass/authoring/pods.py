@@ -79,8 +79,9 @@ def options_of(
     `namespace` is that of the other roles, `volumes` are those of the whole job.
 
     >>> from windlass.authoring.executors import Kubernetes
-    >>> options_of(Kubernetes(queue="team"), volumes={"/data": "claim:datasets"})
-    KubernetesOptions(queue='team', volumes={'/data': 'claim:datasets'})
+    >>> options = options_of(Kubernetes(queue="team"), volumes={"/data": "claim:datasets"})
+    >>> msgspec.to_builtins(options)
+    {'queue': 'team', 'volumes': {'/data': 'claim:datasets'}}
     """
     seen = {target: os.fspath(source) for target, source in (volumes or {}).items()}
     if executor is None:

@@ -140,6 +140,11 @@ class Attempt(AttemptFiles):
         elif not self.has_ended:
             self.bury("Stopped", "stopped before it was started" if not self.was_begun else "")
 
+    def tell_again_to_stop(self) -> None:
+        """Signal one that is to stop: whoever wrote that down may not have come to it."""
+        if (self.path / layout.STOP).exists() and not self.is_external:
+            self._tell_supervisor()
+
     def _tell_supervisor(self) -> bool:
         """Whether there is one that could be told to end."""
         owner = self.supervisor()

@@ -168,6 +168,7 @@ class LocalRuntime:
                 owner = attempt.supervisor()
                 if owner is not None:
                     self._listener.await_end(*owner, job.uid)
+                    attempt.tell_again_to_stop()  # who wrote that down may have been killed then
                 elif not attempt.is_external and (launch := attempt.launch()) is not None:
                     self._begin(attempt, launch)
 

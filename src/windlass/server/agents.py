@@ -23,6 +23,7 @@ from windlass.model.job import Digest, Job
 from windlass.model.status import ReplicaId
 from windlass.model.wire import API
 from windlass.runtimes import layout
+from windlass.runtimes.attempts import AWAY
 from windlass.server.blobs import BlobStore
 from windlass.worker import checkpoints, shards
 from windlass.worker.files import read_json, write_bytes, write_json_once
@@ -87,7 +88,8 @@ class Away:
     def check(self, *, may_have_ended: bool = False) -> dict[str, Any]:
         """The launch file, if it is still this attempt's turn to write."""
         launch = read_json(str(self.path / layout.LAUNCH))
-        if launch is None or (launch.get("key") or {}).get("uid") != self._job.uid:
+        is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
+        if launch is None or not is_ours or not launch.get(AWAY):
             raise NotFound(f"Nobody asked for {self._replica} of trial {self._job.trial_id}.")
         newer = self.path.with_name(str(self._replica.attempt + 1))
         if (newer / layout.LAUNCH).exists():
