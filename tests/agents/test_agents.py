@@ -254,7 +254,9 @@ def test_the_token_of_a_trial_opens_nothing_but_that_trial(home: Path) -> None:
     for path in ("trials", "experiments", f"trials/{one.id}", "blobs?digests=" + "0" * 64):
         assert request(f"{url}/api/v1/{path}", token) == 401
     assert request(own, (home / "token").read_text().strip()) == 401
-    assert request(own, token) == 200
+    assert request(own, token) == 404  # nor an attempt of it that runs here
+    _ask_again(home, one)
+    assert request(own.replace("/main/0/1/", "/main/0/2/"), token) == 200
 
 
 @pytest.mark.parametrize(
