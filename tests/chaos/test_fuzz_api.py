@@ -217,11 +217,11 @@ def operations() -> list[str]:
         f"GET {API}/shells/{{trial_id}}/output",
         f"POST {API}/shells/{{trial_id}}/input",
         f"POST {API}/shells/{{trial_id}}/size",
+        *(f"{method} {API}/agents/{{uid}}/{{role}}/{{index}}/{{attempt}}/{what}"
+          for method, what in _OF_AGENTS),
         f"POST {API}/gc",
         f"DELETE {API}/trials/{{trial_id}}",
         f"DELETE {API}/experiments/{{experiment_id}}",
-        *(f"{method} {API}/agents/{{uid}}/{{role}}/{{index}}/{{attempt}}/{what}"
-          for method, what in _OF_AGENTS),
     ]  # fmt: skip
 
 
@@ -290,7 +290,7 @@ def _known_names(asker: Asker) -> dict[str, list[Any]]:
         "checkpoint": [each.uid for each in wl.list_checkpoints()] or [1],
         **{f"{noun}_id": [1] for noun in ("workspace", "project", "model", "template")},
         "version": [1],
-        "uid": [trial.record.uid for trial in trials],
+        "uid": [trial.record.uid for trial in trials] or ["0" * 32],
         "role": ["main"],
         "index": [0],
         "attempt": [2, 1],
