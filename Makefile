@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TRAINING := $(VENV)/.training
 
-.PHONY: demo test training chaos lint docs bench format clean
+.PHONY: demo test training chaos kube kube-down test-kube bench-kube lint docs bench format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
@@ -21,6 +21,18 @@ training: $(TRAINING)
 chaos: $(READY)
 	@WINDLASS_CHAOS=long $(BIN)/python -m pytest tests/chaos
 
+# A real Kubernetes on this machine, built once: Debian 12 and root. `make test` then runs on it too.
+kube: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+
+kube-down: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m kube.cluster down
+
+# WINDLASS_TEST_KUBECONFIG=~/.kube/config make test-kube runs them on any cluster.
+test-kube: $(READY)
+	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+	@$(BIN)/python -m pytest tests/kube
+
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -32,6 +44,12 @@ docs: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Many jobs at once, on the objects of a cluster alone. ARGS="--jobs 20" for fewer.
+bench-kube: $(READY)
+	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+	@WINDLASS_TEST_KUBECONFIG=$${WINDLASS_TEST_KUBECONFIG:-$${XDG_CACHE_HOME:-$$HOME/.cache}/windlass/kube/run/kubeconfig} \
+		$(BIN)/python -m benchmarks.kube_jobs $(ARGS)
 
 format: $(READY)
 	@$(BIN)/ruff check --fix .

@@ -113,11 +113,11 @@ class Project:
         )
 
 
-def eventually(holds: Callable[[], bool], what: str) -> None:
+def eventually(holds: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
     """Wait until something holds that nothing tells us about."""
     import time
 
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not holds():
         assert time.monotonic() < deadline, f"never happened: {what}"
         time.sleep(0.02)

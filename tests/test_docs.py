@@ -61,6 +61,16 @@ NOT_RUN = {
     ("coming-from-trackers.md", "import wandb"),
     ("coming-from-trackers.md", "import determined as det"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
+    ("kubernetes.md", "$ pip install 'windlass[kubernetes]'"),
+    ("kubernetes.md", "import windlass as wl"),
+    (
+        "kubernetes.md",
+        'wl.Kubernetes(pod_patch={"hostNetwork": True, "containers": '
+        '[{"name": "main", "tty": True}]})',
+    ),
+    ("kubernetes.md", "$ windlass kubernetes check"),
+    ("operator.md", "$ pip install 'windlass[kubernetes]'"),
+    ("operator.md", "$ windlass operator --namespace lab"),
     ("repeating.md", "$ windlass rerun 7"),
     ("shells.md", "$ windlass shell 7"),
     ("logs.md", "$ windlass logs 7 -f --search nan"),

@@ -21,18 +21,22 @@ ALLOWED = {
     "client": {"model", "packaging", "worker", "version", "home"},
     "authoring": {"model", "frameworks", "packaging", "client", "version", "home"},
     "machine": {"model"},
+    "kube": {"model", "home"},
     "controller": {"model", "engine", "runtimes.protocol"},
-    "runtimes": {"model", "frameworks", "machine", "worker", "version", "home"},
+    "runtimes": {"model", "frameworks", "machine", "kube", "worker", "version", "home"},
     "server": {
-        "model", "frameworks", "machine", "controller", "engine", "runtimes", "worker", "version",
-        "home", "packaging.manifest",
+        "model", "frameworks", "machine", "controller", "engine", "runtimes", "kube", "worker",
+        "version", "home", "packaging.manifest",
+    },
+    "operator": {
+        "model", "engine", "controller", "frameworks", "kube", "runtimes.protocol", "version",
     },
     "comparing": {"model"},
     "integrations": {"worker"},
     "search": {"model", "client", "authoring", "comparing", "version", "home"},
     "cli": {
         "model", "frameworks", "client", "authoring", "comparing", "search", "packaging", "worker",
-        "version", "home",
+        "version", "home", "kube",
     },
 }  # fmt: skip
 
@@ -42,6 +46,9 @@ LATE = {
     # What programs are refused with in a trial is what users of `wl` catch; neither file imports
     # anything but the other.
     "worker": {"model.errors", "model.refusals"},
+    # A process of its own, which a command starts; what would be created, where nothing is.
+    "cli": {"operator", "runtimes.kubernetes.manifests"},
+    "authoring": {"kube"},  # a login is tried before it is kept
     "client": {
         "authoring", "comparing", "search",
         # A dry run refuses what the server would, and none runs.

@@ -21,6 +21,10 @@ ROOT = Path(__file__).parent.parent
 NOT_RUN = {
     "Trial.scale": "three ways for trials of different roles",
     "Shell.attach": "it takes a terminal",
+    "TokenAuthentication.login": "it takes a cluster",
+    "TokenAuthentication.logout": "as one who logged in",
+    "KubeConfigFileAuthentication.load_config": "it takes a cluster",
+    "KubeConfigFileAuthentication.logout": "as one who logged in",
     "Checkpoint.delete": "a model version uses that one by then",
 }
 LIVE = {"Trial.suspend", "Trial.set_priority", "Trial.move_ahead_of"}  # whose trial goes on

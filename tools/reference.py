@@ -30,6 +30,7 @@ is `wl.Client().get_trial(3)`.
 _WRITING = (
     "run", "Function", "Job", "JobGroup", "PythonFunction", "PythonScript", "PythonModule",
     "Command", "Container", "Raw", "package", "Packaged", "Local", "Ray", "Kubernetes",
+    "TokenAuthentication", "KubeConfigFileAuthentication",
     "uniform", "loguniform", "randint", "choice",
 )  # fmt: skip
 

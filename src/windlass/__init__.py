@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from windlass.api import search_logs as search_logs
     from windlass.api import server_info as server_info
     from windlass.api import start_trial as start_trial
+    from windlass.authoring.authentication import (
+        KubeConfigFileAuthentication as KubeConfigFileAuthentication,
+    )
+    from windlass.authoring.authentication import TokenAuthentication as TokenAuthentication
     from windlass.authoring.executables import Command as Command
     from windlass.authoring.executables import Container as Container
     from windlass.authoring.executables import PythonFunction as PythonFunction
@@ -89,9 +93,12 @@ if TYPE_CHECKING:
     from windlass.comparing.trials import Diff as Diff
     from windlass.integrations import callbacks as callbacks
     from windlass.integrations.profiling import profile as profile
+    from windlass.model.accelerators import AcceleratorKind as AcceleratorKind
+    from windlass.model.accelerators import accelerators as accelerators
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
+    from windlass.model.errors import KubernetesError as KubernetesError
     from windlass.model.errors import LaunchFailed as LaunchFailed
     from windlass.model.errors import NotFound as NotFound
     from windlass.model.errors import RemoteError as RemoteError
@@ -141,6 +148,8 @@ _WHERE = {
     "Local": "windlass.authoring.executors",
     "Kubernetes": "windlass.authoring.executors",
     "Ray": "windlass.authoring.executors",
+    "TokenAuthentication": "windlass.authoring.authentication",
+    "KubeConfigFileAuthentication": "windlass.authoring.authentication",
     "Client": "windlass.client.session",
     "Trial": "windlass.client.trials",
     "Experiment": "windlass.client.experiments",
@@ -191,12 +200,15 @@ _WHERE = {
     "search_logs": "windlass.api",
     "server_info": "windlass.api",
     "gc": "windlass.api",
+    "accelerators": "windlass.model.accelerators",
+    "AcceleratorKind": "windlass.model.accelerators",
     "Diff": "windlass.comparing.trials",
     "ExperimentDiff": "windlass.comparing.experiments",
     "Table": "windlass.comparing.tables",
     "Conflict": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
+    "KubernetesError": "windlass.model.errors",
     "LaunchFailed": "windlass.model.errors",
     "NotFound": "windlass.model.errors",
     "RemoteError": "windlass.model.errors",

@@ -67,5 +67,9 @@ class Home:
     def cache(self) -> Path:
         return self.path / "cache"
 
+    @property
+    def kubernetes_login(self) -> Path:
+        return self.path / "kubernetes.json"
+
     def __repr__(self) -> str:
         return f"Home({str(self.path)!r})"

@@ -31,7 +31,11 @@ from schemathesis.generation import GenerationMode
 import windlass as wl
 from asking import API, Server
 from harness import stop_trials
+from windlass.model.job import Assignment, Job
+from windlass.model.status import ReplicaId
 from windlass.model.wire import StreamEnd
+from windlass.runtimes.away import ask_for
+from windlass.server.agents import token_of
 
 _LIMIT = 30.0  # seconds that an answer may take; a log is followed for ten
 _GROWTH = 150 << 20
@@ -41,6 +45,23 @@ _CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
+
+
+_OF_AGENTS = (
+    ("POST", "begin"),
+    ("POST", "ship"),
+    ("GET", "orders"),
+    ("PUT", "files/{name}"),
+    ("PUT", "outputs"),
+    ("POST", "missing"),
+    ("POST", "blobs"),
+    ("PUT", "blobs/{digest}"),
+    ("GET", "blobs/{digest}"),
+    ("POST", "checkpoints"),
+    ("POST", "parts"),
+    ("POST", "end"),
+    ("GET", "package"),
+)
 
 
 class Asker:
@@ -60,7 +81,7 @@ class Asker:
         self.answered: dict[tuple[str, str], set[int]] = {}
 
     def ask(self, case: Case, *, streamed: bool = False) -> None:
-        headers = {"Authorization": f"Bearer {self.server.token}"}
+        headers = {"Authorization": f"Bearer {self._token_for(case)}"}
         if streamed:
             headers["Accept"] = "text/event-stream"
         arguments = case.as_transport_kwargs(base_url=self.server.url, headers=headers)
@@ -74,6 +95,11 @@ class Asker:
         self.asked += 1
         place = (case.method.upper(), case.operation.path)
         self.answered.setdefault(place, set()).add(answer.status_code)
+
+    def _token_for(self, case: Case) -> str:
+        """An agent has a token of its own, which is of its trial."""
+        uid = (case.path_parameters or {}).get("uid")
+        return self.server.token if uid is None else token_of(self.server.token, str(uid))
 
     def _read_stream(self, answer: requests.Response) -> None:
         """One event is there at once; when the next comes is the trial's own affair."""
@@ -191,6 +217,8 @@ def operations() -> list[str]:
         f"GET {API}/shells/{{trial_id}}/output",
         f"POST {API}/shells/{{trial_id}}/input",
         f"POST {API}/shells/{{trial_id}}/size",
+        *(f"{method} {API}/agents/{{uid}}/{{role}}/{{index}}/{{attempt}}/{what}"
+          for method, what in _OF_AGENTS),
         f"POST {API}/gc",
         f"DELETE {API}/trials/{{trial_id}}",
         f"DELETE {API}/experiments/{{experiment_id}}",
@@ -248,6 +276,11 @@ def test_whatever_is_asked_the_answer_is_what_the_document_says(
 def _known_names(asker: Asker) -> dict[str, list[Any]]:
     """What is there to be asked about."""
     trials = [*wl.list_trials(), *wl.list_commands(), *wl.list_shells()]
+    for trial in wl.list_trials():  # each has another attempt, which runs elsewhere
+        record = trial.record
+        job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
+        if trial.is_finished:
+            ask_for(asker.home, job, ReplicaId("main", 0, 2), Assignment())
     blobs = [path.name for path in asker.home.glob("blobs/*/*")]
     return {
         "trial_id": [trial.id for trial in trials],
@@ -257,6 +290,10 @@ def _known_names(asker: Asker) -> dict[str, list[Any]]:
         "checkpoint": [each.uid for each in wl.list_checkpoints()] or [1],
         **{f"{noun}_id": [1] for noun in ("workspace", "project", "model", "template")},
         "version": [1],
+        "uid": [trial.record.uid for trial in trials] or ["0" * 32],
+        "role": ["main"],
+        "index": [0],
+        "attempt": [2, 1],
         "which": ["1", "latest", "production"],
         "alias": ["production", "1"],
     }

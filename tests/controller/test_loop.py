@@ -10,6 +10,7 @@ from windlass.model.job import CleanPolicy, RestartPolicy
 from windlass.model.records import TrialState
 from windlass.model.resources import Accelerator, Resources
 from windlass.model.status import ConditionType, Phase, ReplicaId
+from windlass.runtimes.protocol import NameHeld
 
 FIRST, SECOND = ReplicaId("main", 0, 1), ReplicaId("main", 0, 2)
 ON_FAILURE = RestartPolicy.ON_FAILURE
@@ -450,3 +451,24 @@ def test_a_replica_seen_in_a_phase_nobody_can_tell_is_left_alone():
     place.runtime.tell("job-1")
     place.work()
     assert place.alive() == ["job-1 main-0.1"]
+
+
+def test_an_attempt_whose_name_is_held_is_asked_for_again_when_that_is_told_and_not_before():
+    place = Place(job())
+    asked = []
+
+    def held(uid, replica):
+        asked.append(replica)
+        if len(asked) == 1:
+            raise NameHeld("what was there before is on its way out")
+
+    place.runtime.on_create = held
+    place.work()
+    place.clock.advance(14.0)
+    place.work()
+    assert asked == [FIRST]
+    place.controller.wake("job-1")
+    place.work()
+    assert asked == [FIRST, FIRST]
+    assert place.alive() == ["job-1 main-0.1"]
+    assert not [event for event in place.store.events["job-1"] if "CreateFailed" in event]

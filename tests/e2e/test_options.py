@@ -30,7 +30,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"timeout": 0}, "timeout: 0 is out of range"),
     ({"timeout": float("inf")}, "timeout: inf is "),
     ({"backend": "locale"}, "backend: there is no backend 'locale'; did you mean 'local'?"),
-    ({"backend": "moon"}, "backend: there is no backend 'moon'; there is: 'local'"),
+    ({"backend": "moon"}, "backend: there is no backend 'moon'; there are: 'local', 'kubernetes'"),
     ({"backend": 3}, "backend: there is no backend 3"),
     ({"retries": -1}, "retries: -1 is no number of retries"),
     ({"retries": True}, "retries: True is no number of retries"),

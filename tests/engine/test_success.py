@@ -194,3 +194,25 @@ def test_a_job_is_not_settled_while_an_ended_replica_is_still_on_its_way_out():
     world.vanish("main-0")
     world.look()
     assert world.status.settled
+
+
+@pytest.mark.case(1)
+@pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
+def test_where_the_leader_decides_its_success_is_the_jobs(phases):
+    spec = job(
+        role("master"), role("worker", 2), framework="torch", success_policy=SuccessPolicy.LEADER
+    )
+    state = outcome(spec, phases)
+    if phases[0] is SUCCEEDED:
+        assert state is TrialState.SUCCEEDED
+    elif FAILED in phases:
+        assert state is TrialState.FAILED
+    else:
+        assert state is TrialState.RUNNING
+
+
+@pytest.mark.case(1)
+@pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=2)))
+def test_where_there_is_no_leader_all_decide(phases):
+    spec = job(role("worker", 2), framework="torch", success_policy=SuccessPolicy.LEADER)
+    assert (outcome(spec, phases) is TrialState.SUCCEEDED) == (set(phases) == {SUCCEEDED})

@@ -93,16 +93,28 @@ def known_to(pid: int) -> dict[str, str]:
 def test_tokens_are_compared_in_constant_time() -> None:
     """Time is no test on a busy machine: that there is one comparison, and which, is."""
     tree = ast.parse(inspect.getsource(guard))
-    uses = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr == "_expected"
-        and isinstance(node.ctx, ast.Load)
-    ]
     calls = [
         node for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hmac.compare_digest"
     ]  # fmt: skip
     [call] = calls
+    # What is expected is asked for once, for that comparison alone.
+    [asked] = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and "self._expected_for(" in ast.unparse(node.value)
+    ]  # fmt: skip
+    [name] = [ast.unparse(target) for target in asked.targets]
+    uses = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]  # fmt: skip
     assert len(uses) == 1 and any(argument is uses[0] for argument in call.args)
+    [kept] = [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "_expected"
+        and isinstance(node.ctx, ast.Load)
+    ]  # fmt: skip
+    [answer] = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is kept
+    ]
+    assert answer

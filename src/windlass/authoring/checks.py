@@ -32,7 +32,7 @@ ELSEWHERE = {
     "requirements": "packages",
 }
 OF_EXECUTOR = ("cpus", "memory", "accelerator")
-BACKENDS = ("local",)
+BACKENDS = ("local", "kubernetes")
 # A trial imports the module it is from: what is not there may well be where it was sent from.
 IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
@@ -124,7 +124,7 @@ def check_backend(backend: Any) -> list[Problem]:
     if backend is None or backend in BACKENDS:
         return []
     near = nearest(str(backend), BACKENDS)
-    guess = f"did you mean {near!r}?" if near else f"there is: {', '.join(map(repr, BACKENDS))}"
+    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(map(repr, BACKENDS))}"
     return _one("backend", f"there is no backend {shown(backend)}; {guess}")
 
 
@@ -238,9 +238,13 @@ def flaw_of(value: str) -> str:
     return ""
 
 
-def check_volumes(volumes: Any) -> list[Problem]:
+def check_volumes(volumes: Any, backend: str = "local") -> list[Problem]:
     if volumes is None:
         return []
+    if backend == "kubernetes":
+        from windlass.authoring.pods import check_pod_volumes
+
+        return check_pod_volumes(volumes)
     if not isinstance(volumes, Mapping):
         return _one("volumes", 'write a mapping of where to what: {"data": "/path/to/data"}')
     problems: list[Problem] = []

@@ -147,8 +147,10 @@ class Plan:
         packages, lock_text = self._lock
         lock = draft.attach(lock_text.encode()) if lock_text is not None else None
         places = [each.place for each in (self._source, *self._packaged.values()) if each]
-        python = places[0].python(packages, lock, embedded=self._is_embedded)
-        if len(places) == 1 or not self._is_embedded:
+        # In a pod neither this interpreter nor folders of this machine are to be found.
+        is_here = self._is_embedded and self._outline.is_local
+        python = places[0].python(packages, lock, embedded=is_here)
+        if len(places) == 1 or not is_here:
             return python
         roots = [os.path.realpath(place.root.path) for place in places]
         outside = [
@@ -173,7 +175,9 @@ class Plan:
             name=self._name,
             spec=self._outline,
             params=mask(describe_params(params), self._secrets.values()),
-            private=private_of(self._secrets, embedded=self._is_embedded),
+            private=private_of(
+                self._secrets, embedded=self._is_embedded and self._outline.is_local
+            ),
         )
 
 

@@ -1,7 +1,7 @@
 """Executors: where the replicas of a job run, and what is set aside for each.
 
 They are plain values with the same names for the same things, so that a script moves by changing
-one. What no server has yet is refused when a job is submitted.
+one. What no server has yet is refused when a job is submitted. All roles of a job run in one place.
 """
 
 from __future__ import annotations
@@ -38,26 +38,30 @@ class Local:
 @telling_unknown
 @dataclass(frozen=True, kw_only=True)
 class Kubernetes:
-    """A Kubernetes cluster: a pod for each replica. No server has it yet: a job there is refused.
+    """A Kubernetes cluster: a pod for each replica. Nothing needs installing there.
 
     ```python
     wl.Kubernetes(namespace="research", accelerator="a100x8", container_image="lab/train:7")
+    wl.Kubernetes(cpus=4, volumes={"/data": "claim:datasets/imagenet:ro"}, queue="team-a")
     ```
 
     Args:
-        namespace: where the pods are made (the server's own).
+        namespace: where the pods are made (the server's own). All roles of a job share it.
         cpus: how many CPUs a replica asks for (1).
         memory: how much memory it asks for: `"16GB"`.
         accelerator: what it computes on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
-        container_image: the image it runs in.
+        container_image: the image it runs in, which has a Python (one that has little else).
         node_selector: labels that its node must have.
-        tolerations: taints of nodes that it puts up with.
+        tolerations: taints of nodes that it puts up with, as the API of Kubernetes writes them.
         service_account: the account that its pod runs as.
         queue: the queue it waits in, where jobs are queued by Kueue.
         priority_class: the priority class of its pod.
-        volumes: what it sees beyond the code, by path.
+        volumes: what it sees beyond the code, by path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
+            `"config:NAME"`, `"secret:NAME"`, `"host:/PATH"`, `"scratch:10GB"`, `"memory:2GB"`;
+            with `:ro` at its end it cannot be written to.
         image_pull_secrets: the names of the secrets that open the image's registry.
-        pod_patch: what is laid over the pod's specification, as a last resort.
+        pod_patch: what is laid over the pod's specification, as a last resort. Lists of named
+            things are merged by their names, `None` takes something away.
     """
 
     namespace: str | None = None

@@ -274,7 +274,7 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         accelerator: what it needs to compute on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
         cpus: how many CPUs are set aside for it (1).
         memory: how much memory is set aside for it: `"16GB"`.
-        backend: where it runs: `"local"`.
+        backend: where it runs: `"local"` or `"kubernetes"`.
         container_image: the image it runs in, on backends that have containers.
         env: variables for its environment.
         secrets: names of variables to take from here, or a mapping; never recorded, masked in

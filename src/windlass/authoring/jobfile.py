@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from windlass.authoring.checks import ELSEWHERE, OF_EXECUTOR, Problem, nearest
@@ -18,15 +19,18 @@ from windlass.authoring.executables import (
     PythonModule,
     PythonScript,
 )
-from windlass.authoring.executors import Local
+from windlass.authoring.executors import Kubernetes, Local
 from windlass.authoring.jobs import Job, JobGroup
 from windlass.authoring.problems import ROLE, WHOLE, job_problems, unchecked_group
 from windlass.authoring.programs import is_command
 from windlass.authoring.tomllines import Keys, TOMLDecodeError, key_lines, loads
 from windlass.model.errors import InvalidArgument, shown
+from windlass.model.job import KUBERNETES, LOCAL
 
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
+_EXECUTORS: dict[str, type[Local] | type[Kubernetes]] = {LOCAL: Local, KUBERNETES: Kubernetes}
+_OF_KUBERNETES = tuple(each.name for each in fields(Kubernetes))
 _SHOWN_KEYS = 8
 _LARGEST = 1_000_000  # bytes; a pipe or a device may have no end
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -53,7 +57,8 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
 
     What runs is one of `script`, `module`, `command` (a list of words) and `function`
     (`"pkg.module:name"`). Paths are relative to the file; modules are looked for from the working
-    directory, and functions from both.
+    directory, and functions from both. `executor = { backend = "kubernetes", ... }` has the fields
+    of `wl.Kubernetes`.
     """
     file = os.fspath(path)
     text = _read(file)
@@ -119,18 +124,25 @@ class _Reader:
         volumes, packages = chosen.get("volumes"), chosen.get("packages")
         if isinstance(volumes, dict):
             chosen["volumes"] = {
-                target: self._path(source) if isinstance(source, str) else source
+                target: self._path(source) if _is_path(target, source) else source
                 for target, source in volumes.items()
             }
         if isinstance(packages, str) and packages.endswith(".txt"):
             chosen["packages"] = self._path(packages)
         return chosen
 
-    def _executor(self, table: Any, at: Keys) -> Local | None:
+    def _executor(self, table: Any, at: Keys) -> Local | Kubernetes | None:
         if not self._is_table(table, at, 'executor = { cpus = 2, memory = "4GB" }'):
             return None
-        self._refuse_others(table, OF_EXECUTOR, at)
-        return Local(**{name: table[name] for name in OF_EXECUTOR if name in table})
+        backend = table.get("backend", LOCAL)
+        kind = _EXECUTORS.get(backend) if isinstance(backend, str) else None
+        if kind is None:
+            there = " or ".join(map(repr, _EXECUTORS))
+            self._note((*at, "backend"), f"backend: there is no {shown(backend)}; write {there}")
+            return None
+        known = tuple(each.name for each in fields(kind))
+        self._refuse_others(table, (*known, "backend"), at)
+        return kind(**{name: table[name] for name in known if name in table})
 
     def _executable(self, table: Mapping[str, Any], at: Keys) -> Executable | None:
         given = [name for name in EXECUTABLES if name in table]
@@ -213,6 +225,8 @@ def _guess(name: str, value: Any, known: tuple[str, ...], at: Keys) -> str:
     if meant in OF_EXECUTOR and "executor" in known:
         is_plain = name == meant and isinstance(value, (str, int, float))
         return f"write executor = {{ {meant} = {json.dumps(value) if is_plain else '…'} }}"
+    if at[-1:] == ("executor",) and name in _OF_KUBERNETES:
+        return 'write backend = "kubernetes" beside it: it is said of a cluster'
     if meant in known:
         return f"write {meant}" + (" above [roles.…]" if at and meant in WHOLE else "")
     near = nearest(name, known)
@@ -220,6 +234,11 @@ def _guess(name: str, value: Any, known: tuple[str, ...], at: Keys) -> str:
     return (
         f"did you mean {near!r}?" if near else f"there are: {', '.join(known[:_SHOWN_KEYS])}{more}"
     )
+
+
+def _is_path(target: str, source: Any) -> bool:
+    """Whether a volume's source is of this machine: a pod's has an absolute target."""
+    return isinstance(source, str) and not target.startswith("/")
 
 
 def _is_role(value: Any) -> bool:

@@ -34,8 +34,10 @@ from windlass.model.errors import InvalidArgument, Unsupported
 from windlass.model.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
+    from windlass.authoring.executors import Kubernetes, Local
     from windlass.authoring.jobs import Job
     from windlass.model.job import JobSpec, Volume
+    from windlass.model.kubernetes import KubernetesOptions
     from windlass.model.resources import Resources
 
 SHORTEST_SECRET = 4  # what is shorter is found in any text, and not masked anywhere either
@@ -92,8 +94,9 @@ class Options:
     def outline(self) -> JobSpec:
         """The job, but for what it runs and where: the same in every replica."""
         from windlass.authoring.drafting import TO_COME
-        from windlass.model.job import JobSpec, RestartPolicy, RestartScope, Role
+        from windlass.model.job import LOCAL, JobSpec, RestartPolicy, RestartScope, Role
 
+        is_local = self.backend_name == LOCAL
         name, scope = "main", RestartScope.REPLICA
         if self.framework:
             from windlass.frameworks import find_framework
@@ -108,11 +111,12 @@ class Options:
             env=dict(self.env or {}),
             # A function runs once unless retries are asked for.
             restart_policy=RestartPolicy.ON_FAILURE if self.retries else RestartPolicy.NEVER,
+            kubernetes=None if is_local else self._in_pods(),
         )
         return JobSpec(
             roles=(role,),
             backend=self.backend_name,
-            volumes=mounted(self.volumes),
+            volumes=mounted(self.volumes) if is_local else (),
             secret_names=tuple(dict.fromkeys(self.secrets or ())),
             framework=self.framework or "",
             restart_scope=scope,
@@ -124,7 +128,6 @@ class Options:
     def job(self, function: Any) -> Job:
         """A job that runs a function so."""
         from windlass.authoring.executables import PythonFunction
-        from windlass.authoring.executors import Local
         from windlass.authoring.jobs import Job
 
         restarts: dict[str, Any] = {}
@@ -134,7 +137,7 @@ class Options:
         return Job(
             PythonFunction(function),
             env=self.env,
-            executor=Local(cpus=self.cpus, memory=self.memory, accelerator=self.accelerator),
+            executor=self._executor(),
             replicas=self.replicas,
             **restarts,
             active_deadline=self.timeout,
@@ -147,6 +150,26 @@ class Options:
             keep_last=self.keep_last,
             keep_best=self.keep_best,
         )
+
+    def _executor(self) -> Local | Kubernetes:
+        from windlass.authoring.executors import Kubernetes, Local
+
+        asked: dict[str, Any] = {
+            "cpus": self.cpus,
+            "memory": self.memory,
+            "accelerator": self.accelerator,
+        }
+        if self.backend_name == "kubernetes":
+            return Kubernetes(container_image=self.container_image, **asked)
+        return Local(**asked)
+
+    def _in_pods(self) -> KubernetesOptions:
+        from windlass.authoring.executors import Kubernetes
+        from windlass.authoring.pods import options_of
+
+        chosen = self._executor()
+        assert isinstance(chosen, Kubernetes)  # noqa: S101 -- there is no third backend
+        return options_of(chosen, volumes=self.volumes)
 
     def secret_values(self) -> dict[str, str]:
         """The secrets, those given by name alone taken from this environment now."""
@@ -174,27 +197,29 @@ class Options:
             *check_type("spot", self.spot, bool, "True or False"),
             *check_env(self.env),
             *check_secrets(self.secrets),
-            *check_volumes(self.volumes),
+            *check_volumes(self.volumes, str(self.backend)),
             *check_packages(self.packages),
             *check_keeping(self.keep_last, self.keep_best),
         ]
 
     def _unsupported(self) -> list[str]:
         refused = []
-        where = f"backend {self.backend_name!r}"
-        if self.container_image is not None:
+        where, is_local = f"backend {self.backend_name!r}", self.backend_name == "local"
+        if self.container_image is not None and is_local:
             refused.append(
                 f"container_image: {where} runs plain processes, not containers\n"
                 "Use packages= for what the code needs, and leave container_image out."
             )
         if self.cluster is not None:
-            refused.append(
-                f"cluster: {where} is this one machine and has no clusters\nLeave cluster out."
-            )
+            why = "is this one machine and has no" if is_local else "has no standing"
+            refused.append(f"cluster: {where} {why} clusters\nLeave cluster out.")
         if self.spot:
-            refused.append(
-                f"spot: {where} has no spot machines, nothing here is taken away\nLeave spot out."
-            )
+            why = "has no spot machines, nothing here is taken away\nLeave spot out."
+            if not is_local:
+                why = (
+                    "takes any node\nName the nodes: wl.Kubernetes(node_selector=...) of a wl.Job."
+                )
+            refused.append(f"spot: {where} {why}")
         return refused
 
 

@@ -14,13 +14,14 @@ from windlass.authoring.arguments import nothing_said
 from windlass.authoring.checks import callers_level
 from windlass.authoring.drafting import TO_COME, Call, Filing, Plan
 from windlass.authoring.executables import PythonFunction
-from windlass.authoring.executors import Executor, Local
+from windlass.authoring.executors import Executor, Kubernetes, Local
 from windlass.authoring.jobs import Job, Whole
 from windlass.authoring.keeping import keeping
 from windlass.authoring.options import keep_secrets, mounted, resources_of, secret_values
 from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
 from windlass.authoring.problems import (
+    backend_of,
     check_job,
     framework_of,
     is_service,
@@ -39,6 +40,7 @@ from windlass.authoring.recording import call_as_json, words_as_json
 from windlass.authoring.surroundings import Surroundings
 from windlass.frameworks import Framework
 from windlass.model.job import (
+    KUBERNETES,
     CleanPolicy,
     JobSpec,
     ProcessCall,
@@ -47,6 +49,7 @@ from windlass.model.job import (
     Role,
     SuccessPolicy,
 )
+from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.quantities import parse_duration
 from windlass.model.resources import Resources
 from windlass.packaging.params import describe_params
@@ -144,6 +147,8 @@ def outline_of(job: Whole) -> JobSpec:
     named = roles_of(job)
     is_alone = not job.framework and [_replicas(role) for role in named.values()] == [1]
     policy = RestartPolicy.NEVER if is_alone else RestartPolicy.ON_FAILURE
+    backend = backend_of(job)
+    in_pods = _in_pods(job) if backend == KUBERNETES else {}
     roles = tuple(
         Role(
             executable=TO_COME,
@@ -153,13 +158,15 @@ def outline_of(job: Whole) -> JobSpec:
             env=dict(role.env or {}),
             restart_policy=_policy(RestartPolicy, role.restart_policy, policy),
             service=is_service(name, role, framework),
+            kubernetes=in_pods.get(name),
         )
         for name, role in named.items()
     )
     limit = job.backoff_limit
     return JobSpec(
         roles=roles,
-        volumes=mounted(job.volumes),
+        backend=backend,
+        volumes=() if in_pods else mounted(job.volumes),
         secret_names=tuple(dict.fromkeys(job.secrets or ())),
         framework=job.framework or "",
         restart_scope=_policy(RestartScope, job.restart_scope, framework.restart_scope),
@@ -181,6 +188,21 @@ def _replicas(role: Job) -> int:
 def _resources_of(executor: Executor | None) -> Resources:
     chosen = executor or Local()
     return resources_of(chosen.cpus, chosen.memory, chosen.accelerator)
+
+
+def _in_pods(job: Whole) -> dict[str, KubernetesOptions]:
+    """What each role says of the cluster; one that says nothing runs where the others do."""
+    from windlass.authoring.pods import namespaces_of, options_of
+
+    executors = {
+        name: role.executor if isinstance(role.executor, Kubernetes) else None
+        for name, role in roles_of(job).items()
+    }
+    namespace = next(iter(namespaces_of(executors.values())), "")
+    return {
+        name: options_of(each, namespace=namespace, volumes=job.volumes)
+        for name, each in executors.items()
+    }
 
 
 def _policy(kind: type[E], value: Any, default: E) -> E:

@@ -26,7 +26,7 @@ from windlass.authoring.checks import (
 )
 from windlass.authoring.drafting import TO_COME
 from windlass.authoring.executables import Container, PythonFunction, Raw
-from windlass.authoring.executors import Executor, Local
+from windlass.authoring.executors import Executor, Kubernetes, Ray
 from windlass.authoring.jobs import Job, JobGroup, Whole
 from windlass.authoring.keeping import check_keeping
 from windlass.authoring.options import check_resources
@@ -43,6 +43,8 @@ from windlass.authoring.programs import (
 from windlass.frameworks import Framework, find_framework, problems_of
 from windlass.model.errors import InvalidArgument, Unsupported, shown
 from windlass.model.job import (
+    KUBERNETES,
+    LOCAL,
     CleanPolicy,
     JobSpec,
     RestartPolicy,
@@ -80,17 +82,17 @@ def refuse_unsupported(job: Whole) -> None:
 
 def _unsupported(role: Job) -> list[str]:
     refused = []
-    if not isinstance(role.executor, (Local, type(None))):
-        kind = type(role.executor).__name__
+    if isinstance(role.executor, Ray):
         refused.append(
-            f"executor: no server runs jobs on wl.{kind} yet\n"
+            "executor: no server runs jobs on wl.Ray yet\n"
             "Run it on the server's own machine: executor=wl.Local(cpus=..., memory=...)"
         )
     if isinstance(unpacked(role.executable), Container):
         refused.append(
-            "executable: wl.Local runs plain processes, not containers\n"
+            "executable: a server runs plain processes, not containers\n"
             "Run the program itself: wl.PythonScript, wl.PythonModule or wl.Command, with "
-            "packages= for what it needs"
+            "packages= for what it needs, or in an image: "
+            "executor=wl.Kubernetes(container_image=...)"
         )
     return refused
 
@@ -110,7 +112,7 @@ def job_problems(job: Whole) -> list[Problem]:
         problems += _group_problems(job)
     elif isinstance(job, Job):
         problems += _role_problems(job, job)
-    return [*problems, *_place_problems(job), *_framework_problems(job)]
+    return [*problems, *_mixed(job), *_place_problems(job), *_framework_problems(job)]
 
 
 def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:
@@ -127,6 +129,13 @@ def roles_of(job: Whole) -> dict[str, Job]:
         return dict(job.roles)
     assert isinstance(job, Job)  # noqa: S101 -- there is no third kind
     return {framework_of(job).default_role: job}
+
+
+def backend_of(job: Whole) -> str:
+    """Where its replicas run: as the executors of its roles say; one without says nothing."""
+    named: dict[str, Any] = dict(roles_of(job))  # what is no job is told as a problem
+    said = {type(role.executor) for role in named.values() if isinstance(role, Job)}
+    return KUBERNETES if Kubernetes in said else LOCAL
 
 
 def framework_of(job: Whole) -> Framework:
@@ -159,7 +168,7 @@ def _whole_problems(job: Whole) -> list[Problem]:
         *check_name("template", job.template),
         *check_packages(job.packages),
         *check_secrets(job.secrets),
-        *check_volumes(job.volumes),
+        *check_volumes(job.volumes, backend_of(job)),
     ]
 
 
@@ -205,7 +214,34 @@ def _executor_problems(executor: Any) -> list[Problem]:
         flaw = f"executor: {shown(executor)} is no executor; write wl.Local(cpus=2)"
         return [(("executor",), flaw)]
     found = check_resources(executor.cpus, executor.memory, executor.accelerator)
+    if isinstance(executor, Kubernetes):
+        from windlass.authoring.pods import check_pods
+
+        found += check_pods(executor)
     return [(("executor", *keys), f"executor: {text}") for keys, text in found]
+
+
+def _mixed(job: Whole) -> list[Problem]:
+    """All roles of a job meet each other: they run in one place."""
+    named: dict[str, Any] = dict(roles_of(job))
+    executors = {
+        name: role.executor
+        for name, role in named.items()
+        if isinstance(role, Job) and isinstance(role.executor, Executor)
+    }
+    kinds = {type(each): name for name, each in executors.items()}
+    if len(kinds) > 1:
+        told = ", ".join(f"{name} on wl.{kind.__name__}" for kind, name in kinds.items())
+        flaw = f"all roles of a job run in one place; these do not: {told}"
+        return [(("roles", *list(kinds.values())[1:2], "executor"), flaw)]
+    from windlass.authoring.pods import namespaces_of
+
+    found = namespaces_of(executors.values())
+    if len(found) > 1:
+        flaw = f"all roles of a job are in one namespace; these are not: {', '.join(found)}"
+        odd = next(n for n, each in executors.items() if getattr(each, "namespace", "") == found[1])
+        return [(("roles", odd, "executor", "namespace"), flaw)]
+    return []
 
 
 def _group_problems(group: JobGroup) -> list[Problem]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from windlass.authoring.checks import OF_EXECUTOR, Problem, check_labels, unknown_option
 from windlass.authoring.executables import Command
-from windlass.authoring.executors import Local
+from windlass.authoring.executors import Kubernetes, Local
 from windlass.authoring.jobs import Job, JobGroup, Whole
 from windlass.authoring.laying import changed
 from windlass.authoring.problems import ROLE, WHOLE, check_job, job_problems
@@ -123,11 +123,10 @@ def _laid(job: Any, fields: Mapping[str, Any]) -> Any:
 def _role_laid(job: Job, given: Mapping[str, Any]) -> Job:
     resources = {name: given[name] for name in OF_EXECUTOR if name in given}
     others = {name: value for name, value in given.items() if name not in resources}
-    if resources and isinstance(job.executor, (Local, type(None))):
+    if resources and isinstance(job.executor, (Local, Kubernetes, type(None))):
         executor = job.executor or Local()
-        asked = {name: getattr(executor, name) for name in OF_EXECUTOR}
-        said = {name: value for name, value in asked.items() if value is not None}
-        job = changed(job, executor=Local(**{**resources, **said}))
+        added = {name: each for name, each in resources.items() if getattr(executor, name) is None}
+        job = changed(job, executor=replace(executor, **added))
     filled: Job = _filled(job, others)
     return filled
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(as_json: bool) -> None:
     """List the names that --accelerator and accelerator= take, and which of them this machine has.
 
-    Ask for several of a kind with a number: a100x2.
+    Ask for several of a kind with a number: a100x2; for a TPU by its size: v5e-16.
     """
     from windlass.client.session import default_client
     from windlass.model.accelerators import KINDS
@@ -88,7 +88,12 @@ def _print_json(info: ServerInfo) -> None:
     print_json(
         {
             "accelerators": [
-                {**kind._asdict(), "here": count_here(kind.name, devices)} for kind in KINDS
+                {
+                    **kind._asdict(),
+                    "sizes": [size._asdict() for size in kind.sizes],
+                    "here": count_here(kind.name, devices),
+                }
+                for kind in KINDS
             ],
             "machine": {
                 "host": info.host,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from windlass.authoring.checks import Problem, check_labels
+from windlass.authoring.checks import OF_EXECUTOR, Problem, check_labels
 from windlass.authoring.executables import Command, PythonScript
-from windlass.authoring.executors import Local
+from windlass.authoring.executors import Kubernetes, Local
 from windlass.authoring.jobs import Job
 from windlass.authoring.options import Options, keep_secrets, secret_values
 from windlass.authoring.outlines import Ready, prepare_job
@@ -47,9 +47,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool
         executable,
         args=list(arguments),
         env=pairs("env", given["env"], "NAME=VALUE"),
-        executor=Local(
-            cpus=given["cpus"], memory=given["memory"], accelerator=given["accelerator"]
-        ),
+        executor=_executor(given),
         replicas=given["replicas"],
         active_deadline=given["timeout"],
         priority=given["priority"],
@@ -80,6 +78,13 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool
 def _labelled(ready: Ready, labels: Sequence[str]) -> Ready:
     """The job with labels besides those of its template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
+
+
+def _executor(given: Mapping[str, Any]) -> Local | Kubernetes:
+    asked = {name: given[name] for name in OF_EXECUTOR}
+    if given["backend"] == "kubernetes":
+        return Kubernetes(container_image=given["container_image"], **asked)
+    return Local(**asked)
 
 
 def _executable(

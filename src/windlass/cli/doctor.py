@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.findings import Finding, tell
 from windlass.cli.parameters import json_option
 from windlass.home import Home
 
@@ -19,32 +20,13 @@ if TYPE_CHECKING:
 
 _LITTLE_SPACE = 1_000_000_000
 _OLDEST_PYTHON = (3, 10)
-_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
-_PLAIN_MARKS = {"ok": "ok", "warning": "!", "error": "x"}
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at: how it is, and how to mend it."""
-
-    check: str
-    level: str  # "ok" | "warning" | "error"
-    text: str
-    mend: str = ""
 
 
 @click.command(short_help="Check the set-up, and say how to mend it.")
 @json_option
 def command(as_json: bool) -> int:
     """Check the set-up, and say how to mend what is wrong. Exit code 1: something must be."""
-    from windlass.cli.machine import print_json
-
-    findings = list(examine(Home.find()))
-    if as_json:
-        print_json([finding._asdict() for finding in findings])
-    else:
-        for finding in findings:
-            _print_finding(finding)
-    return 1 if any(finding.level == "error" for finding in findings) else 0
+    return tell(examine(Home.find()), as_json=as_json)
 
 
 def examine(home: Home) -> Iterator[Finding]:
@@ -237,22 +219,3 @@ def _output_of(command: list[str]) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout
-
-
-def _print_finding(finding: Finding) -> None:
-    from windlass.cli.text import clean, paint
-
-    mark, colour = _MARKS[finding.level]
-    if not _can_print(mark):
-        mark = _PLAIN_MARKS[finding.level]
-    print(f"{paint(mark, colour, bold=True)} {finding.check.ljust(12)} {clean(finding.text)}")
-    for line in finding.mend.splitlines():
-        print(f"  {' ' * 12} {line}")
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

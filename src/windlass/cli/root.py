@@ -39,7 +39,9 @@ COMMANDS = {
     "artifacts": "List the files a trial left, or fetch them.",
     "tensorboard": "Start TensorBoard on what trials wrote for it.",
     "accelerators": "List the accelerators there are, and those of this machine.",
+    "kubernetes": "Check a Kubernetes cluster, and show what is needed there.",
     "server": "Start, stop and look at the server of this machine.",
+    "operator": "Look after TFJob and PyTorchJob objects of a Kubernetes cluster.",
     "doctor": "Check the set-up, and say how to mend it.",
     "completion": "Print the completion script of a shell.",
 }

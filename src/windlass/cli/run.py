@@ -69,7 +69,7 @@ _recording = options_of("Submitting and recording")
 )  # fmt: skip
 @_program(
     "--volume", multiple=True, metavar="TARGET=SOURCE", shell_complete=complete_files,
-    help="Something it sees beyond the code: data=/path/to/data.",
+    help="Something it sees beyond the code: data=/path/to/data; in pods /data=claim:datasets.",
 )  # fmt: skip
 @_resources(
     "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
@@ -77,7 +77,7 @@ _recording = options_of("Submitting and recording")
 )  # fmt: skip
 @_resources("--cpus", type=float, metavar="N", help="CPUs set aside for it (1).")
 @_resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB.")
-@_resources("--backend", metavar="NAME", help="Where it runs: local.")
+@_resources("--backend", metavar="NAME", help="Where it runs: local, kubernetes.")
 @_resources("--cluster", metavar="NAME", help="The standing cluster it runs on.")
 @_resources("--container-image", metavar="IMAGE", help="The image it runs in.")
 @_resources("--spot", is_flag=True, help="May run on machines that can be taken away.")

@@ -53,6 +53,30 @@ def start() -> None:
     print(f"The server {verb}: {endpoint.url} (pid {after.pid}).")
 
 
+@command.command(short_help="Be the server, until told to stop: for containers.")
+@click.option("--listen", metavar="HOST:PORT", help="Where, if not for this machine alone.")
+@click.option("--name", "names", multiple=True, help="A name that others know it by.")
+def run(listen: str | None, names: tuple[str, ...]) -> None:
+    """Be the server, here and now, until told to stop: for containers and service managers.
+
+    Others reach it if it listens for them, and is called by a name that was given; every request
+    needs the token, which is in the file 'token' of its home. What it has to tell is in
+    'server.log' there.
+    """
+    import windlass.cli
+
+    home = _own_home()
+    home.make()
+    if listen:
+        os.environ["WINDLASS_LISTEN"] = listen
+        os.environ["WINDLASS_NAMES"] = ",".join(names)
+    program = str(Path(windlass.cli.__file__).parent.parent / "server" / "__main__.py")
+    said = os.dup(1)
+    os.set_inheritable(said, True)
+    argv = [sys.executable, program, str(home.path), str(said), *sys.path[1:]]
+    os.execv(sys.executable, argv)  # noqa: S606 -- our own program
+
+
 @command.command(short_help="Stop it; running trials go on.")
 def stop() -> None:
     """Stop the server. Running trials go on; the next server takes them up again."""

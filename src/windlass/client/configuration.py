@@ -74,6 +74,7 @@ def _of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
             "cpus": has.cpus,
             "memory": has.memory or None,
             "accelerator": str(has.accelerator) if has.accelerator else None,
+            **(_plain(msgspec.to_builtins(role.kubernetes)) if role.kubernetes else {}),
         },
         "restart_policy": role.restart_policy.value,
         "service": role.service,

@@ -115,10 +115,12 @@ class DryClient(Client):
         spec = request.spec
         endpoint = self.transport.endpoint
         problems = problems_of(spec)
-        if endpoint.is_embedded:
+        if endpoint.is_embedded and spec.is_local:
             problems += problems_here(spec)
         if problems:
             raise InvalidArgument.of(problems)
+        if not spec.is_local:
+            return "not checked: the cluster is asked when it is submitted"
         capacity = self._capacity(endpoint)
         if capacity is None:
             return f"not checked: {endpoint.url} does not answer"

@@ -134,8 +134,20 @@ def _of_role(spec: JobSpec, role: Role, commands: Mapping[str, str]) -> Lines:
     if is_several or len(spec.roles) > 1:
         yield "replicas", str(role.replicas) + (", a service" if role.service else "")
     yield "resources", str(role.resources) + (" each" if is_several else "")
+    yield from _of_pods(role)
     yield "environment", " ".join(f"{name}={quoted(text)}" for name, text in role.env.items())
     yield "restarts", _restarts(spec, role)
+
+
+def _of_pods(role: Role) -> Lines:
+    """What is said of the cluster it would run on."""
+    if role.kubernetes is None:
+        return
+    said = role.kubernetes
+    yield "namespace", said.namespace or "the server's own"
+    yield "image", said.container_image or "one with its Python"
+    yield "volumes", " ".join(f"{at}={quoted(source)}" for at, source in said.volumes.items())
+    yield "queue", said.queue
 
 
 def _framework(spec: JobSpec) -> str:
@@ -163,6 +175,7 @@ def _restarts(spec: JobSpec, role: Role) -> str:
 
 def _of_whole(draft: Draft, room: str) -> Lines:
     request, spec = draft.request, draft.request.spec
+    yield "backend", "" if spec.is_local else spec.backend
     yield "experiment", request.experiment
     yield "labels", " ".join(request.labels)
     yield "template", request.recipe.template

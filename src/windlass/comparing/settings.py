@@ -6,6 +6,8 @@ import os.path
 import shlex
 from typing import Any
 
+import msgspec
+
 from windlass.model.job import (
     Executable,
     ExternalCall,
@@ -169,4 +171,8 @@ def _of_role(role: Role) -> dict[str, Any]:
         "restart policy": role.restart_policy.value,
         "service": role.service or None,
         "directory": role.code.workdir if role.code else None,
+        **{
+            f"kubernetes {name.replace('_', ' ')}": value
+            for name, value in msgspec.to_builtins(role.kubernetes or {}).items()
+        },
     }

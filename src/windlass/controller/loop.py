@@ -32,7 +32,7 @@ from windlass.engine.sizes import effective_spec
 from windlass.engine.slots import is_alive
 from windlass.model.job import Assignment, Job
 from windlass.model.status import Event, EventKind, JobStatus, Replica, ReplicaId
-from windlass.runtimes.protocol import Runtime
+from windlass.runtimes.protocol import NameHeld, Runtime
 
 FIRST_RESYNC = 15.0
 LONGEST_RESYNC = 300.0
@@ -307,6 +307,10 @@ class Controller:
         known = self._failures.setdefault(uid, {})
         try:
             act()
+        except NameHeld as held:  # whose end will be told, and is a reason for another look
+            _log.debug("job %s: %s waits: %s", uid, name_of(replica), held)
+            self._expectations.withdraw(uid, replica)
+            return True
         except Exception as error:  # noqa: BLE001  # a runtime's trouble is told and tried again
             self._expectations.withdraw(uid, replica)
             what = "starting" if reason == "CreateFailed" else "stopping"

@@ -21,7 +21,8 @@ from windlass.model.status import ConditionType, JobStatus, Replica
 class Rooms:
     """Gives jobs room, takes it back, and wakes those who got some.
 
-    Without an admission queue there is room for everybody.
+    Without an admission queue there is room for everybody; and for whoever runs elsewhere: there
+    it is for others to say who waits.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Rooms:
 
     def restore(self, job: Job, status: JobStatus) -> None:
         """Before the first look at any job: else the first to be looked at would be let in."""
-        if self._admission is None:
+        if self._admission is None or not job.spec.is_local:
             return
         priority, (created, moves) = job.spec.priority, _standing(job, status)
         if status.admitted:
@@ -55,7 +56,7 @@ class Rooms:
             self._stop_growing(job, status)
             return status
         asked = sizes_of(job.spec)
-        if self._admission is None:
+        if self._admission is None or not job.spec.is_local:
             sizes = _at_most(asked, status.sizes, asked)
             return msgspec.structs.replace(status, admitted=True, sizes=sizes)
         self._admission.submit(job.uid, job.spec, job.spec.priority, *_standing(job, status))

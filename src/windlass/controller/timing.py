@@ -24,6 +24,7 @@ class Timing:
         self._lock = threading.Lock()
         self._classes: Counter[int] = Counter()
         self.count = 0
+        self.total = 0.0  # seconds, of all of them
 
     def add(self, seconds: float) -> None:
         """Count one that took so long."""
@@ -31,6 +32,7 @@ class Timing:
         with self._lock:
             self._classes[number] += 1
             self.count += 1
+            self.total += seconds
 
     def quantile(self, share: float) -> float:
         """What that share of them took at most; 0 while there are none."""

@@ -48,7 +48,12 @@ def deciding_slots(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
       the success policy says so.
     - Every other framework: all replicas of all roles that are not services. A job of services
       alone is done when they are.
+    - Where the success policy says so, the master (or chief) of any framework.
     """
+    if spec.success_policy is SuccessPolicy.LEADER:
+        leaders = [slot for slot in slots if slot.role.name in _CHIEFS]
+        if leaders:
+            return leaders
     if spec.framework == "tensorflow":
         chiefs = [slot for slot in slots if slot.role.name in _CHIEFS]
         if chiefs:

@@ -14,14 +14,9 @@ from windlass.model.job import JobSpec, Python, Volume
 def problems_of(spec: JobSpec) -> list[str]:
     """Everything in a spec that cannot work on this machine, one sentence each."""
     problems = []
-    if spec.backend != "local":
-        problems.append(f"backend is {spec.backend!r}; this server runs 'local' jobs only.")
-    problems += [
-        f"{path!r} is not inside the code's own folder."
-        for code in (spec.code, *(role.code for role in spec.roles if role.code))
-        for path in (code.workdir, *code.import_paths)
-        if not _is_inside(path)
-    ]
+    if not spec.is_local:
+        problems.append(f"backend is {spec.backend!r}; this machine runs 'local' jobs only.")
+    problems += code_problems(spec)
     problems += [
         f"the import path {path!r} must be absolute."
         for path in spec.python.extra_paths
@@ -31,6 +26,16 @@ def problems_of(spec: JobSpec) -> list[str]:
         problems += _volume_problems(volume)
     problems += _python_problems(spec.python)
     return problems
+
+
+def code_problems(spec: JobSpec) -> list[str]:
+    """What of a job's code would be looked for outside of it, wherever it runs."""
+    return [
+        f"{path!r} is not inside the code's own folder."
+        for code in (spec.code, *(role.code for role in spec.roles if role.code))
+        for path in (code.workdir, *code.import_paths)
+        if not _is_inside(path)
+    ]
 
 
 def _is_inside(path: str) -> bool:

@@ -5,20 +5,37 @@ Imports only the standard library: options are checked wherever a function is de
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
 from windlass.model.errors import shown
+from windlass.model.tpus import TpuSize, tpu_sizes
 
 
 class AcceleratorKind(NamedTuple):
-    """One model of accelerator."""
+    """One kind of accelerator, of those that [`wl.accelerators`](#wlaccelerators) lists.
+
+    `name` is what is asked for, `aliases` are other names of it; `family` is `"gpu"`, `"tpu"` or
+    `"cpu"`; `title` what its maker calls it; `memory_gb` the memory of one, 0 if it depends.
+    """
 
     name: str
-    family: str  # "gpu" or "tpu"
+    family: str
     title: str
     memory_gb: int = 0
     aliases: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[TpuSize, ...]:
+        """The sizes of a TPU, the smallest first: name, chips, topology, hosts, chips per host.
+
+        ```python
+        [v5e] = [kind for kind in wl.accelerators() if kind.name == "v5e"]
+        print(v5e.sizes[3])  # v5e-16: 16 chips (4x4) on 4 machines
+        ```
+        """
+        return tpu_sizes(self.name) if self.family == "tpu" else ()
 
 
 def _gpu(name: str, title: str, memory_gb: int, *aliases: str) -> AcceleratorKind:
@@ -59,9 +76,35 @@ KINDS: tuple[AcceleratorKind, ...] = (
     _tpu("v6e", "Google TPU v6e", 32),
 )
 
+CPU = AcceleratorKind(name="cpu", family="cpu", title="no accelerator")
+
 _BY_NAME = {name: kind for kind in KINDS for name in (kind.name, *kind.aliases)}
 _COUNTED = re.compile(r"(.+?)[x:*](\d{1,4})", re.ASCII)
-_TPU_SIZED = re.compile(r"(v\d[a-z]*)-(\d{1,4})", re.ASCII)
+_TPU_SIZED = re.compile(r"(v\d[a-z]*)-(\d{1,5})", re.ASCII)
+
+
+def accelerators() -> list[AcceleratorKind]:
+    """The accelerators that `accelerator=` knows, whatever the backend.
+
+    ```python
+    for kind in wl.accelerators():
+        print(kind.name, kind.title, kind.memory_gb)
+    ```
+
+    Several of a kind are asked for by a number, `"a100x2"`; TPUs by their size, `"v5e-16"`. What
+    of them this machine has: `windlass accelerators`; what a cluster has: `windlass kubernetes
+    check`.
+    """
+    return [CPU, *KINDS]
+
+
+def is_tpu(kind: str) -> bool:
+    """Whether it is a TPU, whose number is its size.
+
+    >>> is_tpu("v5e"), is_tpu("v100")
+    (True, False)
+    """
+    return kind in _BY_NAME and _BY_NAME[kind].family == "tpu"
 
 
 def parse_accelerator(text: str | None) -> tuple[str, int] | None:
@@ -77,6 +120,11 @@ def parse_accelerator(text: str | None) -> tuple[str, int] | None:
     Traceback (most recent call last):
     ...
     ValueError: 'a10x0' asks for 0 accelerators; ask for 1 or more, or for 'cpu'
+    >>> parse_accelerator("v5e-3")
+    Traceback (most recent call last):
+    ...
+    ValueError: there is no TPU 'v5e-3'; there is v5e-1, v5e-4, v5e-8, v5e-16, v5e-32, v5e-64, \
+v5e-128, v5e-256
     >>> parse_accelerator("h10")
     Traceback (most recent call last):
     ...
@@ -101,9 +149,18 @@ def parse_accelerator(text: str | None) -> tuple[str, int] | None:
         near = difflib.get_close_matches(name, [*_BY_NAME, "cpu"], n=1, cutoff=0.5)
         guess = f"; did you mean '{near[0]}'?" if near else "."
         raise ValueError(f"there is no accelerator {shown(text)}{guess} See: windlass accelerators")
+    if name != asked and is_tpu(name) and "-" in asked:
+        _check_size(_BY_NAME[name].name, count)
     if count < 1:
         raise ValueError(f"{shown(text)} asks for 0 accelerators; ask for 1 or more, or for 'cpu'")
     return _BY_NAME[name].name, count
+
+
+def _check_size(kind: str, count: int) -> None:
+    names = [size.name for size in tpu_sizes(kind)]
+    if f"{kind}-{count}" not in names:
+        known = ", ".join(names if len(names) <= 10 else [*names[:9], f"... {names[-1]}"])
+        raise ValueError(f"there is no TPU '{kind}-{count}'; there is {known}")
 
 
 def kind_of_device(title: str) -> str:
@@ -111,16 +168,24 @@ def kind_of_device(title: str) -> str:
 
     >>> kind_of_device("NVIDIA A100-SXM4-80GB")
     'a100-80gb'
-    >>> kind_of_device("Some New GPU")
-    'gpu'
+    >>> kind_of_device("NVIDIA GeForce RTX 4090"), kind_of_device("nvidia-tesla-t4")
+    ('rtx4090', 't4')
+    >>> kind_of_device("NVIDIA RTX A4000"), kind_of_device("Some New GPU")
+    ('gpu', 'gpu')
     """
-    words = re.sub(r"[^a-z0-9]", "", title.lower())
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    words += [before + after for before, after in itertools.pairwise(words)]
     fitting = [
         kind.name
         for kind in KINDS
-        if kind.family == "gpu" and all(part in words for part in kind.name.split("-"))
+        if kind.family == "gpu" and all(_has(words, part) for part in kind.name.split("-"))
     ]
     return max(fitting, key=len, default="gpu")
+
+
+def _has(words: list[str], part: str) -> bool:
+    """Whether a word is it, or goes on with letters: an A10G is an A10, an A100 is none."""
+    return any(re.match(rf"{re.escape(part)}(?!\d)", word) for word in words)
 
 
 def satisfies(device_kind: str, asked_kind: str) -> bool:

@@ -132,6 +132,23 @@ class Unauthorized(WindlassError):
     code = "unauthorized"
 
 
+class KubernetesError(WindlassError):
+    """A Kubernetes cluster could not be reached, or refused what was asked of it.
+
+    `status` is what it answered with, 0 where no answer came or nothing was asked; `reason` its
+    word for it: `Forbidden`, `NotFound`, `AlreadyExists`.
+    """
+
+    code = "kubernetes"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, status: int = 0, reason: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.reason = reason
+
+
 class NotFound(WindlassError, LookupError):
     """There is no such thing."""
 
@@ -262,7 +279,7 @@ BY_CODE: dict[str, type[WindlassError]] = {
     for kind in (
         WindlassError, InvalidArgument, Unsupported, ResourceError, SnapshotError,
         SerializationError, ServerError, VersionMismatch, Unauthorized, NotFound, Conflict,
-        WaitTimeout,
+        WaitTimeout, KubernetesError,
     )
 }  # fmt: skip
 

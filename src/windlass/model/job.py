@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.resources import Resources
+
+LOCAL, KUBERNETES = "local", "kubernetes"  # the backends there are
 
 # They end in \Z: a $ would let a line break pass.
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -49,6 +52,7 @@ class SuccessPolicy(str, Enum):
 
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"
+    LEADER = "Leader"  # of the chief or master, whatever the framework
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
@@ -130,6 +134,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     service: bool = False
     code: Code | None = None  # where it is another than the job's
+    kubernetes: KubernetesOptions | None = None  # where the job's backend is a cluster
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -158,7 +163,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=64)]
     code: Code = Code()
     python: Python = Python()
-    backend: ShortText = "local"
+    backend: ShortText = LOCAL
     volumes: tuple[Volume, ...] = ()
     secret_names: tuple[EnvName, ...] = ()
     framework: ShortText = ""
@@ -172,6 +177,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
     keep: Keep | None = None  # none: all checkpoints stay
     begin: Begin | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on the server's machine, in room of that machine."""
+        return self.backend == LOCAL
 
     def role(self, name: str) -> Role:
         """The role of that name."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from windlass.model.accelerators import is_tpu
 from windlass.model.quantities import format_size
 
 
@@ -16,7 +17,8 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
 
     def __str__(self) -> str:
-        return self.kind if self.count == 1 else f"{self.kind}x{self.count}"
+        sign = "-" if is_tpu(self.kind) else "x"
+        return self.kind if self.count == 1 else f"{self.kind}{sign}{self.count}"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -38,9 +38,18 @@ _PATIENCE = 5.0
 
 
 def launch_of(
-    home: Path, job: Job, replica: ReplicaId, given: Assignment, *, has_devices: bool
+    home: Path,
+    job: Job,
+    replica: ReplicaId,
+    given: Assignment,
+    *,
+    has_devices: bool,
+    is_here: bool = True,
 ) -> dict[str, Any]:
-    """Everything that is written to `launch.json`, as the architecture page has it."""
+    """Everything that is written to `launch.json`, as the architecture page has it.
+
+    With `is_here` false the home is one of another machine, and nothing is looked up in it.
+    """
     spec = job.spec
     role = spec.role(replica.role)
     code = role.code or spec.code
@@ -73,10 +82,10 @@ def launch_of(
             **_carried(),
         },
         "devices": list(given.devices),
-        "private": str(private) if private.exists() else None,
+        "private": str(private) if not is_here or private.exists() else None,
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": each.target, "source": each.source} for each in spec.volumes],
-        "environment": _environment(home, job),
+        "environment": _environment(home, job, is_here=is_here),
         "deadline": None if given.seconds is None else max(given.seconds, 0.001),
         "hold": port_of(given.addresses.get(f"{replica.role}-{replica.index}", "")),
         "keeps_value": place.rank == 0,
@@ -179,19 +188,23 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
     return {"type": "process", "argv": list(executable.argv)}
 
 
-def _environment(home: Path, job: Job) -> dict[str, str] | None:
+def _environment(home: Path, job: Job, *, is_here: bool) -> dict[str, str] | None:
     lock = job.spec.python.lock
     if lock is None:
         return None
-    import uv
-
     # Compiled packages fit one interpreter: the same lock makes another one for another.
     digest = hashlib.sha256(f"{lock}\0{python_of(job)}".encode()).hexdigest()[:32]
     return {
         "lock": str(layout.blob_path(home, lock)),
         "target": str(layout.environment_dir(home, digest)),
-        "uv": os.fsdecode(uv.find_uv_bin()),
+        "uv": _own_uv() if is_here else "uv",
     }
+
+
+def _own_uv() -> str:
+    import uv
+
+    return os.fsdecode(uv.find_uv_bin())
 
 
 def _device_env(devices: tuple[int, ...], has_devices: bool) -> dict[str, str]:

@@ -101,6 +101,11 @@ def environment_dir(home: Path, digest: str) -> Path:
     return home / "envs" / digest
 
 
+def claims_dir(home: Path) -> Path:
+    """The directory of what jobs have in a cluster; none where no job ever had anything."""
+    return home / "pods"
+
+
 def server_file(home: Path) -> Path:
     """The file that says where the server is."""
     return home / "server.json"

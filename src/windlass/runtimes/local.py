@@ -221,7 +221,7 @@ class LocalRuntime:
             attempt = Attempt(job.uid, replica, path)
             # One without a launch file was to be made when we were killed, or the disk was full:
             # it is asked for again, as if it had never been.
-            if attempt.was_asked_for and attempt.is_of(job.uid):
+            if attempt.was_asked_for and attempt.is_of(job.uid) and not attempt.is_away:
                 known[path] = attempt
                 yield attempt
 

@@ -9,6 +9,13 @@ from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Replica, ReplicaId
 
 
+class NameHeld(Exception):
+    """An attempt cannot start yet: what has its name is still on its way out.
+
+    It is asked for again once the runtime has told that something changed, and not before.
+    """
+
+
 class Runtime(Protocol):
     """A place where replicas live. It decides nothing.
 
@@ -31,8 +38,8 @@ class Runtime(Protocol):
     def create(self, job: Job, replica: ReplicaId, given: Assignment) -> None:
         """Start an attempt of a replica with what it is given; nothing if it was started.
 
-        Once this returns, `list` reports it. Raises if it could not be asked for, for example
-        because what is left of an older attempt holds its name; it is then asked for again.
+        Once this returns, `list` reports it. Raises if it could not be asked for; it is then asked
+        for again. Where what is left of an older attempt has its name, that is `NameHeld`.
         """
         ...
 

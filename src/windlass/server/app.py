@@ -6,6 +6,7 @@ from typing import Any
 
 from windlass.model.wire import API
 from windlass.server.api import (
+    agents,
     blobs,
     checkpoints,
     experiments,
@@ -23,6 +24,7 @@ from windlass.server.api import (
 from windlass.server.faults import answer_to
 from windlass.server.guard import Guard
 from windlass.server.http import Request, send_answer
+from windlass.server.listening import LOOPBACK
 from windlass.server.routing import Route, Routes
 from windlass.server.services import Services
 from windlass.version import __version__
@@ -41,12 +43,13 @@ _ROOMS = (
     templates,
     shells,
     blobs,
+    agents,
 )
 
 
-def create_app(services: Services, token: str) -> Any:
-    """The ASGI application of a server."""
-    return Guard(_App(services), token)
+def create_app(services: Services, token: str, hosts: frozenset[str] = LOOPBACK) -> Any:
+    """The ASGI application of a server, which answers to those names."""
+    return Guard(_App(services), token, hosts)
 
 
 class _App:

@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from windlass.model.wire import API, VERSION_HEADER, Fault
+from windlass.server.agents import AGENTS, token_of
 from windlass.server.lingering import Exchange, has_body
+from windlass.server.listening import LOOPBACK
 from windlass.version import __version__
 
 _HEALTH = f"{API}/health"
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Guard:
@@ -23,8 +24,9 @@ class Guard:
     this machine by `Host`, everyone without the token by `Authorization`.
     """
 
-    def __init__(self, app: Any, token: str, hosts: frozenset[str] = _LOOPBACK) -> None:
+    def __init__(self, app: Any, token: str, hosts: frozenset[str] = LOOPBACK) -> None:
         self._app = app
+        self._token = token
         self._expected = f"Bearer {token}".encode()
         self._hosts = hosts
 
@@ -57,7 +59,8 @@ class Guard:
             return 403, Fault(code="unauthorized", message="Pages of other sites may not ask this.")
         if path == _HEALTH:
             return None
-        if not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
+        expected = self._expected_for(path)
+        if not hmac.compare_digest(headers.get(b"authorization", b""), expected):
             return 401, Fault(
                 code="unauthorized",
                 message="The token is missing or wrong.",
@@ -65,6 +68,13 @@ class Guard:
                 "server set WINDLASS_TOKEN.",
             )
         return _version_refusal(headers.get(VERSION_HEADER.lower().encode()))
+
+    def _expected_for(self, path: str) -> bytes:
+        """An agent has the token of its trial, which opens what is of that trial, and no more."""
+        if not path.startswith(AGENTS):
+            return self._expected
+        uid = path.removeprefix(AGENTS).partition("/")[0]
+        return f"Bearer {token_of(self._token, uid)}".encode()
 
 
 def _version_refusal(asked: bytes | None) -> tuple[int, Fault] | None:

@@ -9,12 +9,12 @@ import os
 import resource
 import secrets
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -23,6 +23,7 @@ from windlass.controller.loop import Controller
 from windlass.home import Home
 from windlass.machine.capacity import read_capacity
 from windlass.model.records import TrialRecord
+from windlass.runtimes.choosing import Runtimes, has_claims
 from windlass.runtimes.launchers import Launchers
 from windlass.runtimes.local import LocalRuntime
 from windlass.server.app import create_app
@@ -37,6 +38,7 @@ from windlass.server.garbage import Garbage
 from windlass.server.holding import Holds
 from windlass.server.hub import QUEUE, Hub, experiment_topic
 from windlass.server.kinship import Kinship
+from windlass.server.listening import read_listening
 from windlass.server.logs import LogStore
 from windlass.server.metrics import MetricReader, MetricStore
 from windlass.server.outputs import OutputStore
@@ -51,6 +53,9 @@ from windlass.server.trials import TrialStore
 from windlass.version import __version__
 from windlass.worker.files import read_json, write_json
 from windlass.worker.identity import process_identity
+
+if TYPE_CHECKING:
+    from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
 
 _LOCK_PATIENCE = 15
 _LARGEST_LOG = 20 << 20
@@ -117,13 +122,16 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> None:
-    listener = _listen()
+    listening = read_listening()
+    listener = listening.open()
     database = Database(home.database)
     hub = Hub(asyncio.get_running_loop())
     families = Families(asyncio.get_running_loop())
     services = _assemble(home, database, hub, families, launchers)
-    services.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    app = create_app(services, _token(home))
+    port = listener.getsockname()[1]
+    services.url = listening.own_url(port)
+    services.urls = listening.urls(port)
+    app = create_app(services, _token(home), listening.hosts)
     config = uvicorn.Config(
         app,
         http=Connection,
@@ -181,13 +189,6 @@ def _is_held(home: Home, lock: int) -> bool:
         return False
 
 
-def _listen() -> socket.socket:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    # Accepted connections inherit it. Without it, a kept connection answers in 40 ms steps.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
 def _assemble(
     home: Home, database: Database, hub: Hub, families: Families, launchers: Launchers
 ) -> Services:
@@ -204,7 +205,18 @@ def _assemble(
     private = PrivateFiles(home.private)
     private.sweep(set(trials.unfinished()))
     capacity = read_capacity()
-    runtime = LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers)
+    token = _token(home)
+
+    def pods() -> KubernetesRuntime:
+        from windlass.server.clusters import kubernetes_runtime  # most servers never have one
+
+        return kubernetes_runtime(home, token, lambda: services.url, lambda: services.urls)
+
+    runtime = Runtimes(
+        LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers),
+        pods,
+        has_pods=has_claims(home.path),
+    )
     runtime.watch_logs(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
@@ -218,7 +230,7 @@ def _assemble(
     controller = Controller(
         recorder, runtime, admission=admission, on_queue_moved=lambda: hub.publish(QUEUE)
     )
-    return Services(
+    services = Services(
         home=home,
         database=database,
         trials=trials,
@@ -245,6 +257,7 @@ def _assemble(
         capacity=capacity,
         started=time.time(),
     )
+    return services
 
 
 def _publish_points(hub: Hub) -> Callable[[int, int], None]:

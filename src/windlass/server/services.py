@@ -9,7 +9,7 @@ from windlass.controller.admission import AdmissionQueue
 from windlass.controller.loop import Controller
 from windlass.home import Home
 from windlass.model.resources import Capacity
-from windlass.runtimes.local import LocalRuntime
+from windlass.runtimes.choosing import Runtimes
 from windlass.server.blobs import BlobStore
 from windlass.server.checkpoints import CheckpointReader, CheckpointStore
 from windlass.server.database import Database
@@ -50,11 +50,12 @@ class Services:
     private: PrivateFiles
     hub: Hub
     holds: Holds
-    runtime: LocalRuntime
+    runtime: Runtimes
     admission: AdmissionQueue
     controller: Controller
     capacity: Capacity
     started: float
     url: str = ""
+    urls: tuple[str, ...] = ()  # where others reach it; none if it is for this machine alone
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # one move in the queue at a time
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # that outlive their requests

@@ -50,7 +50,8 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
             problems = problems_of(spec)
             if problems:
                 raise InvalidArgument.of(problems, where=name_of(record))
-            check_fits(spec, services.capacity, record.name, way_out="Ask for fewer.")
+            if spec.is_local:
+                check_fits(spec, services.capacity, record.name, way_out="Ask for fewer.")
         return spec, _events(record.spec, spec)
 
     await _steer(services, trial_id, change)

@@ -8,7 +8,7 @@ import sqlite3
 import time
 
 from windlass.engine.fitting import check_fits
-from windlass.model.errors import InvalidArgument, Unsupported
+from windlass.model.errors import InvalidArgument
 from windlass.model.job import (
     Assignment,
     ExternalCall,
@@ -33,10 +33,12 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
         return await _submit_generated(services, request)
     key, controller = request.key, services.controller
     is_taken_in = False
+    # A cluster may take its time to answer: whoever stores things does not wait for that.
+    elsewhere = [] if request.spec.is_local else await _problems_elsewhere(services, request)
 
     def take_in() -> None:
         nonlocal is_taken_in
-        _check(services, request)
+        _check(services, request, elsewhere)
         _take_blobs(services, request)
         is_taken_in = True
 
@@ -87,11 +89,17 @@ async def _submit_generated(services: Services, request: CreateTrial) -> TrialRe
     )
 
 
-def _check(services: Services, request: CreateTrial) -> None:
+async def _problems_elsewhere(services: Services, request: CreateTrial) -> list[str]:
+    """What the place where it is to run has against it; of one that is stored it is not asked."""
+    if await services.trials.by_uid([request.key]):
+        return []
+    return await asyncio.to_thread(services.runtime.validate, request.spec)
+
+
+def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> None:
     spec = request.spec
-    if spec.backend != "local":
-        raise Unsupported(f"This server has no backend {spec.backend!r}.", hint='It has: "local".')
-    problems = [*_kind_problems(request), *services.runtime.validate(spec)]
+    here = services.runtime.validate(spec) if spec.is_local else elsewhere
+    problems = [*_kind_problems(request), *here]
     if not _is_plain(spec):
         from windlass.frameworks import problems_of
 
@@ -105,7 +113,8 @@ def _check(services: Services, request: CreateTrial) -> None:
         problems.append("a variable of the environment holds a NUL character")
     if problems:
         raise InvalidArgument.of(problems)
-    check_fits(spec, services.capacity, request.name or request.experiment)
+    if spec.is_local:
+        check_fits(spec, services.capacity, request.name or request.experiment)
 
 
 def _kind_problems(request: CreateTrial) -> list[str]:

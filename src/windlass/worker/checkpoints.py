@@ -120,11 +120,15 @@ def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
 def put(keeper: Keeper, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
     """Make a checkpoint of files that are kept: its number."""
     manifest = keeper.put(encode(entries))
-    text = json.dumps({**record, "manifest": manifest, "time": time.time()})
+    return _write(folder, {**record, "manifest": manifest, "time": time.time()})
+
+
+def _write(folder: str, record: Mapping[str, Any]) -> int:
+    """Put a record among the others, whole and last; the number that it has."""
     temporary = os.path.join(folder, f".{record['uid']}-{os.getpid()}-{get_ident()}")
     try:
         with open(temporary, "x", opener=_owner_only) as file:
-            file.write(text)
+            file.write(json.dumps(record))
             file.flush()
             os.fsync(file.fileno())
         number = _link_as_next(temporary, folder)
@@ -132,6 +136,16 @@ def put(keeper: Keeper, folder: str, record: Mapping[str, Any], entries: list[En
         remove_if_there(temporary)
     _flush(folder)
     return number
+
+
+def adopt(folder: str, record: Mapping[str, Any]) -> int:
+    """Take in the record of one that was saved elsewhere; its number here, however often."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with locked(folder):
+        for number, known in records(folder):
+            if known.get("uid") == record["uid"]:
+                return number
+        return _write(folder, record)
 
 
 def clear(folder: str, blobs: str) -> None:

@@ -3,6 +3,10 @@
 A part is `.shards/<step>-<ranks>/<rank>.json` among the trial's checkpoints, and names blobs.
 Whoever brings the last part makes the checkpoint; until then nobody sees anything of it. A part
 counts while the attempt that saved it is the newest of its replica.
+
+Where the ranks are on different machines, each leaves its part in its own folder, and its agent
+brings it to the server, where they come together. What the whole is called then follows from what
+all ranks know.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ def save(
     saver: Saver, path: str, step: int, metadata: Mapping[str, Any], rank: int, ranks: int
 ) -> str:
     """Keep a rank's part of the checkpoint of a step; the uid that the whole has."""
-    from windlass.worker.keeping import Keeper, held, remove_tree
+    from windlass.worker.keeping import Keeper, held
 
     with held(saver.blobs), Keeper(saver.blobs, checkpoints.begin(saver)) as keeper:
         entries = checkpoints.keep_all(keeper, saver, path)
@@ -40,23 +44,85 @@ def save(
             "metadata": dict(metadata),
             "manifest": keeper.put(checkpoints.encode(entries)),
         }
-        with checkpoints.locked(saver.folder):
-            place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
-            parts = _parts(saver, place)
-            uid = str(parts.pop(-1, {}).get("uid") or "")
-            if not uid or _is_whole(saver, uid):
-                uid = os.urandom(16).hex()
-            entries_of = {each: _entries(saver, part) for each, part in parts.items()}
-            _refuse_clashes(saver.blobs, entries, rank, entries_of)
-            os.makedirs(place, mode=0o700, exist_ok=True)
-            write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
-            text = json.dumps(part).encode()
-            write_bytes(os.path.join(place, f"{rank}.json"), text, durable=True)
-            parts[rank], entries_of[rank] = part, entries
-            if parts.keys() >= set(range(ranks)):
-                _make_whole(keeper, saver, uid, step, parts, entries_of)
-                remove_tree(place)
-                _forget_before(saver.folder, step, ranks)
+        launch = read_json(os.path.join(_attempt(saver.folder, part), "launch.json")) or {}
+        if launch.get("away"):
+            return _leave(saver, launch, part, step, rank, ranks)
+        return _add(keeper, saver, part, (step, rank, ranks), "")
+
+
+def add(
+    saver: Saver, part: Mapping[str, Any], step: int, rank: int, ranks: int, *, uid: str
+) -> None:
+    """Take in a part that was saved elsewhere, whose blobs are here; twice is once."""
+    from windlass.worker.keeping import Keeper, held
+
+    with held(saver.blobs), Keeper(saver.blobs, checkpoints.begin(saver)) as keeper:
+        _add(keeper, saver, part, (step, rank, ranks), uid)
+
+
+def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
+    """The parts that are to be brought to the server, each with the file that it is in."""
+    found = []
+    for place in sorted(_places(folder)):
+        for rank, part in sorted(_read(place).items()):
+            if "uid" in part and rank >= 0:
+                found.append((os.path.join(place, f"{rank}.json"), part))
+    return found
+
+
+def _leave(
+    saver: Saver, launch: Mapping[str, Any], part: dict[str, Any], step: int, rank: int, ranks: int
+) -> str:
+    """Leave a part where the agent finds it; the uid of the whole, which all ranks come to."""
+    from hashlib import sha256
+
+    place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    with checkpoints.locked(saver.folder):
+        counted = os.path.join(place, f"{rank}.count")
+        times = int((read_json(counted) or {}).get("times") or 0) + 1
+        write_bytes(counted, json.dumps({"times": times}).encode())
+        # Those that start again together save the step anew; one that starts alone joins the rest.
+        attempt = saver.attempt if launch.get("together") else 0
+        what = f"{launch['key']['uid']}/{step}/{ranks}/{attempt}/{times}"
+        uid = sha256(what.encode()).hexdigest()[:32]
+        told = {**part, "uid": uid, "step": step, "rank": rank, "ranks": ranks}
+        write_bytes(os.path.join(place, f"{rank}.json"), json.dumps(told).encode(), durable=True)
+    return uid
+
+
+def _add(
+    keeper: Keeper, saver: Saver, part: Mapping[str, Any], which: tuple[int, int, int], uid: str
+) -> str:
+    """Put a part among the others, and all of them together once they are there."""
+    from windlass.worker.keeping import remove_tree
+
+    step, rank, ranks = which
+    os.makedirs(saver.folder, mode=0o700, exist_ok=True)
+    entries = _entries(saver, part)
+    with checkpoints.locked(saver.folder):
+        place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
+        parts = _parts(saver, place)
+        known = str(parts.pop(-1, {}).get("uid") or "")
+        if uid and _is_whole(saver, uid):
+            return uid
+        if uid and known != uid:
+            parts = {}  # of an earlier time that the step was saved, and never whole
+            remove_tree(place)
+        uid = uid or known
+        if not uid or _is_whole(saver, uid):
+            uid = os.urandom(16).hex()
+        entries_of = {each: _entries(saver, part) for each, part in parts.items()}
+        _refuse_clashes(saver.blobs, entries, rank, entries_of)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
+        text = json.dumps(part).encode()
+        write_bytes(os.path.join(place, f"{rank}.json"), text, durable=True)
+        parts[rank], entries_of[rank] = dict(part), entries
+        if parts.keys() >= set(range(ranks)):
+            _make_whole(keeper, saver, uid, step, parts, entries_of)
+            remove_tree(place)
+            _forget_before(saver.folder, step, ranks)
     return uid
 
 

@@ -1,0 +1,125 @@
+"""`windlass kubernetes`: is the cluster ready for trials, and what is needed there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.groups import Group
+from windlass.cli.parameters import json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_EXAMPLES = """Examples:
+
+\b
+  windlass kubernetes check
+  windlass kubernetes check --namespace research
+  windlass kubernetes rights --namespace research --account ada | kubectl apply -f -
+  windlass kubernetes manifest job.toml
+"""
+
+
+@click.group(
+    cls=Group,
+    short_help="Check a Kubernetes cluster, and show what is needed there.",
+    epilog=_EXAMPLES,
+)
+def command() -> None:
+    """Check a Kubernetes cluster, and show what is needed there.
+
+    The cluster is the one that jobs with backend="kubernetes" use: that of the last login from a
+    script, of KUBECONFIG, of ~/.kube/config, or the one this runs in.
+    """
+
+
+def _where(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say which cluster and namespace is meant."""
+    options = (
+        click.option("--context", metavar="NAME", help="A context of the kubeconfig file."),
+        click.option("-n", "--namespace", metavar="NAME", help="The namespace (the context's)."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command.command(short_help="Check that jobs can run on the cluster.")
+@_where
+@json_option
+def check(context: str | None, namespace: str | None, as_json: bool) -> int:
+    """Check that jobs can run on the cluster, and say how to mend what is wrong.
+
+    Looked at: that it can be reached, who we are there, the namespace, each right that is needed,
+    the accelerators of its machines. Nothing is created. Exit code 1: something must be mended.
+    """
+    from windlass.cli.cluster_findings import examine
+    from windlass.cli.findings import tell
+    from windlass.home import Home
+
+    return tell(examine(Home.find(), context, namespace), as_json=as_json)
+
+
+@command.command(short_help="Print the role that an account needs.")
+@_where
+@click.option("--account", metavar="NAME", help="Whom it is for (who we are).")
+@json_option
+def rights(context: str | None, namespace: str | None, account: str | None, as_json: bool) -> None:
+    """Print a role with all that Windlass needs in a namespace, bound to an account.
+
+    For somebody who may grant it: pipe it to kubectl apply -f -. The account is a user, or a
+    service account as the cluster writes it: system:serviceaccount:NAMESPACE:NAME.
+    """
+    from windlass.cli.machine import print_json
+    from windlass.kube.access import account_name
+    from windlass.kube.connecting import connect
+    from windlass.kube.manifests import as_yaml
+    from windlass.kube.rights import role_manifests
+
+    if not (namespace and account):
+        connection = connect(context, namespace)
+        namespace = connection.namespace
+        account = account or account_name(connection)
+    manifests = role_manifests(namespace, account)
+    if as_json:
+        print_json(manifests)
+        return
+    print(as_yaml(manifests), end="")
+
+
+@command.command(short_help="Print what would be created for a job.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="JOB.TOML")
+@_where
+@json_option
+def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
+    """Print what would be created in the cluster for the job that a file describes.
+
+    Nothing is created or submitted. Its trial has no number yet, so that names have a 0 in its
+    place, and what the secret holds is left out. Without a cluster at hand, accelerators become
+    what is in common use.
+    """
+    from windlass.authoring.jobfile import read_job
+    from windlass.authoring.outlines import outline_of
+    from windlass.cli.machine import print_json
+    from windlass.kube.connecting import connect
+    from windlass.kube.manifests import as_yaml
+    from windlass.kube.seeing import list_nodes
+    from windlass.model.errors import InvalidArgument, KubernetesError
+    from windlass.runtimes.kubernetes.manifests import manifests_of
+
+    spec = outline_of(read_job(file))
+    if spec.is_local:
+        raise InvalidArgument(
+            f"{file}: the job runs on the server's machine, in no pods.",
+            hint='Have it run on a cluster: executor = { backend = "kubernetes" }',
+        )
+    try:
+        connection = connect(context, namespace)
+        found = manifests_of(spec, connection.namespace, list_nodes(connection))
+    except KubernetesError:
+        if context:
+            raise
+        found = manifests_of(spec, namespace or "default", None)
+    print_json(found) if as_json else print(as_yaml(found), end="")

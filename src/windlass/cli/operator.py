@@ -1,0 +1,140 @@
+"""`windlass operator`: TFJob and PyTorchJob objects of a cluster, looked after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from windlass.cli.groups import Group
+from windlass.cli.parameters import WholeNumber
+
+if TYPE_CHECKING:
+    from windlass.model.errors import WindlassError
+
+_WORKERS = 4
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    short_help="Look after TFJob and PyTorchJob objects of a Kubernetes cluster.",
+)
+@click.option(
+    "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
+    help="Look after the jobs of this namespace, instead of all. May be given several times.",
+)  # fmt: skip
+@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig file.")
+@click.option(
+    "--listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT",
+    help="Where to answer /healthz, /readyz and /metrics.",
+)  # fmt: skip
+@click.option(
+    "--lease-namespace", metavar="NAME",
+    help="Where several agree on which of them acts. Unless given, that of the account.",
+)  # fmt: skip
+@click.option("--alone", is_flag=True, help="Act without asking whether another does.")
+@click.option(
+    "--workers", type=WholeNumber(1), default=_WORKERS, show_default=True, metavar="N",
+    help="How many jobs are looked at at a time.",
+)  # fmt: skip
+@click.pass_context
+def command(
+    ctx: click.Context,
+    namespaces: tuple[str, ...],
+    context: str | None,
+    listen: str,
+    lease_namespace: str | None,
+    alone: bool,
+    workers: int,
+) -> None:
+    """Look after TFJob and PyTorchJob objects (kubeflow.org/v1), until it is stopped.
+
+    Of several that run, one acts; another takes over within 15 seconds.
+    """
+    if ctx.invoked_subcommand is None:
+        _run(namespaces, context, listen, lease_namespace, alone, workers)
+
+
+@command.command(short_help="Bring the definitions of these objects to the cluster.")
+@click.option("--print", "is_print", is_flag=True, help="Only print them, for kubectl apply.")
+@click.option("--replace", is_flag=True, help="Also in place of those of another operator.")
+@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig file.")
+def install(is_print: bool, replace: bool, context: str | None) -> None:
+    """Bring the definitions of TFJob and PyTorchJob to the cluster.
+
+    Those of another operator are kept: this one works with them.
+    """
+    from windlass.operator.installing import definition_texts
+    from windlass.operator.installing import install as install_definitions
+
+    if is_print:
+        print("---\n".join(definition_texts()), end="")
+        return
+    from windlass.kube.connecting import connect
+
+    for each in install_definitions(connect(context), replace=replace):
+        words = "kept as it was: it is another operator's" if each.what == "kept" else each.what
+        print(f"{each.name}: {words}")
+
+
+def _run(
+    namespaces: tuple[str, ...],
+    context: str | None,
+    listen: str,
+    lease_namespace: str | None,
+    alone: bool,
+    workers: int,
+) -> None:
+    import logging
+    import os
+    import signal
+    import socket
+    import sys
+    import threading
+    import uuid
+
+    from windlass.kube.connecting import connect
+    from windlass.operator.rights import check_rights
+    from windlass.operator.running import Operator
+
+    logging.basicConfig(
+        level=os.environ.get("WINDLASS_LOG_LEVEL", "INFO").upper(), stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )  # fmt: skip
+    # Each connection of its pool that is dropped is no news: there are as many as are needed.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    host, port = _parse(listen)
+    connection = connect(context)
+    leases = "" if alone else (lease_namespace or connection.namespace)
+    check_rights(connection, namespaces, leases)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    operator = Operator(
+        connection, namespaces,
+        identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+        lease_namespace=leases, host=host, port=port, workers=workers, on_trouble=_tell,
+    )  # fmt: skip
+    where = f"namespace {', '.join(namespaces)}" if namespaces else "all namespaces"
+    print(f"Looking after the jobs of {where} at {connection.server}.", flush=True)
+    print(f"Health and metrics: http://{host}:{operator.port}", flush=True)
+    operator.run(stop)
+    print("Stopped. Pods run on.", flush=True)
+
+
+def _parse(listen: str) -> tuple[str, int]:
+    from windlass.model.errors import InvalidArgument
+
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise InvalidArgument(
+            f"--listen is {listen!r}; it must be HOST:PORT.", hint="For example: 0.0.0.0:8080"
+        )
+    return host, int(port)
+
+
+def _tell(error: WindlassError) -> None:
+    from windlass.cli.text import say_error
+
+    say_error(str(error))

@@ -1,0 +1,327 @@
+"""Connecting to a cluster: which one, as whom, in which namespace.
+
+The first that there is of: what is asked for by argument; what somebody logged in with
+(`kube/logins.py`); the files that `KUBECONFIG` names; `~/.kube/config`; the account of the pod
+this process runs in.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.home import Home
+from windlass.kube.faults import raised_from_answer, raised_from_transport
+from windlass.kube.logins import (
+    ConfigFileLogin,
+    Login,
+    TokenLogin,
+    authority_file,
+    login_stamp,
+    read_login,
+)
+from windlass.kube.package import load_kubernetes
+from windlass.model.errors import KubernetesError
+
+CONNECT_TIMEOUT = 10.0  # seconds until an address counts as dead
+READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
+
+_POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """One cluster, seen by one account.
+
+    `api` is the `kubernetes.client.ApiClient`, safe to use in several threads.
+    """
+
+    api: Any = field(repr=False)
+    server: str  # the address of the API
+    namespace: str  # where we work unless told otherwise
+    account: str  # who we seem to be, as far as that is known without asking
+    source: str  # where all this was found, for people
+    home: Home = field(repr=False)
+    stamp: tuple[int, int] | None = field(repr=False, default=None)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout: float = READ_TIMEOUT,
+    ) -> Any:
+        """What the API answers, as plain JSON; a refusal is a `KubernetesError`.
+
+        `connection.request("GET", "/api/v1/namespaces/lab/pods")["items"]`
+        """
+        response = self.open(
+            method, path, body, query=query, content_type=content_type, timeout=timeout
+        )
+        with raised_from_transport(self.server):
+            data = response.read()
+        return json.loads(data) if data else None
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = READ_TIMEOUT,
+    ) -> Any:
+        """The answer with its body unread: `.response.stream()`, `.read()`. None waits for ever."""
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        with raised_from_transport(self.server):
+            asked = self.api.param_serialize(
+                method, path, header_params=headers, body=body,
+                query_params=sorted((query or {}).items()), auth_settings=["BearerToken"],
+            )  # fmt: skip
+            response = self.api.call_api(*asked, _request_timeout=(CONNECT_TIMEOUT, timeout))
+            if response.status >= 300:
+                response.read()
+        if response.status >= 300:
+            raise raised_from_answer(
+                response.status, response.data, method=method, path=path,
+                account=self.account, server=self.server,
+            )  # fmt: skip
+        return response
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the cluster's certificate is checked."""
+        return bool(self.api.configuration.verify_ssl)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether somebody logged in or out since: a new one may be another account's."""
+        return login_stamp(self.home) != self.stamp
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        self.api.rest_client.close()
+
+
+def connect(
+    context: str | None = None,
+    namespace: str | None = None,
+    *,
+    config_file: str | None = None,
+    home: Home | None = None,
+) -> Connection:
+    """A connection to the cluster that is at hand; nothing is asked of it yet.
+
+    `context` names one of the kubeconfig file, `config_file` such a file.
+    """
+    home = home or Home.find()
+    stamp = login_stamp(home)
+    login = None if context or config_file else read_login(home)
+    if config_file:
+        login = ConfigFileLogin(path=config_file)
+    return _connected(login, context, namespace, home, stamp)
+
+
+def connect_with(login: Login, namespace: str | None = None) -> Connection:
+    """A connection by a login that need not be anybody's yet."""
+    return _connected(login, None, namespace, Home.find(), None)
+
+
+def _connected(
+    login: Login | None,
+    context: str | None,
+    namespace: str | None,
+    home: Home,
+    stamp: tuple[int, int] | None,
+) -> Connection:
+    kubernetes = load_kubernetes()
+    configuration = kubernetes.client.Configuration()
+    configuration.retries = _retries()
+    found = _configured(kubernetes, configuration, login, context, home)
+    if not configuration.verify_ssl:
+        _ask_without_a_word()
+    return Connection(
+        api=kubernetes.client.ApiClient(configuration),
+        server=configuration.host,
+        namespace=namespace or found.namespace or "default",
+        account=_account_of_token(configuration) or found.account,
+        source=found.source,
+        home=home,
+        stamp=stamp,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a configuration says beyond how to connect."""
+
+    source: str
+    account: str
+    namespace: str = ""
+
+
+def _configured(
+    kubernetes: Any, configuration: Any, login: Login | None, context: str | None, home: Home
+) -> _Found:
+    """Fill a configuration from the first that there is."""
+    if isinstance(login, TokenLogin):
+        configuration.host = login.server.rstrip("/")
+        configuration.api_key["BearerToken"] = f"Bearer {login.token}"
+        configuration.verify_ssl = not login.skip_tls
+        if login.ca_cert:
+            configuration.ssl_ca_cert = authority_file(home, login)
+        return _Found(f"the token of a login ({home.kubernetes_login})", "the owner of the token")
+    if isinstance(login, ConfigFileLogin):
+        return _from_config_file(kubernetes, configuration, login.path, context)
+    named = os.environ.get("KUBECONFIG")
+    if named:
+        return _from_config_file(kubernetes, configuration, named, context)
+    usual = os.path.expanduser("~/.kube/config")
+    if os.path.exists(usual):
+        return _from_config_file(kubernetes, configuration, usual, context)
+    if not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _from_pod(kubernetes, configuration)
+    raise KubernetesError(
+        "No Kubernetes cluster is known here: there is no kubeconfig file, nobody logged in, and "
+        "this is no pod.",
+        hint="Log in: wl.TokenAuthentication(token=..., server=...).login()\n"
+        "or name a file: wl.KubeConfigFileAuthentication(path).load_config()\n"
+        "or put one at ~/.kube/config, as the tool of your cluster's provider does.",
+    )
+
+
+def _from_config_file(
+    kubernetes: Any, configuration: Any, paths: str, context: str | None
+) -> _Found:
+    """From a kubeconfig file, or several as `KUBECONFIG` names them."""
+    config = kubernetes.config
+    there = [path for path in paths.split(os.pathsep) if os.path.exists(os.path.expanduser(path))]
+    if not there:
+        raise KubernetesError(
+            f"There is no kubeconfig file {paths!r}.",
+            hint="Name one that there is: wl.KubeConfigFileAuthentication(path).load_config(), or "
+            "set KUBECONFIG.",
+        )
+    told: list[str] = []
+    try:
+        contexts, current = config.list_kube_config_contexts(config_file=paths)
+        chosen = next((each for each in contexts if each["name"] == context), current)
+        if context and chosen["name"] != context:
+            names = ", ".join(sorted(each["name"] for each in contexts))
+            raise KubernetesError(
+                f"{paths} has no context {context!r}.", hint=f"It has: {names or 'none'}."
+            )
+        with _logged_errors(told):  # a program that is to log us in only logs its failure
+            config.load_kube_config(
+                config_file=paths, context=context, client_configuration=configuration,
+                persist_config=False,
+            )  # fmt: skip
+    except (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError) as e:
+        raise _unusable(paths, str(e)) from None
+    except KubernetesError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "yaml":
+            raise
+        raise _unusable(paths, str(error)) from None
+    if told and not (configuration.api_key or configuration.cert_file):
+        raise KubernetesError(
+            f"The program that {paths} names to log in failed: {told[-1]}",
+            hint="Run it by hand to see more, or log in by its tool again.",
+        )
+    inner: Mapping[str, str] = chosen.get("context") or {}
+    return _Found(
+        source=f"{paths}, context {chosen['name']}",
+        account=str(inner.get("user") or ""),
+        namespace=str(inner.get("namespace") or ""),
+    )
+
+
+def _unusable(paths: str, why: str) -> KubernetesError:
+    return KubernetesError(
+        f"The kubeconfig file {paths} cannot be used: {why.rstrip('.')}.",
+        hint="See what it says: kubectl config view. "
+        "Which one is used is said by KUBECONFIG, or wl.KubeConfigFileAuthentication(path).",
+    )
+
+
+def _from_pod(kubernetes: Any, configuration: Any) -> _Found:
+    """The account of the pod that we run in."""
+    try:
+        kubernetes.config.load_incluster_config(client_configuration=configuration)
+    except kubernetes.config.ConfigException as error:
+        raise KubernetesError(
+            f"This runs in a pod, whose account cannot be used: {error}",
+            hint="Is automountServiceAccountToken off? The pod of a server needs its account.",
+        ) from None
+    try:
+        with open(f"{_POD_ACCOUNT}/namespace") as file:
+            namespace = file.read().strip()
+    except OSError:
+        namespace = ""
+    return _Found("the account of this pod", "the account of this pod", namespace)
+
+
+def _retries() -> Any:
+    """Once more where a kept connection was closed meanwhile, and when told to come back later."""
+    import urllib3
+
+    return urllib3.Retry(total=None, connect=0, read=1, redirect=0, status=3, other=0)
+
+
+def _ask_without_a_word() -> None:
+    """Whoever said that certificates need not be checked is not reminded at every request."""
+    import urllib3
+
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+
+def _account_of_token(configuration: Any) -> str:
+    """Whose token it is, if it says so itself, as those of service accounts do.
+
+    >>> from types import SimpleNamespace as Of
+    >>> claims = base64.urlsafe_b64encode(b'{"sub": "system:serviceaccount:lab:ada"}').decode()
+    >>> _account_of_token(Of(api_key={"BearerToken": f"Bearer x.{claims.rstrip('=')}.y"}))
+    'system:serviceaccount:lab:ada'
+    """
+    parts = str(configuration.api_key.get("BearerToken", "")).split(".")
+    if len(parts) != 3:
+        return ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return ""
+    subject = claims.get("sub") if isinstance(claims, dict) else None
+    return subject if isinstance(subject, str) else ""
+
+
+class _logged_errors(logging.Handler):
+    """What is logged as an error by this thread meanwhile, kept from the log."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._told = told
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self._thread:
+            self._told.append(record.getMessage())
+
+    def __enter__(self) -> None:
+        logging.getLogger().addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)

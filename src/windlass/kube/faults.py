@@ -1,0 +1,130 @@
+"""What goes wrong between us and a cluster, as a `KubernetesError` that says what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from windlass.kube.deeds import deed_of
+from windlass.kube.refusals import Refusal, refusal
+from windlass.model.errors import KubernetesError
+
+_MOST = 2000  # characters of an answer that is no Kubernetes API's
+
+
+@contextmanager
+def raised_from_transport(server: str) -> Iterator[None]:
+    """No answer came: the address, the network, the certificates."""
+    import urllib3
+    from kubernetes.client.exceptions import ApiException
+
+    try:
+        yield
+    except ApiException as error:  # the client's way to tell of TLS that failed
+        raise unanswered(server, str(error.reason or error)) from None
+    except urllib3.exceptions.HTTPError as error:
+        cause: BaseException = error
+        if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason is not None:
+            cause = error.reason
+        raise unanswered(server, str(cause), is_slow=_is_slow(cause)) from None
+    except OSError as error:
+        raise unanswered(server, str(error)) from None
+
+
+def _is_slow(cause: BaseException) -> bool:
+    from urllib3 import exceptions
+
+    # Whatever kept a connection from being made is a kind of timeout to them.
+    is_refusal = isinstance(cause, exceptions.NewConnectionError)
+    return isinstance(cause, exceptions.TimeoutError) and not is_refusal
+
+
+def unanswered(server: str, why: str, *, is_slow: bool = False) -> KubernetesError:
+    """Nothing came back from an address.
+
+    >>> print(unanswered("https://lab:6443", "[Errno 111] Connection refused"))
+    The Kubernetes API at https://lab:6443 cannot be reached: Connection refused
+      Does the cluster run, and is the address right? Try: curl -k https://lab:6443/version
+    >>> print(unanswered("https://lab:6443", "certificate verify failed: self signed (_ssl.c:9)"))
+    The certificate of https://lab:6443 is not trusted: self signed
+      Name the certificate of its authority: ca_cert_path= of wl.TokenAuthentication, or \
+certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only for a try.
+    """
+    text = _plain(why)
+    if "CERTIFICATE_VERIFY_FAILED" in why or "certificate verify failed" in why:
+        detail = text.partition("certificate verify failed:")[2].strip() or text
+        return KubernetesError(
+            f"The certificate of {server} is not trusted: {detail}",
+            hint="Name the certificate of its authority: ca_cert_path= of wl.TokenAuthentication, "
+            "or certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only "
+            "for a try.",
+            reason="Untrusted",
+        )
+    ways = "Does the cluster run, and is the address right?"
+    if is_slow:
+        ways = "Is a VPN or a proxy needed to get there?"
+    elif "WRONG_VERSION_NUMBER" in why or "wrong version number" in why:
+        ways = "It does not speak TLS there: is it http:// that is meant, or another port?"
+    elif "resolve" in why or "Name or service not known" in why or "nodename nor" in why:
+        ways = "Nobody knows a machine of that name: is the address right?"
+    return KubernetesError(
+        f"The Kubernetes API at {server} cannot be reached: {text}",
+        hint=f"{ways} Try: curl -k {server}/version",
+        reason="Unreachable",
+    )
+
+
+def raised_from_answer(
+    status: int, data: bytes | str | None, *, method: str, path: str, account: str, server: str
+) -> KubernetesError:
+    """What an answer of 300 and above means, to be raised."""
+    said = _status_object(data)
+    message = str(said.get("message") or "")
+    told = refusal(
+        status, str(said.get("reason") or ""), message,
+        deed=deed_of(method, path), account=account, server=server,
+    )  # fmt: skip
+    return _error(told, status, str(said.get("reason") or ""))
+
+
+def raised_from_exception(error: Any, *, account: str, server: str) -> KubernetesError:
+    """What an `ApiException` of the client's own methods means, to be raised."""
+    if not error.status:
+        return unanswered(server, str(error.reason or error))
+    said = _status_object(error.body)
+    reason = str(said.get("reason") or "")
+    told = refusal(
+        int(error.status), reason, str(said.get("message") or error.reason or ""),
+        deed=None, account=account, server=server,
+    )  # fmt: skip
+    return _error(told, int(error.status), reason)
+
+
+def _error(told: Refusal, status: int, reason: str) -> KubernetesError:
+    return KubernetesError(told.sentence, hint=told.remedy or None, status=status, reason=reason)
+
+
+def _status_object(data: bytes | str | None) -> dict[str, Any]:
+    """The API's `Status`; what is none, such as a proxy's page, becomes its message."""
+    text = data.decode(errors="replace") if isinstance(data, bytes) else (data or "")
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if isinstance(said, dict) and said.get("kind") == "Status":
+        return said
+    return {"message": " ".join(text[:_MOST].split())}
+
+
+def _plain(why: str) -> str:
+    """Without what is of Python: numbers of errors, objects, places in C files."""
+    text = why.rpartition(">: ")[2] if ">: " in why else why
+    for sign in ("HTTPSConnectionPool", "HTTPConnectionPool"):
+        if text.startswith(sign):
+            text = text.rpartition("): ")[2] or text
+    text = text.partition(" (_ssl.c")[0]
+    if "[Errno" in text:
+        text = text.rpartition("] ")[2]
+    return text.strip().rstrip(")").strip()

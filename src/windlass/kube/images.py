@@ -1,0 +1,165 @@
+"""Why an image does not come: what the kubelet and the registry say, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windlass.kube.explanation import Explanation
+
+_CHOOSE = "container_image= of wl.Kubernetes"
+
+
+def why_not_pulled(
+    reason: str,
+    message: str,
+    image: str,
+    events: Sequence[Mapping[str, Any]],
+    pod: Mapping[str, Any],
+) -> Explanation:
+    """What the kubelet's message means; events are in order of time.
+
+    >>> denied = "failed to resolve reference: pull access denied, repository does not exist"
+    >>> why_not_pulled("ErrImagePull", denied, "lab/trian:7", [], {}).sentence
+    'The registry has no image lab/trian:7, or shows it only to those with a password.'
+    """
+    image = image or _image_of(message) or "of the pod"
+    namespace = str((pod.get("metadata") or {}).get("namespace") or "default")
+    if reason == "InvalidImageName":
+        return Explanation(
+            "ImageNameInvalid",
+            f"{image!r} is no name of an image.",
+            f"Write it as registry/name:tag ({_CHOOSE}).",
+        )
+    if reason == "ErrImageNeverPull":
+        return Explanation(
+            "ImageMissing",
+            f"Its machine does not have the image {image}, and is told never to pull it.",
+            "Load it onto the machine, or let it be pulled: pod_patch= of wl.Kubernetes "
+            "with imagePullPolicy.",
+        )
+    missing = _missing_secrets(events)
+    said = _said(message, events)
+    if _is_about_rights(said) or missing:
+        if missing:
+            named = ", ".join(missing)
+            return Explanation(
+                "PullSecretMissing",
+                f"There is no secret {named} in namespace {namespace} to pull {image} with.",
+                f"Make it: kubectl -n {namespace} create secret docker-registry {missing[0]} "
+                "--docker-server=... --docker-username=... --docker-password=...",
+            )
+        secrets = [
+            str(each.get("name")) for each in (pod.get("spec") or {}).get("imagePullSecrets") or ()
+        ]
+        if secrets:
+            return Explanation(
+                "ImageDenied",
+                f"The registry has no image {image}, or does not show it to {', '.join(secrets)}.",
+                f"Is the name right ({_CHOOSE})? Is there such a secret, and does it still log in? "
+                f"kubectl -n {namespace} get secret {secrets[0]}",
+            )
+        return Explanation(
+            "ImageDenied",
+            f"The registry has no image {image}, or shows it only to those with a password.",
+            f"Is the name right ({_CHOOSE})? Else name a secret with the password: "
+            "image_pull_secrets= of wl.Kubernetes.",
+        )
+    for pattern, word, sentence, remedy in _KNOWN:
+        if re.search(pattern, said, re.IGNORECASE):
+            return Explanation(word, sentence.format(image=image), remedy)
+    why = " ".join(said.split())
+    return Explanation(
+        "ImageUnavailable",
+        f"The image {image} cannot be pulled{f': {_tail(why)}' if why else '.'}",
+        f"Is the name right ({_CHOOSE})? It is tried again.",
+    )
+
+
+_KNOWN: tuple[tuple[str, str, str, str], ...] = (
+    (
+        r"no match for platform|exec format error|does not match the specified platform",
+        "WrongArchitecture",
+        "The image {image} is not made for the kind of processor that its machine has.",
+        "Build it for that one as well: docker buildx build --platform linux/amd64,linux/arm64",
+    ),
+    (
+        r"not found|manifest unknown|manifest .* unknown|name unknown",
+        "ImageMissing",
+        "There is no image {image}.",
+        f"Is its name right, and its tag ({_CHOOSE})? Was it pushed?",
+    ),
+    (
+        r"toomanyrequests|too many requests|rate limit",
+        "RegistryBusy",
+        "The registry of {image} lets nobody pull so often.",
+        "It is tried again. Log in to the registry (image_pull_secrets= of wl.Kubernetes), "
+        "or take a copy nearer by.",
+    ),
+    (
+        r"no such host|server misbehaving",
+        "RegistryUnknown",
+        "The registry of {image} is a machine that nobody knows.",
+        f"Is the name right ({_CHOOSE})? Do the cluster's machines have a way out?",
+    ),
+    (
+        r"connection refused|i/o timeout|deadline exceeded|network is unreachable|no route to host"
+        r"|TLS handshake|connection reset|EOF",
+        "RegistryUnreachable",
+        "The registry of {image} does not answer the cluster's machines.",
+        "Do they have a way out? It is tried again.",
+    ),
+    (
+        r"certificate|x509",
+        "RegistryUntrusted",
+        "The registry of {image} has a certificate that the cluster's machines do not trust.",
+        "Whoever runs the cluster can have it trusted.",
+    ),
+    (
+        r"no space left",
+        "DiskFull",
+        "The disk of its machine has no room for the image {image}.",
+        "A smaller image may fit; whoever runs the cluster can look.",
+    ),
+)
+
+
+def _is_about_rights(said: str) -> bool:
+    return bool(
+        re.search(
+            r"unauthorized|authorization failed|authentication required|access denied|"
+            r"insufficient_scope|\b40[13]\b|forbidden|no basic auth credentials|denied:",
+            said,
+            re.IGNORECASE,
+        )
+    )
+
+
+def _missing_secrets(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    for event in reversed(events):
+        if event.get("reason") == "FailedToRetrieveImagePullSecret":
+            found = re.search(r"\(([^)]*)\)", str(event.get("message") or ""))
+            return [name.strip() for name in found[1].split(",")] if found else []
+    return []
+
+
+def _said(message: str, events: Sequence[Mapping[str, Any]]) -> str:
+    """Why, as far as it was said: while it waits to try again the pod says only that it does."""
+    if message and not message.startswith("Back-off pulling image"):
+        return message
+    for event in reversed(events):
+        text = str(event.get("message") or "")
+        if event.get("reason") == "Failed" and text.startswith("Failed to pull image"):
+            return text
+    return message.partition(": ErrImagePull: ")[2]
+
+
+def _image_of(message: str) -> str:
+    found = re.search(r'image "([^"]+)"', message)
+    return found[1] if found else ""
+
+
+def _tail(text: str, most: int = 300) -> str:
+    text = text if text.endswith(".") else f"{text}."
+    return text if len(text) <= most else f"…{text[-most:]}"

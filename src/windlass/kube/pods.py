@@ -1,0 +1,201 @@
+"""Pods: how one stands, judged by the container that its work is done in.
+
+What a pod says of itself is many things in many places. Here it is what a runtime reports of an
+attempt: a phase, an exit code if its program ended by itself, and why it ended if it did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from windlass.model.status import Phase
+
+# Words of a pod's own `status.reason` for what was done to it, not by it.
+LOST = frozenset(
+    {
+        "Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "Preempted",
+        "NodeAffinity", "UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods",
+    }
+)  # fmt: skip
+START_FAILED = "StartFailed"
+OUT_OF_MEMORY = "OOMKilled"
+POD_DEADLINE = "PodDeadlineExceeded"  # its own, which is not the job's
+
+_NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError", "CreateContainerError"})
+_UNKNOWN_END = "ContainerStatusUnknown"
+_SILENT = frozenset({"", "Error", "Completed"})
+_MOST_LINES, _MOST_LETTERS = 5, 600
+
+
+class PodState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a pod stands. No exit code of one that failed: it was lost, or never started.
+
+    `reason` is a word: "Evicted", "NodeLost", "OOMKilled", "StartFailed", or of one that waits
+    what it waits for: "ImagePullBackOff", "Unschedulable".
+    """
+
+    phase: Phase
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    started: float | None = None
+    ended: float | None = None
+    node: str = ""
+    address: str = ""
+    deleting: bool = False
+
+
+def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
+    """How a pod stands, by its container of that name, or by its first.
+
+    >>> ended = {"exitCode": 3, "reason": "Error", "message": "ValueError: no data\\n"}
+    >>> status = {
+    ...     "phase": "Failed",
+    ...     "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
+    ... }
+    >>> state = state_of({"metadata": {}, "status": status}, "main")
+    >>> state.phase.value, state.exit_code, state.message
+    ('Failed', 3, 'ValueError: no data')
+    """
+    status = pod.get("status") or {}
+    own = _container(pod, status, container)
+    inner: Mapping[str, Any] = own.get("state") or {}
+    terminated: Mapping[str, Any] = inner.get("terminated") or {}
+    began = terminated.get("startedAt") or (inner.get("running") or {}).get("startedAt")
+    state = PodState(
+        phase=Phase.PENDING,
+        started=seconds_of(began),
+        ended=seconds_of(terminated.get("finishedAt")),
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        address=str(status.get("podIP") or ""),
+        deleting="deletionTimestamp" in pod["metadata"],
+    )
+    lost = _loss(status)
+    if lost is not None:
+        reason, message = lost
+        changes = {"phase": Phase.FAILED, "reason": reason, "message": message}
+        return msgspec.structs.replace(state, ended=state.ended or _ended(status), **changes)
+    if terminated:
+        return _ended_by_itself(state, terminated)
+    phase = status.get("phase")
+    if phase == "Succeeded":
+        return msgspec.structs.replace(state, phase=Phase.SUCCEEDED, exit_code=0)
+    if phase == "Failed":
+        changes = {"phase": Phase.FAILED, "reason": START_FAILED, "message": _why_not(status)}
+        return msgspec.structs.replace(state, ended=_ended(status), **changes)
+    if phase == "Unknown":
+        message = "its node does not answer"
+        changes = {"phase": Phase.UNKNOWN, "reason": "NodeLost", "message": message}
+        return msgspec.structs.replace(state, **changes)
+    if "running" in inner:
+        return msgspec.structs.replace(state, phase=Phase.RUNNING)
+    reason, message = _waits_for(status, inner)
+    return msgspec.structs.replace(state, reason=reason, message=message)
+
+
+def seconds_of(moment: str | None) -> float | None:
+    """The API's way to write a point in time, as seconds since the epoch.
+
+    >>> seconds_of("2026-11-16T10:30:00Z"), seconds_of("2026-11-16T10:30:00.250000Z")
+    (1794825000.0, 1794825000.25)
+    >>> seconds_of(None)
+    """
+    if not moment:
+        return None
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+def last_lines(text: str) -> str:
+    """The end of what a container said, in few words: the cause is usually in the last line.
+
+    >>> last_lines("a\\n" * 100 + "ValueError: no data\\n").count("\\n")
+    4
+    """
+    lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
+    told = "\n".join(lines[-_MOST_LINES:])
+    return told if len(told) <= _MOST_LETTERS else f"…{told[-_MOST_LETTERS:]}"
+
+
+def _container(pod: Mapping[str, Any], status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    if not name:
+        containers = (pod.get("spec") or {}).get("containers") or ()
+        name = str(containers[0]["name"]) if containers else ""
+    for each in status.get("containerStatuses") or ():
+        if each.get("name") == name:
+            found: Mapping[str, Any] = each
+            return found
+    return {}
+
+
+def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Why it was taken away, if it was: what its program said meanwhile is no end of its own."""
+    if status.get("phase") != "Failed":
+        return None
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    if reason in LOST or reason.startswith("OutOf"):
+        return reason, " ".join(message.split())
+    if reason == "DeadlineExceeded":
+        return POD_DEADLINE, "it ran longer than activeDeadlineSeconds of its own template"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return str(condition.get("reason") or "Evicted"), str(condition.get("message") or "")
+    return None
+
+
+def _ended_by_itself(state: PodState, terminated: Mapping[str, Any]) -> PodState:
+    code, reason = terminated.get("exitCode"), str(terminated.get("reason") or "")
+    message = last_lines(str(terminated.get("message") or ""))
+    if reason == _UNKNOWN_END:
+        changes = {"phase": Phase.FAILED, "reason": "NodeLost", "message": message}
+        return msgspec.structs.replace(state, **changes)
+    if code == 0:
+        return msgspec.structs.replace(state, phase=Phase.SUCCEEDED, exit_code=0)
+    if reason in _NEVER_STARTED:
+        reason = START_FAILED
+    elif reason in _SILENT:
+        reason = ""
+    return msgspec.structs.replace(
+        state, phase=Phase.FAILED, exit_code=code, reason=reason, message=message
+    )
+
+
+def _why_not(status: Mapping[str, Any]) -> str:
+    """Of a pod that failed though its own container never ran: what failed in its place."""
+    for each in status.get("initContainerStatuses") or ():
+        ended = (each.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            said = last_lines(str(ended.get("message") or ""))
+            told = f"its init container {each['name']} ended with exit code {ended['exitCode']}"
+            return f"{told}: {said}" if said else told
+    return " ".join(str(status.get("message") or status.get("reason") or "").split())
+
+
+def _ended(status: Mapping[str, Any]) -> float | None:
+    """When the last of its containers ended: of a pod that has no such time for its own."""
+    moments = [
+        seconds_of(((each.get("state") or {}).get("terminated") or {}).get("finishedAt"))
+        for each in _all_containers(status)
+    ]
+    return max((each for each in moments if each is not None), default=None)
+
+
+def _waits_for(status: Mapping[str, Any], inner: Mapping[str, Any]) -> tuple[str, str]:
+    for state in (inner, *((each.get("state") or {}) for each in _all_containers(status))):
+        waiting = state.get("waiting") or {}
+        reason = str(waiting.get("reason") or "")
+        if reason and reason not in {"ContainerCreating", "PodInitializing"}:
+            return reason, " ".join(str(waiting.get("message") or "").split())
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            message = " ".join(str(condition.get("message") or "").split())
+            return str(condition.get("reason") or "Unschedulable"), message
+    return "", ""
+
+
+def _all_containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()

@@ -1,0 +1,294 @@
+"""What a cluster's refusal means for a user, and what to do about it: from its answer alone.
+
+The texts that are looked for are those of the API server and its admission plugins; what none of
+them fits is told as the cluster says it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from windlass.kube.deeds import Deed
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """One refusal, in a user's words."""
+
+    reason: str  # a word for programs: Forbidden, QuotaExceeded
+    sentence: str
+    remedy: str = ""
+
+
+def refusal(
+    status: int,
+    reason: str,
+    message: str,
+    *,
+    deed: Deed | None,
+    account: str,
+    server: str,
+) -> Refusal:
+    """What an answer of 300 and above means."""
+    if status == 401:
+        return Refusal(
+            reason="Unauthorized",
+            sentence=f"{server} does not accept who we say we are ({account or 'nobody'}): the "
+            "token or certificate is wrong, or it has expired.",
+            remedy="Log in again: wl.TokenAuthentication(token=..., server=...).login(), or the "
+            "login command of your cluster's provider.",
+        )
+    if status == 403:
+        return _forbidden(message, deed, account)
+    for pattern, told in _ANY:
+        found = pattern.search(message)
+        if found:
+            return told(found)
+    what = f" to {deed}" if deed else ""
+    if status == 404:
+        return Refusal(reason="NotFound", sentence=_sentence(message or f"Nothing is there{what}"))
+    if status == 409 and reason != "AlreadyExists":
+        return Refusal(reason=reason or "Conflict", sentence=_sentence(message))
+    if status == 429:
+        return Refusal(
+            reason="TooManyRequests",
+            sentence=f"{server} is too busy{what}: {_sentence(message)}",
+            remedy="It is tried again by itself.",
+        )
+    if status >= 500:
+        return Refusal(
+            reason=reason or "InternalError",
+            sentence=f"{server} failed{what} ({status}): {_sentence(message or 'it says no more')}",
+            remedy="The cluster's own log says more; whoever runs it can look.",
+        )
+    return Refusal(
+        reason=reason or str(status),
+        sentence=f"The cluster refused{what} ({status}): {_sentence(message)}",
+        remedy="",
+    )
+
+
+_CANNOT = re.compile(
+    r'User "(?P<account>[^"]+)" cannot (?P<verb>\w+) (?:resource|path) "(?P<resource>[^"]+)"'
+    r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
+
+
+def _forbidden(message: str, deed: Deed | None, account: str) -> Refusal:
+    """No right, no quota, no policy that would let it in: all of them are Forbidden."""
+    found = _CANNOT.search(message)
+    if found:
+        asked = Deed(
+            verb=found["verb"],
+            resource=found["resource"],
+            group=found["group"] or "",
+            namespace=found["namespace"] or "",
+        )
+        return not_allowed(asked, found["account"])
+    for pattern, told in (*_REFUSED, *_ANY):
+        found = pattern.search(message)
+        if found:
+            return told(found)
+    what = f" to {deed}" if deed else ""
+    return Refusal(
+        reason="Forbidden",
+        sentence=f"The cluster does not let {account or 'us'}{what}: {_sentence(message)}",
+        remedy="Whoever runs the cluster can say which rule that is.",
+    )
+
+
+def not_allowed(deed: Deed, account: str) -> Refusal:
+    """An account lacks a right, with the command that grants it.
+
+    >>> told = not_allowed(Deed(verb="create", resource="pods", namespace="lab"), "ada")
+    >>> print(told.sentence, told.remedy, sep="\\n")
+    ada may not create pods in namespace lab.
+    Somebody who may can grant it:
+      kubectl -n lab create role windlass-create-pods --verb=create --resource=pods
+      kubectl -n lab create rolebinding windlass-create-pods --role=windlass-create-pods --user=ada
+    All that Windlass needs, at once: windlass kubernetes rights
+    """
+    kind = f"{deed.resource}.{deed.group}" if deed.group else deed.resource
+    name = f"windlass-{deed.verb}-{re.sub(r'[^a-z0-9]+', '-', deed.resource)}"
+    where = f"kubectl -n {deed.namespace} create" if deed.namespace else "kubectl create"
+    role = "role" if deed.namespace else "clusterrole"
+    lines = [
+        "Somebody who may can grant it:",
+        f"  {where} {role} {name} --verb={deed.verb} --resource={kind}",
+        f"  {where} {role}binding {name} --{role}={name} {_subject(account)}",
+    ]
+    if deed.namespace:
+        lines.append("All that Windlass needs, at once: windlass kubernetes rights")
+    return Refusal(
+        reason="Forbidden",
+        sentence=f"{account or 'This account'} may not {deed}.",
+        remedy="\n".join(lines),
+    )
+
+
+def _subject(account: str) -> str:
+    """Whom a binding is for.
+
+    >>> _subject("system:serviceaccount:lab:trainer")
+    '--serviceaccount=lab:trainer'
+    """
+    prefix = "system:serviceaccount:"
+    if account.startswith(prefix):
+        return f"--serviceaccount={account.removeprefix(prefix)}"
+    return f"--user={account or 'NAME'}"
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+Telling = Callable[[re.Match[str]], Refusal]
+
+
+def _quota(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="QuotaExceeded",
+        sentence=f"The quota {found['quota']} of the namespace has no room: asked for is "
+        f"{found['asked']}, in use {found['used']}, the limit {found['limit'].rstrip('.')}.",
+        remedy="Ask for less, end what is not needed any more, or have the quota raised: "
+        f"kubectl describe resourcequota {found['quota']}",
+    )
+
+
+def _must_specify(found: re.Match[str]) -> Refusal:
+    missing = found["missing"].strip().rstrip(".")
+    said = [name for sign, name in (("cpu", "cpus="), ("memory", "memory=")) if sign in missing]
+    return Refusal(
+        reason="QuotaNeedsResources",
+        sentence=f"The quota {found['quota']} of the namespace takes only pods that say {missing}.",
+        remedy=f"Say how much: {' and '.join(said) or 'by pod_patch='} of wl.Kubernetes.",
+    )
+
+
+def _account_missing(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="ServiceAccountMissing",
+        sentence=f"There is no service account {found['name']} in namespace {found['namespace']}.",
+        remedy="Name one that there is (service_account= of wl.Kubernetes), or make it: "
+        f"kubectl -n {found['namespace']} create serviceaccount {found['name']}",
+    )
+
+
+def _priority_missing(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="PriorityClassMissing",
+        sentence=f"There is no priority class {found['name']} in the cluster.",
+        remedy="Name one that there is (priority_class= of wl.Kubernetes): kubectl get "
+        "priorityclasses",
+    )
+
+
+def _terminating(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="NamespaceTerminating",
+        sentence=f"The namespace {found['name']} is being deleted.",
+        remedy="Choose another (namespace= of wl.Kubernetes), or wait and make it anew.",
+    )
+
+
+def _namespace_missing(found: re.Match[str]) -> Refusal:
+    name = found["name"]
+    return Refusal(
+        reason="NamespaceMissing",
+        sentence=f"There is no namespace {name} in the cluster.",
+        remedy=f"Choose another (namespace= of wl.Kubernetes), or make it: kubectl create "
+        f"namespace {name}",
+    )
+
+
+def _limits(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="LimitRange",
+        sentence=f"The namespace has limits for every pod: {_sentence(found['what'])}",
+        remedy="Ask for an amount within them (cpus=, memory= of wl.Kubernetes); which they are: "
+        "kubectl describe limitrange",
+    )
+
+
+def _security(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="PodSecurity",
+        sentence=f"The namespace takes only pods of the security level {found['level']}: "
+        f"{_sentence(found['what'])}",
+        remedy="Lay what it asks for over the pod: pod_patch= of wl.Kubernetes with a "
+        "securityContext, or choose another namespace.",
+    )
+
+
+def _webhook(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="AdmissionDenied",
+        sentence=f"A rule of this cluster ({found['name']}) refused it: {_sentence(found['what'])}",
+        remedy="Whoever runs the cluster can say what it asks for.",
+    )
+
+
+def _webhook_down(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="AdmissionUnavailable",
+        sentence=f"A part of this cluster that checks what is created ({found['name']}) does not "
+        f"answer: {_sentence(found['what'])}",
+        remedy="It is tried again; whoever runs the cluster should know.",
+    )
+
+
+def _account_new(found: re.Match[str]) -> Refusal:
+    return Refusal(
+        reason="ServiceAccountNotReady",
+        sentence=f"The service account {found['name']} is so new that it has no token yet.",
+        remedy="It is tried again; a moment is enough.",
+    )
+
+
+# Admission's refusals, which come as Forbidden.
+_REFUSED: tuple[tuple[re.Pattern[str], Telling], ...] = (
+    (
+        re.compile(
+            r"exceeded quota: (?P<quota>[^,]+), requested: (?P<asked>.+?), used: (?P<used>.+?), "
+            r"limited: (?P<limit>.+)"
+        ),
+        _quota,
+    ),
+    (re.compile(r"failed quota: (?P<quota>[^:]+): must specify (?P<missing>.+)"), _must_specify),
+    (
+        re.compile(r"error looking up service account (?P<namespace>[^/]+)/(?P<name>[^:]+):"),
+        _account_missing,
+    ),
+    (re.compile(r"no PriorityClass with name (?P<name>\S+) was found"), _priority_missing),
+    (
+        re.compile(r"in namespace (?P<name>\S+) because it is being terminated"),
+        _terminating,
+    ),
+    (re.compile(r'violates PodSecurity "(?P<level>[^":]+)[^"]*": (?P<what>.+)'), _security),
+    (
+        re.compile(
+            r"is forbidden: (?P<what>\[?(?:minimum|maximum|cpu max|memory max).+ "
+            r"(?:per|usage|limit|ratio).+)"
+        ),
+        _limits,
+    ),
+)
+
+# Those that come with several codes.
+_ANY: tuple[tuple[re.Pattern[str], Telling], ...] = (
+    (re.compile(r'No API token found for service account "(?P<name>[^"]+)"'), _account_new),
+    (re.compile(r'^namespaces "(?P<name>[^"]+)" not found'), _namespace_missing),
+    (
+        re.compile(
+            r'admission webhook "(?P<name>[^"]+)" denied the request:? ?(?P<what>.*)', re.DOTALL
+        ),
+        _webhook,
+    ),
+    (
+        re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<what>.+)', re.DOTALL),
+        _webhook_down,
+    ),
+)

@@ -1,0 +1,236 @@
+"""Why no node takes a pod: what the scheduler says of it, and what to do.
+
+The scheduler says how many nodes there are and what each of them lacks:
+`0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {dedicated: ml}.`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from windlass.kube.explanation import Explanation, sentence_of
+from windlass.model.quantities import format_size
+
+_HEAD = re.compile(r"^\d+/(?P<all>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL)
+_ONE = re.compile(
+    r"(?:^|, )(?P<count>\d+) (?P<what>.+?)(?=, \d+ (?:node|Insufficient|Too many|Preemption)|$)"
+)
+_TAINT = re.compile(
+    r"node\(s\) had (?:untolerated )?taint(?:\(s\))? ?\{(?P<key>[^:}]+):? ?(?P<value>[^}]*)\}"
+)
+_UNITS = {
+    "nvidia.com/gpu": "GPU",
+    "google.com/tpu": "TPU chip",
+    "cpu": "CPU",
+}
+
+
+def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
+    """What the scheduler's message means.
+
+    >>> gpus = {"resources": {"requests": {"nvidia.com/gpu": "4"}}}
+    >>> pod = {"spec": {"containers": [gpus]}}
+    >>> print(why_unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", pod))
+    None of the 3 machines has 4 GPUs free. It starts when they are; what there is: windlass \
+kubernetes check
+    """
+    for pattern, told in _WHOLE:
+        found = pattern.search(message)
+        if found:
+            return told(found, pod)
+    head = _HEAD.match(message)
+    if head is None:
+        return _as_said(message)
+    total = int(head["all"])
+    reasons = dict(_reasons(head["reasons"]))
+    if not reasons:
+        return _as_said(message)
+    parts = [_part(count, what, total, pod) for what, count in reasons.items()]
+    parts.sort(key=lambda part: part[0])
+    if len(parts) == 1:
+        _, reason, sentence, remedy = parts[0]
+        return Explanation(reason, f"{sentence[0].upper()}{sentence[1:]}.", remedy)
+    listed = "; ".join(sentence for _, _, sentence, _ in parts)
+    return Explanation(parts[0][1], f"No machine takes it: {listed}.", parts[0][3])
+
+
+def _as_said(message: str) -> Explanation:
+    why = f": {sentence_of(message)}" if message.strip() else "."
+    return Explanation("Unschedulable", f"No machine takes it{why}")
+
+
+def _reasons(text: str) -> Iterator[tuple[str, int]]:
+    """Each of the reasons, and how many nodes it is of."""
+    text = text.partition(" preemption:")[0].strip().rstrip(".")
+    for found in _ONE.finditer(text):
+        yield found["what"].strip().rstrip("."), int(found["count"])
+
+
+def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[int, str, str, str]:
+    """Its weight (the lightest is what to do something about), a reason, a sentence, a remedy."""
+    of = _of(count, total)
+    if what.startswith("Insufficient "):
+        resource = what.removeprefix("Insufficient ")
+        need = _need(resource, pod)
+        remedy = "It starts when they are; what there is: windlass kubernetes check"
+        if resource in ("cpu", "memory", "ephemeral-storage"):
+            remedy = "It starts when there is room. Asking for less (cpus=, memory= of "
+            remedy += "wl.Kubernetes) may help."
+        return 1, "Unschedulable", _short(count, total, need), remedy
+    taint = _TAINT.search(what)
+    if taint:
+        key, value = taint["key"].strip(), taint["value"].strip()
+        if key.startswith("node.kubernetes.io/"):
+            trouble = key.removeprefix("node.kubernetes.io/").replace("-", " ")
+            return 4, "NodesUnwell", f"{of} not well ({trouble})", "It starts when one is."
+        shown = f"{key}={value}" if value else key
+        operator = f'"value": "{value}"' if value else '"operator": "Exists"'
+        return (
+            2,
+            "TaintNotTolerated",
+            f"{of} set aside ({shown})",
+            "If they are yours to use, say so: "
+            f'tolerations=[{{"key": "{key}", {operator}}}] of wl.Kubernetes.',
+        )
+    if "node affinity" in what or "node selector" in what:
+        whose = f"none of the {total} machines is" if count >= total > 1 else f"{of} not"
+        weight = 0 if count >= total else 6  # else it is about those that are
+        return weight, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
+    if "unschedulable" in what:
+        return 5, "NodesClosed", f"{of} closed to new pods", "Somebody cordoned them; they open."
+    if "Too many pods" in what:
+        return 3, "NodesFull", f"{of} full of pods", "It starts when others end."
+    if "volume node affinity conflict" in what or "volume zone" in what:
+        return (
+            1, "VolumeElsewhere", f"{of} in another zone than its volume",
+            "Free machines where the volume is, or take a volume that all can mount.",
+        )  # fmt: skip
+    if "affinity" in what or "topology spread" in what:
+        return 3, "Unschedulable", f"{of} ruled out by what runs there ({what})", ""
+    return 3, "Unschedulable", f"{of} ruled out: {what}", ""
+
+
+_SEE_NODES = "See how they are labelled: kubectl get nodes --show-labels"
+
+
+def _of(count: int, total: int) -> str:
+    """Which of the nodes a reason is about, with the verb.
+
+    >>> _of(1, 1), _of(3, 3), _of(2, 3), _of(1, 3)
+    ('the only machine is', 'all 3 machines are', '2 of 3 machines are', '1 of 3 machines is')
+    """
+    if count >= total:
+        return "the only machine is" if total == 1 else f"all {total} machines are"
+    return f"{count} of {total} machines {'is' if count == 1 else 'are'}"
+
+
+def _short(count: int, total: int, need: str) -> str:
+    """How many nodes have too little.
+
+    >>> _short(3, 3, "4 GPUs"), _short(1, 1, "4 GPUs")
+    ('none of the 3 machines has 4 GPUs free', 'the only machine has less than 4 GPUs free')
+    """
+    if count >= total > 1:
+        return f"none of the {total} machines has {need} free"
+    whose = "the only machine" if total == 1 else f"{count} of {total} machines"
+    verb = "has" if count == 1 else "have"
+    return f"{whose} {verb} {'not' if need.startswith('enough') else 'less than'} {need} free"
+
+
+def _need(resource: str, pod: Mapping[str, Any]) -> str:
+    """What the pod asks for of a resource, as people say it."""
+    amount = requested(resource, pod)
+    if resource in _UNITS:
+        count = f"{amount:g}" if amount else "enough"
+        unit = _UNITS[resource]
+        return f"{count} {unit}" if amount == 1 else f"{count} {unit}s"
+    if resource in ("memory", "ephemeral-storage"):
+        word = "memory" if resource == "memory" else "disk"
+        return f"{format_size(int(amount))} of {word}" if amount else f"enough {word}"
+    return f"{amount:g} {resource}" if amount else f"enough {resource}"
+
+
+def requested(resource: str, pod: Mapping[str, Any]) -> float:
+    """How much of a resource the containers of a pod ask for together.
+
+    >>> asks = [{"resources": {"requests": {"cpu": "500m"}}}, {"resources": {"limits": {"cpu": 2}}}]
+    >>> requested("cpu", {"spec": {"containers": asks}})
+    2.5
+    """
+    total = 0.0
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        asked = (resources.get("requests") or {}).get(resource)
+        if asked is None:
+            asked = (resources.get("limits") or {}).get(resource)
+        total += parse_quantity(asked) if asked is not None else 0.0
+    return total
+
+
+_SUFFIXES = {
+    "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50,
+}  # fmt: skip
+
+
+def parse_quantity(text: Any) -> float:
+    """An amount as Kubernetes writes it; what is none is 0.
+
+    >>> parse_quantity("250m"), parse_quantity("2Gi"), parse_quantity("1e3"), parse_quantity(4)
+    (0.25, 2147483648.0, 1000.0, 4.0)
+    """
+    found = re.fullmatch(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)([a-zA-Z]*)", str(text).strip())
+    if found is None or found[2] not in _SUFFIXES:
+        return 0.0
+    try:
+        return float(found[1]) * _SUFFIXES[found[2]]
+    except ValueError:
+        return 0.0
+
+
+def _wanted(pod: Mapping[str, Any]) -> str:
+    """The labels that a pod asks of its node."""
+    spec = pod.get("spec") or {}
+    wanted = [f"{key}={value}" for key, value in sorted((spec.get("nodeSelector") or {}).items())]
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    for term in affinity.get("nodeSelectorTerms") or ():
+        for each in term.get("matchExpressions") or ():
+            values = "|".join(each.get("values") or ())
+            wanted.append(f"{each.get('key')} {each.get('operator')} {values}".strip())
+    return ", ".join(wanted) or "its node selector"
+
+
+def _claim_missing(found: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
+    namespace = (pod.get("metadata") or {}).get("namespace") or "default"
+    return Explanation(
+        "VolumeMissing",
+        f"There is no volume claim {found['name']} in namespace {namespace}.",
+        f"Name one that there is (volumes= of wl.Kubernetes): kubectl -n {namespace} get pvc",
+    )
+
+
+def _claim_unbound(_found: re.Match[str], _pod: Mapping[str, Any]) -> Explanation:
+    return Explanation(
+        "VolumeUnbound",
+        "A volume claim of it has no volume yet.",
+        "Is there a storage class that makes one? kubectl describe pvc",
+    )
+
+
+def _no_nodes(_found: re.Match[str], _pod: Mapping[str, Any]) -> Explanation:
+    return Explanation(
+        "NoNodes",
+        "The cluster has no machines at all.",
+        "It starts when there is one; whoever runs the cluster can add some.",
+    )
+
+
+_WHOLE = (
+    (re.compile(r'persistentvolumeclaim "(?P<name>[^"]+)" not found'), _claim_missing),
+    (re.compile(r"unbound immediate PersistentVolumeClaims"), _claim_unbound),
+    (re.compile(r"no nodes available to schedule pods|^0/0 nodes"), _no_nodes),
+)

@@ -1,0 +1,306 @@
+"""Watching: all objects of a kind, as they are now, without asking for them again.
+
+The client's own `SharedInformer` is not used: it makes models of what it gets, which are slow and
+lose what they do not know; it comes back at once after a failed watch, however often; and nobody
+can tell it of an object before its watch does.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from windlass.kube.connecting import Connection
+from windlass.kube.kinds import Kind, Object, place_of, uid_of, version_of
+from windlass.model.errors import WindlassError
+
+PAGE = 500
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 10.0
+# The API server ends a watch after that many seconds, at random so that not all end together.
+SHORTEST_WATCH, LONGEST_WATCH = 300, 600
+# It sends a bookmark about once a minute: in a silence longer than this the connection is dead.
+LONGEST_SILENCE = 150.0
+_GONE = 410
+_MOST_GRAVES = 20_000
+
+Change = Callable[[Object | None, Object | None], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Watcher:
+    """A view of all objects of a kind that is kept up to date; see `start`, `synced` and `stop`.
+
+    `on_change(before, after)` is called, from one thread at a time, for whatever came (`before` is
+    none), changed, or went (`after` is none). `keys` says by what else than its name an object is
+    to be found: `found(key)`. All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        keys: Callable[[Object], Iterable[str]] = lambda _thing: (),
+        on_change: Change = lambda _before, _after: None,
+        on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.synced = threading.Event()  # set once all that there is was seen
+        self.trouble: WindlassError | None = None  # why nothing is seen now, if nothing is
+        self._connection = connection
+        self._selector = selector
+        self._keys = keys
+        self._on_change = on_change
+        self._on_trouble = on_trouble
+        self._lock = threading.RLock()
+        self._things: dict[str, Object] = {}  # by uid
+        self._places: dict[tuple[str, str], str] = {}  # the uid of whoever is there now
+        self._index: dict[str, set[str]] = {}
+        self._graves: OrderedDict[str, None] = OrderedDict()  # uids of what is gone for good
+        self._version = ""  # up to where all was seen; none: it must be listed
+        self._is_stale = False  # somebody asked for another list
+        self._stopping = threading.Event()
+        self._response: Any = None
+        self._thread = threading.Thread(
+            target=self._run, name=f"watch-{kind.plural}-{namespace or 'all'}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin; `synced` is set once the first look is complete."""
+        self._thread.start()
+
+    def stop(self, timeout: float | None = 5.0) -> None:
+        """End at once, even in the middle of a watch."""
+        self._stopping.set()
+        self.cut()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def renew(self) -> None:
+        """See all of it anew, as it is from now on; `synced` is set again once that is done."""
+        with self._lock:
+            self.synced.clear()
+            self._is_stale = True
+        self.cut()
+
+    def cut(self) -> None:
+        """Have the present watch end, as a network may: it goes on from where it was."""
+        with self._lock:
+            response = self._response
+        connection = getattr(response, "connection", None)
+        sock = getattr(connection, "sock", None)
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)  # a close alone would not wake who reads from it
+            except OSError:
+                pass  # it is closed already
+
+    def items(self) -> list[Object]:
+        """Everything that there is now."""
+        with self._lock:
+            return list(self._things.values())
+
+    def get(self, uid: str) -> Object | None:
+        """The object of that uid, if it is there."""
+        with self._lock:
+            return self._things.get(uid)
+
+    def at(self, namespace: str, name: str) -> Object | None:
+        """The object of that name, if there is one."""
+        with self._lock:
+            return self._things.get(self._places.get((namespace, name), ""))
+
+    def found(self, key: str) -> list[Object]:
+        """The objects that have a key, by name."""
+        with self._lock:
+            found = [self._things[uid] for uid in self._index.get(key, ())]
+        return sorted(found, key=place_of)
+
+    def tell(self, thing: Object) -> None:
+        """An answer of the API had this object: it need not be waited for. An older is ignored."""
+        self._put(thing)
+
+    def tell_gone(self, thing: Object) -> None:
+        """An answer of the API said that this very object is no more."""
+        self._remove(thing)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                if not self._version or self._is_stale:
+                    self._list()
+                self._recovered()
+                if self._watch():
+                    failures = 0
+                else:  # it may go on like this: a server that ends every watch at once
+                    raise WatchEnded("nothing was heard")
+            except Exception as error:  # noqa: BLE001  # whatever it is, the next try may go well
+                if self._stopping.is_set():
+                    return
+                self._failed(error)
+                failures += 1
+                pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 16), LONGEST_PAUSE)
+                self._stopping.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 -- no secret
+
+    def _list(self) -> None:
+        """See all of it anew; what is no longer there is gone."""
+        with self._lock:
+            self._is_stale = False
+        seen: set[str] = set()
+        version, more = "", ""
+        while True:
+            query = {"limit": str(PAGE), **self._selection()}
+            if more:
+                query["continue"] = more
+            page = self._connection.request("GET", self._path(), query=query)
+            for thing in page.get("items") or ():
+                # Lists leave out what all in them have.
+                thing.setdefault("apiVersion", self.kind.api_version)
+                thing.setdefault("kind", self.kind.name)
+                seen.add(uid_of(thing))
+                self._put(thing)
+            version = page["metadata"]["resourceVersion"]
+            more = page["metadata"].get("continue", "")
+            if not more:
+                break
+        for thing in self.items():
+            # What we were told of meanwhile is newer than the list.
+            if uid_of(thing) not in seen and version_of(thing) <= int(version):
+                self._remove(thing)
+        self._version = version
+        with self._lock:
+            if not self._is_stale:  # else it was asked for once more, meanwhile
+                self.synced.set()
+
+    def _watch(self) -> bool:
+        """Follow what happens until the server ends it; whether anything was heard."""
+        seconds = random.randint(SHORTEST_WATCH, LONGEST_WATCH)  # noqa: S311 -- no secret
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(seconds),
+            **self._selection(),
+        }
+        opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
+        response = opened.response
+        with self._lock:
+            self._response = response
+        heard = False
+        try:
+            if self._stopping.is_set() or self._is_stale:  # before there was something to cut
+                return True
+            for event in _events(response):
+                heard = True
+                self._take(event)
+        finally:
+            with self._lock:
+                self._response = None
+            response.close()
+        return heard
+
+    def _take(self, event: dict[str, Any]) -> None:
+        what, thing = event["type"], event["object"]
+        if what == "ERROR":
+            if thing.get("code") == _GONE:
+                self._version = ""
+            raise WatchEnded(str(thing.get("message") or thing.get("reason") or "it failed"))
+        if what == "DELETED":
+            self._remove(thing)
+        elif what != "BOOKMARK":
+            self._put(thing)
+        self._version = thing["metadata"]["resourceVersion"]
+
+    def _put(self, thing: Object) -> None:
+        uid, place = uid_of(thing), place_of(thing)
+        with self._lock:
+            if uid in self._graves:
+                return
+            before = self._things.get(uid)
+            if before is not None and version_of(before) >= version_of(thing):
+                return
+            predecessor = self._things.get(self._places.get(place, ""))
+            if predecessor is not None and uid_of(predecessor) != uid:
+                if version_of(predecessor) > version_of(thing):
+                    return  # word of one that another has already taken the place of
+                self._remove(predecessor)
+            if before is not None:
+                self._unindex(before)
+            self._things[uid] = thing
+            self._places[place] = uid
+            for key in self._keys(thing):
+                self._index.setdefault(key, set()).add(uid)
+            self._on_change(before, thing)
+
+    def _remove(self, thing: Object) -> None:
+        uid = uid_of(thing)
+        with self._lock:
+            self._graves[uid] = None
+            while len(self._graves) > _MOST_GRAVES:
+                self._graves.popitem(last=False)
+            before = self._things.pop(uid, None)
+            if before is None:
+                return
+            if self._places.get(place_of(before)) == uid:
+                del self._places[place_of(before)]
+            self._unindex(before)
+            self._on_change(before, None)
+
+    def _unindex(self, thing: Object) -> None:
+        for key in self._keys(thing):
+            uids = self._index.get(key, set())
+            uids.discard(uid_of(thing))
+            if not uids:
+                self._index.pop(key, None)
+
+    def _failed(self, error: Exception) -> None:
+        if getattr(error, "status", None) == _GONE:
+            self._version = ""
+        known = error if isinstance(error, WindlassError) else WatchEnded(repr(error))
+        is_news = self.trouble is None or str(self.trouble) != str(known)
+        if isinstance(known, WatchEnded):  # in the order of things: connections end
+            _log.debug("watch of %s: %s", self.kind.plural, known)
+            return
+        self.trouble = known
+        if is_news:
+            _log.warning("watching %s: %s", self.kind.plural, known)
+            self._on_trouble(known)
+
+    def _recovered(self) -> None:
+        if self.trouble is not None:
+            self.trouble = None
+            _log.info("watching %s again", self.kind.plural)
+            self._on_trouble(None)
+
+    def _path(self) -> str:
+        return self.kind.path(self.namespace)
+
+    def _selection(self) -> dict[str, str]:
+        return {"labelSelector": self._selector} if self._selector else {}
+
+
+class WatchEnded(WindlassError):
+    """A watch was over before its time; it goes on from where it was."""
+
+
+def _events(response: Any) -> Iterator[dict[str, Any]]:
+    """The events of a watch, a line each, as they come."""
+    left = b""
+    for chunk in response.stream(amt=None, decode_content=False):
+        *lines, left = (left + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield msgspec.json.decode(line)

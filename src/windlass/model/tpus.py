@@ -1,0 +1,81 @@
+"""The sizes that Google's TPUs come in: how many chips, in which grid, on how many machines.
+
+As their provider publishes them. The number in a name counts chips for the generations with an
+"e", and cores, two a chip, for all others: `v4-8` and `v5e-4` both have four chips.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+
+class TpuSize(NamedTuple):
+    """One size of a TPU: a slice of machines that are wired together."""
+
+    name: str
+    chips: int
+    topology: str
+    hosts: int
+    chips_per_host: int
+
+    def __str__(self) -> str:
+        machines = "1 machine" if self.hosts == 1 else f"{self.hosts} machines"
+        chips = "1 chip" if self.chips == 1 else f"{self.chips} chips"
+        return f"{self.name}: {chips} ({self.topology}) on {machines}"
+
+
+# Chips are wired in two dimensions, or in three.
+_SQUARES = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_CUBES = (
+    "2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8", "8x8x16", "8x16x16",
+)  # fmt: skip
+_LARGER_CUBES = (
+    "4x4x12", "4x4x20", "4x8x12", "4x4x28", "4x12x12", "4x8x20", "8x8x12", "4x12x20", "8x12x12",
+    "8x8x20", "12x12x12", "8x8x28", "8x12x20", "12x12x16", "8x16x20", "12x12x20", "12x16x16",
+    "16x16x16", "16x16x24",
+)  # fmt: skip
+_TOPOLOGIES = {
+    "v2": ("2x2", "4x4", "8x8", "8x16", "16x16"),
+    "v3": ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32"),
+    "v4": (*_CUBES, "12x16x16"),
+    "v5e": _SQUARES,
+    "v5p": (*_CUBES, *_LARGER_CUBES),
+    "v6e": _SQUARES,
+}
+_HOST = 4  # chips on a machine of those that are several
+_LARGEST_HOST = {"v5e": 8, "v6e": 8}  # a slice of so many is one machine
+
+
+def tpu_sizes(kind: str) -> tuple[TpuSize, ...]:
+    """The sizes of a generation, the smallest first; none of what is no TPU.
+
+    >>> [size.name for size in tpu_sizes("v5e")]
+    ['v5e-1', 'v5e-4', 'v5e-8', 'v5e-16', 'v5e-32', 'v5e-64', 'v5e-128', 'v5e-256']
+    >>> print(tpu_sizes("v5e")[3], tpu_sizes("v4")[0], sep="\\n")
+    v5e-16: 16 chips (4x4) on 4 machines
+    v4-8: 4 chips (2x2x1) on 1 machine
+    """
+    sizes = [_size(kind, topology) for topology in _TOPOLOGIES.get(kind, ())]
+    return tuple(sorted(sizes, key=lambda size: size.chips))
+
+
+def tpu_size(kind: str, count: int) -> TpuSize | None:
+    """The size that a request means, `v5e-8` being `("v5e", 8)`; none if there is none.
+
+    A generation alone is the smallest size of it.
+
+    >>> tpu_size("v3", 8).topology, tpu_size("v5p", 1).name, tpu_size("v5e", 3)
+    ('2x2', 'v5p-8', None)
+    """
+    sizes = tpu_sizes(kind)
+    if count == 1 and sizes:
+        return sizes[0]
+    return next((size for size in sizes if size.name == f"{kind}-{count}"), None)
+
+
+def _size(kind: str, topology: str) -> TpuSize:
+    chips = prod(int(side) for side in topology.split("x"))
+    a_host = chips if chips <= _LARGEST_HOST.get(kind, _HOST) else _HOST
+    named = chips if kind.endswith("e") else 2 * chips
+    return TpuSize(f"{kind}-{named}", chips, topology, chips // a_host, a_host)

@@ -1,0 +1,50 @@
+"""Health: what a cluster asks of the operator's process, over HTTP."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Answer = Callable[[], tuple[int, str]]  # a status, and what there is to say
+
+
+class HealthServer:
+    """Answers on a port, in threads of its own: `{"/healthz": lambda: (200, "ok")}`.
+
+    >>> import urllib.request
+    >>> with HealthServer("127.0.0.1", 0, {"/healthz": lambda: (200, "ok")}) as server:
+    ...     urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz").read()
+    b'ok'
+    """
+
+    def __init__(self, host: str, port: int, answers: Mapping[str, Answer]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                answer = answers.get(self.path.partition("?")[0])
+                status, text = (404, "not found") if answer is None else answer()
+                body = text.encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name
+                """Say nothing: these are asked for all the time."""
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="health", daemon=True
+        )
+
+    def __enter__(self) -> HealthServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5.0)

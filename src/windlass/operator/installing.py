@@ -1,0 +1,63 @@
+"""Installing: definitions of the objects that the operator looks after, for a cluster."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from windlass.kube.connecting import Connection
+from windlass.kube.kinds import Kind, Object, labels_of
+from windlass.model.errors import KubernetesError
+from windlass.operator.jobkinds import JOB_KINDS
+
+DEFINITIONS = Kind(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
+)
+_MANAGER = "app.kubernetes.io/managed-by"
+_NOT_FOUND = 404
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """What became of a definition: "created", "updated", "unchanged", or "kept", another's."""
+
+    name: str
+    what: str
+
+
+def definition_texts() -> list[str]:
+    """The definitions as files that a cluster takes, one a kind."""
+    folder = files("windlass.operator") / "definitions"
+    return [(folder / f"{kind.kind.plural}.yaml").read_text() for kind in JOB_KINDS]
+
+
+def definitions() -> list[Object]:
+    """The definitions, read."""
+    import yaml  # the Kubernetes client needs it, too
+
+    return [yaml.safe_load(text) for text in definition_texts()]
+
+
+def install(connection: Connection, *, replace: bool = False) -> list[Installed]:
+    """Bring the definitions to a cluster. Those of another's making are kept, unless asked."""
+    return [_install(connection, each, replace=replace) for each in definitions()]
+
+
+def _install(connection: Connection, wanted: Object, *, replace: bool) -> Installed:
+    name = str(wanted["metadata"]["name"])
+    try:
+        there: Any = connection.request("GET", DEFINITIONS.path(name=name))
+    except KubernetesError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        connection.request("POST", DEFINITIONS.path(), wanted)
+        return Installed(name, "created")
+    is_ours = labels_of(there).get(_MANAGER) == labels_of(wanted)[_MANAGER]
+    if not is_ours and not replace:
+        return Installed(name, "kept")
+    version = there["metadata"]["resourceVersion"]
+    body = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
+    new = connection.request("PUT", DEFINITIONS.path(name=name), body)
+    is_same = new["metadata"]["resourceVersion"] == version
+    return Installed(name, "unchanged" if is_same else "updated")

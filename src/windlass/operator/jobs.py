@@ -1,0 +1,385 @@
+"""Jobs: the objects of a cluster as the controller's store.
+
+What is remembered of a job is swapped in its object's annotation, guarded by the object's version;
+then its status is written to say the same. Whoever dies in between leaves a status that the next
+look at the object mends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.engine.conditions import say
+from windlass.kube.connecting import Connection
+from windlass.kube.kinds import Object, labels_of, place_of, uid_of
+from windlass.kube.watching import Watcher
+from windlass.model.errors import InvalidArgument, KubernetesError, WindlassError
+from windlass.model.job import Job, JobSpec
+from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica
+from windlass.operator import counting
+from windlass.operator.counting import Counts
+from windlass.operator.events import Recorder
+from windlass.operator.jobkinds import BY_NAME, JOB_KINDS, JobKind
+from windlass.operator.memory import inherited, memory_text, remembered
+from windlass.operator.names import JOB_NAME, MEMORY, OPERATOR_NAME
+from windlass.operator.projecting import is_same, status_of
+from windlass.operator.translating import Translation, is_ours, remnant, translate
+
+INVALID_REASON = "InvalidSpec"
+_MERGE = "application/merge-patch+json"
+_NOT_FOUND, _CONFLICT = 404, 409
+_PROJECT_TRIES = 5
+# What is about to be done: the runtime tells of it once it is.
+_INTENTIONS = frozenset({"ReplicaStarting", "ReplicaStopping"})
+
+_log = logging.getLogger(__name__)
+
+
+class Jobs:
+    """The jobs of some namespaces, or of all: a `JobStore`. See `start`, `synced` and `stop`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        namespaces: Sequence[str] = (),
+        *,
+        recorder: Recorder,
+        counts: Counts,
+        kinds: Sequence[JobKind] = JOB_KINDS,
+        on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+    ) -> None:
+        self._connection = connection
+        self._recorder = recorder
+        self._counts = counts
+        self._wake: Callable[[str], None] = lambda _uid: None
+        self._lock = threading.Lock()
+        self._translations: dict[str, tuple[int, Translation | InvalidArgument]] = {}
+        self._written: dict[str, str] = {}  # the memory that we wrote ourselves
+        self.watchers = [
+            Watcher(
+                connection, kind.kind, namespace=namespace,
+                on_change=self._changed, on_trouble=on_trouble,
+            )
+            for kind in kinds
+            for namespace in (namespaces or ("",))
+        ]  # fmt: skip
+
+    def start(self) -> None:
+        """Begin to see them."""
+        for watcher in self.watchers:
+            watcher.start()
+
+    def stop(self) -> None:
+        """See them no more."""
+        for watcher in self.watchers:
+            watcher.stop()
+
+    def watch(self, wake: Callable[[str], None]) -> None:
+        """Have `wake` called with the uid of whatever changed."""
+        self._wake = wake
+
+    def load(self, uid: str) -> tuple[Job, JobStatus] | None:
+        """A job and its status; none of one that is gone, or going, or somebody else's."""
+        thing = self.find(uid)
+        if thing is None or not _is_to_act_on(thing):
+            self._forget(uid)
+            return None
+        status = remembered(thing)
+        is_known = status is not None
+        if status is None:
+            status = inherited(thing)
+        found = self._translated(thing)
+        if isinstance(found, InvalidArgument):
+            if not status.is_finished:
+                status = self._refuse(thing, status, found)
+            return remnant(thing), status
+        if is_known:
+            self._mend(thing, found, status)
+        return found.job, msgspec.structs.replace(status, addresses=found.addresses)
+
+    def save(
+        self,
+        uid: str,
+        old: JobStatus,
+        new: JobStatus,
+        events: Sequence[Event],
+        replicas: Sequence[Replica],
+    ) -> bool:
+        """Swap what is remembered, if that changed; then say it, if that would be news."""
+        thing = self.find(uid)
+        if thing is None:
+            return False
+        before, after = memory_text(uid, old), memory_text(uid, new)
+        known = remembered(thing)
+        is_first = known is None
+        if memory_text(uid, known if known is not None else inherited(thing)) != before:
+            return False
+        if before != after or is_first:
+            swapped = self._swap(thing, after)
+            if swapped is None:
+                return False
+            thing = swapped
+        self._count(thing, old, new, is_first=is_first)
+        self._project(thing, self._spec_of(thing), new, replicas)
+        for event in events:
+            if event.reason not in _INTENTIONS:
+                self._recorder.tell(
+                    thing, event.reason, event.message, kind=event.kind, at=event.time
+                )
+        return True
+
+    def unfinished(self) -> Iterable[str]:
+        """Those not settled, and those whose status does not say so yet; the oldest first."""
+        found = [thing for watcher in self.watchers for thing in watcher.items()]
+        found.sort(key=lambda each: (each["metadata"]["creationTimestamp"], place_of(each)))
+        for thing in found:
+            status = remembered(thing)
+            if status is None or not status.settled or self._is_unfinished(thing, status):
+                yield uid_of(thing)
+
+    def find(self, uid: str) -> Object | None:
+        """The object of a job."""
+        for watcher in self.watchers:
+            found = watcher.get(uid)
+            if found is not None:
+                return found
+        return None
+
+    def translation(self, uid: str) -> Translation | None:
+        """What a job's pods are made from; none if it is gone, or makes no sense."""
+        thing = self.find(uid)
+        if thing is None or not _is_to_act_on(thing):
+            return None
+        found = self._translated(thing)
+        return None if isinstance(found, InvalidArgument) else found
+
+    def status(self, uid: str) -> JobStatus | None:
+        """What is remembered of a job."""
+        thing = self.find(uid)
+        return None if thing is None else remembered(thing)
+
+    def namesakes(self, thing: Object) -> Iterator[str]:
+        """The uids of the jobs that a pod or service says it is of, by its labels."""
+        labels = labels_of(thing)
+        namespace, name = place_of(thing)[0], labels.get(JOB_NAME, "")
+        for watcher in self.watchers:
+            found = watcher.at(namespace, name)
+            if found is not None and _is_of(found, labels):
+                yield uid_of(found)
+
+    def look(self, uid: str) -> Object | None:
+        """An object as it is in the cluster at this moment; none if it is gone."""
+        thing = self.find(uid)
+        return None if thing is None else self._refresh(thing)
+
+    def has_expired(self, thing: Object, status: JobStatus) -> bool:
+        """Whether all of a job is over and its time to live is up."""
+        found = self._translated(thing)
+        if isinstance(found, InvalidArgument) or not status.settled:
+            return False
+        return found.job.spec.ttl_after_finished is not None
+
+    def delete(self, uid: str) -> None:
+        """Have the object itself go, and with it all that it owns."""
+        thing = self.find(uid)
+        if thing is None or "deletionTimestamp" in thing["metadata"]:
+            return
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            self._connection.request("DELETE", _path(thing), options)
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT):
+                raise
+
+    def _is_unfinished(self, thing: Object, status: JobStatus) -> bool:
+        """Whether somebody died between the end of a job and the last word on it."""
+        return self._is_off(thing, status) or self.has_expired(thing, status)
+
+    def _forget(self, uid: str) -> None:
+        with self._lock:
+            self._translations.pop(uid, None)
+            self._written.pop(uid, None)
+
+    def _changed(self, before: Object | None, after: Object | None) -> None:
+        thing = after or before
+        if thing is None:
+            return
+        uid = uid_of(thing)
+        if after is None:
+            namespace, _ = place_of(thing)
+            self._counts.add(counting.DELETED, namespace, thing["kind"])
+        elif before is not None and not self._is_news(before, after):
+            return
+        self._wake(uid)
+
+    def _is_news(self, before: Object, after: Object) -> bool:
+        """Whether an object changed in what matters here, by another's hand."""
+        if before["metadata"].get("generation") != after["metadata"].get("generation"):
+            return True
+        if "deletionTimestamp" in after["metadata"]:
+            return "deletionTimestamp" not in before["metadata"]
+        text = _memory_of(after)
+        with self._lock:
+            return bool(text != _memory_of(before) and text != self._written.get(uid_of(after)))
+
+    def _translated(self, thing: Object) -> Translation | InvalidArgument:
+        uid, generation = uid_of(thing), int(thing["metadata"].get("generation") or 0)
+        with self._lock:
+            known = self._translations.get(uid)
+        if known is not None and known[0] == generation:
+            return known[1]
+        found: Translation | InvalidArgument
+        try:
+            found = translate(thing)
+        except InvalidArgument as error:
+            found = error
+        with self._lock:
+            self._translations[uid] = (generation, found)
+        return found
+
+    def _spec_of(self, thing: Object) -> JobSpec:
+        found = self._translated(thing)
+        return JobSpec(roles=()) if isinstance(found, InvalidArgument) else found.job.spec
+
+    def _refuse(self, thing: Object, status: JobStatus, problem: InvalidArgument) -> JobStatus:
+        """An object that makes no sense has failed: once and for all, with what and where."""
+        now, message = time.time(), str(problem)
+        new = say(status, ConditionType.FAILED, INVALID_REASON, message, now)
+        conditions = tuple(
+            msgspec.structs.replace(each, status=False, last_update=now, last_transition=now)
+            if each.status and each.type in (ConditionType.RUNNING, ConditionType.RESTARTING)
+            else each
+            for each in new.conditions
+        )
+        new = msgspec.structs.replace(
+            new, conditions=conditions, completion_time=now, last_reconcile_time=now
+        )
+        event = Event(time=now, kind=EventKind.WARNING, reason=INVALID_REASON, message=message)
+        if not self.save(uid_of(thing), status, new, (event,), ()):
+            raise KubernetesError(f"{place_of(thing)[1]} changed meanwhile", reason="Conflict")
+        return new
+
+    def _swap(self, thing: Object, text: str) -> Object | None:
+        """The object with what is to be remembered; none if it had changed."""
+        uid = uid_of(thing)
+        with self._lock:
+            self._written[uid] = text
+        patch = {
+            "metadata": {
+                "annotations": {MEMORY: text},
+                "resourceVersion": thing["metadata"]["resourceVersion"],
+                "uid": uid,
+            }
+        }
+        try:
+            new: Object = self._connection.request(
+                "PATCH", _path(thing), patch, content_type=_MERGE
+            )
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT):
+                raise
+            self._refresh(thing)
+            return None
+        self._tell(new)
+        return new
+
+    def _project(
+        self, thing: Object, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica] | None
+    ) -> None:
+        """Write what is remembered as the object's status, if it says something else.
+
+        Where nobody has looked at the replicas, what was said of them stays.
+        """
+        kind, (_, name) = BY_NAME[thing["kind"]], place_of(thing)
+        said = status_of(kind, name, spec, status, replicas or ())
+        if replicas is None:
+            said["replicaStatuses"] = (thing.get("status") or {}).get("replicaStatuses") or {}
+        for _ in range(_PROJECT_TRIES):
+            if is_same(said, thing.get("status") or {}):
+                return
+            try:
+                new = self._connection.request(
+                    "PUT", _path(thing, "status"), {**thing, "status": said}
+                )
+            except KubernetesError as error:
+                if error.status == _NOT_FOUND:
+                    self._refresh(thing)
+                    return
+                if error.status != _CONFLICT:
+                    raise
+                found = self._refresh(thing)
+                if found is None or _memory_of(found) != _memory_of(thing):
+                    return  # whoever changed that says it, too
+                thing = found
+            else:
+                self._tell(new)
+                return
+        raise KubernetesError(f"the status of {name} keeps changing", reason="Conflict")
+
+    def _mend(self, thing: Object, found: Translation, status: JobStatus) -> None:
+        """Say what is remembered and was never said: somebody died in between."""
+        if self._is_off(thing, status):
+            self._project(thing, found.job.spec, status, None)
+
+    def _is_off(self, thing: Object, status: JobStatus) -> bool:
+        """Whether an object's status says something else than what is remembered of it."""
+        kind, (_, name) = BY_NAME[thing["kind"]], place_of(thing)
+        said = status_of(kind, name, JobSpec(roles=()), status, ())
+        return bool(said["conditions"] != ((thing.get("status") or {}).get("conditions") or []))
+
+    def _count(self, thing: Object, old: JobStatus, new: JobStatus, *, is_first: bool) -> None:
+        namespace, kind = place_of(thing)[0], thing["kind"]
+        if is_first:
+            self._counts.add(counting.CREATED, namespace, kind)
+        if new.restarts > old.restarts:
+            self._counts.add(counting.RESTARTED, namespace, kind, new.restarts - old.restarts)
+        if new.is_finished and not old.is_finished:
+            is_success = new.holds(ConditionType.SUCCEEDED)
+            self._counts.add(counting.SUCCEEDED if is_success else counting.FAILED, namespace, kind)
+
+    def _refresh(self, thing: Object) -> Object | None:
+        """An object as it is now; its watcher learns of it."""
+        try:
+            found: Object = self._connection.request("GET", _path(thing))
+        except KubernetesError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            found = {}
+        if not found or uid_of(found) != uid_of(thing):
+            self._watcher_of(thing).tell_gone(thing)
+            return None
+        self._tell(found)
+        return found
+
+    def _tell(self, thing: Object) -> None:
+        self._watcher_of(thing).tell(thing)
+
+    def _watcher_of(self, thing: Object) -> Watcher:
+        namespace, _ = place_of(thing)
+        return next(
+            each
+            for each in self.watchers
+            if each.kind.name == thing["kind"] and each.namespace in ("", namespace)
+        )
+
+
+def _is_to_act_on(thing: Object) -> bool:
+    return "deletionTimestamp" not in thing["metadata"] and is_ours(thing)
+
+
+def _is_of(thing: Object, labels: dict[str, str]) -> bool:
+    return labels.get(OPERATOR_NAME) == BY_NAME[thing["kind"]].operator_name
+
+
+def _memory_of(thing: Object) -> Any:
+    return (thing["metadata"].get("annotations") or {}).get(MEMORY)
+
+
+def _path(thing: Object, part: str = "") -> str:
+    return BY_NAME[thing["kind"]].kind.path(*place_of(thing), part)

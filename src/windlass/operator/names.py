@@ -1,0 +1,91 @@
+"""Names: what the pods and services of a job are called, and the labels that they are found by."""
+
+from __future__ import annotations
+
+import re
+
+from windlass.model.status import ReplicaId
+from windlass.operator.jobkinds import JobKind
+
+_PREFIX = "training.kubeflow.org"
+JOB_NAME = f"{_PREFIX}/job-name"
+OPERATOR_NAME = f"{_PREFIX}/operator-name"
+REPLICA_TYPE = f"{_PREFIX}/replica-type"
+REPLICA_INDEX = f"{_PREFIX}/replica-index"
+JOB_ROLE = f"{_PREFIX}/job-role"
+ATTEMPT = "windlass.dev/attempt"
+MEMORY = "windlass.dev/memory"  # the annotation of a job
+
+LONGEST_NAME = 63  # of a service, and of a label's value
+_SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+
+
+def replica_name(job: str, role: str, index: int) -> str:
+    """What the pod and the service of a replica are called.
+
+    >>> replica_name("mnist", "worker", 0)
+    'mnist-worker-0'
+    """
+    return f"{job}-{role}-{index}"
+
+
+def address_of(job: str, namespace: str, role: str, index: int, port: int) -> str:
+    """Where the others of a job reach a replica, in every attempt.
+
+    >>> address_of("mnist", "lab", "worker", 0, 2222)
+    'mnist-worker-0.lab.svc:2222'
+    """
+    return f"{replica_name(job, role, index)}.{namespace}.svc:{port}"
+
+
+def job_labels(kind: JobKind, job: str) -> dict[str, str]:
+    """What all pods and services of a job have in their labels."""
+    return {JOB_NAME: job, OPERATOR_NAME: kind.operator_name}
+
+
+def replica_labels(kind: JobKind, job: str, role: str, index: int) -> dict[str, str]:
+    """What the pod and the service of a replica have in their labels, in every attempt."""
+    return {**job_labels(kind, job), REPLICA_TYPE: role, REPLICA_INDEX: str(index)}
+
+
+def replica_of(labels: dict[str, str]) -> ReplicaId | None:
+    """Which attempt of which replica has these labels; none if they say nothing of the sort.
+
+    A pod that another operator made says nothing of attempts: it is the first.
+
+    >>> replica_of({REPLICA_TYPE: "worker", REPLICA_INDEX: "1", ATTEMPT: "2"})
+    ReplicaId(role='worker', index=1, attempt=2)
+    """
+    role, index, attempt = (
+        labels.get(REPLICA_TYPE, ""),
+        labels.get(REPLICA_INDEX, ""),
+        labels.get(ATTEMPT, "1"),
+    )
+    if not role or not _is_number(index) or not _is_number(attempt):
+        return None
+    return ReplicaId(role.lower(), int(index), int(attempt))
+
+
+def name_problem(job: str, longest: str) -> str:
+    """Why a job cannot have that name, if it cannot: its services are named after it.
+
+    >>> name_problem("mnist", "mnist-worker-0")
+    ''
+    >>> name_problem("2nd-try", "2nd-try-worker-0")
+    "metadata.name: '2nd-try' must begin with a letter, and have small letters, digits and - alone"
+    """
+    if not _SERVICE.match(job):
+        return (
+            f"metadata.name: {job!r} must begin with a letter, and have small letters, digits "
+            "and - alone"
+        )
+    if len(longest) > LONGEST_NAME:
+        return (
+            f"metadata.name: {job!r} is too long: its service {longest!r} would have "
+            f"{len(longest)} characters, of {LONGEST_NAME} at most"
+        )
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

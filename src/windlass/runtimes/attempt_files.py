@@ -1,0 +1,182 @@
+"""The files of one attempt, read as far as they can be believed: what it was told, how it ended."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from windlass.model.learning import learned
+from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.runtimes import layout
+from windlass.worker.files import read_json
+from windlass.worker.supervision import OUT_OF_TIME
+
+_T = TypeVar("_T")
+_Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+
+
+# The files as they must be to be believed. The trial's own process could have written them.
+
+
+class ProcessRecord(msgspec.Struct):
+    pid: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+    identity: str
+
+
+class _Key(msgspec.Struct):
+    uid: str
+
+
+class _Launch(msgspec.Struct):
+    key: _Key
+    python: str
+    env: dict[str, str]
+    private: str | None
+    hold: Annotated[int, msgspec.Meta(ge=1, le=65535)] | None = None
+
+
+class StateRecord(msgspec.Struct):
+    stage: str = "starting"
+    message: str = ""
+    supervisor: ProcessRecord | None = None
+    process: ProcessRecord | None = None
+    started: _Time | None = None
+
+
+class ExitRecord(msgspec.Struct):
+    exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    reason: str = ""
+    message: str = ""
+    started: _Time | None = None
+    ended: _Time | None = None
+
+
+_LONGEST_TEXT = 1000  # of what is told of an attempt: tables show it
+_UNREADABLE = ExitRecord(reason="Lost", message="its exit record cannot be read")
+
+
+class AttemptFiles:
+    """The files of one attempt of a replica; where it lives is for others to say."""
+
+    def __init__(self, uid: str, replica: ReplicaId, path: Path) -> None:
+        self.uid = uid
+        self.replica = replica
+        self.path = path
+        self._launch: dict[str, Any] | None = None
+        self._final: Replica | None = None
+
+    @property
+    def name(self) -> str:
+        """Its replica's, as addresses go by it."""
+        return f"{self.replica.role}-{self.replica.index}"
+
+    @property
+    def node(self) -> str:
+        """The machine that it runs on, as far as that is known."""
+        return ""
+
+    @property
+    def address(self) -> str:
+        """Where the others reach its replica."""
+        return ""
+
+    @property
+    def has_ended(self) -> bool:
+        return (self.path / layout.EXIT).exists()
+
+    @property
+    def was_asked_for(self) -> bool:
+        """Whether there is anything a supervisor could begin with, or ever was."""
+        return (self.path / layout.LAUNCH).exists() or self.has_ended
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether a supervisor ever had it; before that, no process was started."""
+        return (self.path / layout.STATE).exists()
+
+    def launch(self) -> dict[str, Any] | None:
+        """What its supervisor was or will be told; none if that is not there, or is damaged."""
+        if self._launch is None:  # else it was read before: it is written once
+            launch = read_json(self._file(layout.LAUNCH))
+            self._launch = None if _as(launch, _Launch) is None else launch
+        return self._launch
+
+    def is_of(self, uid: str) -> bool:
+        """Whether it belongs to that job, and not to one of a home whose database is gone."""
+        launch = self.launch()
+        return launch is None or launch["key"]["uid"] == uid
+
+    def _living(self) -> Replica:
+        state = self._state()
+        is_running = state.stage in ("running", "stopping")
+        return self._replica(
+            phase=Phase.RUNNING if is_running else Phase.PENDING,
+            message=storable(state.message or ("" if is_running else state.stage)),
+            started=state.started,
+            deleting=(self.path / layout.STOP).exists(),
+        )
+
+    def _ended(self) -> Replica | None:
+        if self._final is not None or not self.has_ended:
+            return self._final
+        # Written whole or not at all: one that makes no sense is no reason to wait for another.
+        record = self._read(layout.EXIT, ExitRecord) or _UNREADABLE
+        # One that ran out of time may answer by leaving with 0, and has failed all the same.
+        is_success = record.exit_code == 0 and record.reason != OUT_OF_TIME
+        self._final = self._replica(
+            phase=Phase.SUCCEEDED if is_success else Phase.FAILED,
+            exit_code=record.exit_code,
+            reason=storable(record.reason),
+            message=storable(record.message),
+            started=record.started,
+            ended=record.ended,
+        )
+        return self._final
+
+    def _state(self) -> StateRecord:
+        return self._read(layout.STATE, StateRecord) or StateRecord()
+
+    def _read(self, name: str, kind: type[_T]) -> _T | None:
+        """One of its JSON files; none if it is not there, or is damaged."""
+        return _as(read_json(self._file(name)), kind)
+
+    def _replica(self, **fields: Any) -> Replica:
+        return Replica(id=self.replica, node=self.node, address=self.address, **fields)
+
+    def _end(self, reason: str, message: str, ended: float) -> dict[str, Any]:
+        """The exit record of one that cannot write its own."""
+        started = self._state().started
+        return {
+            "exit_code": None,
+            "signal": "",
+            "reason": reason,
+            "message": message,
+            "started": started,
+            # A file's time is coarser than the clock's.
+            "ended": max(ended, started or 0.0),
+        }
+
+    def _last_beat(self) -> float:
+        try:
+            return (self.path / layout.STATE).stat().st_mtime
+        except FileNotFoundError:
+            return time.time()
+
+    def _file(self, name: str) -> str:
+        return str(self.path / name)
+
+
+def _as(value: object, kind: type[_T]) -> _T | None:
+    try:
+        return msgspec.convert(value, learned(kind))
+    except (msgspec.ValidationError, UnicodeError):  # of a name that is half a surrogate pair
+        return None
+
+
+def storable(text: str) -> str:
+    """The text without halves of surrogate pairs, which nothing can store, and within bounds."""
+    whole = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
+    return whole.encode("utf-8", "backslashreplace").decode()

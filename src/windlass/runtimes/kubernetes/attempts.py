@@ -1,0 +1,189 @@
+"""One attempt in a pod: known by the files that its agent ships, and by its pod.
+
+The exit record is the truth once it exists. An agent ends only when all that its program left is
+here; so a pod that ended without a record of it was killed, or never got as far as our part of it.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from windlass.kube.explaining import explain
+from windlass.kube.kinds import Object, uid_of
+from windlass.kube.pods import OUT_OF_MEMORY, START_FAILED, PodState, seconds_of, state_of
+from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.runtimes import layout
+from windlass.runtimes.attempt_files import AttemptFiles, storable
+from windlass.runtimes.kubernetes.building import CONTAINER
+from windlass.worker.files import read_json, remove_if_there, write_json, write_json_once
+
+POD = "pod.json"  # which pod it has, or had: written once that is made
+SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
+STUCK = 60.0  # seconds after which one that was to be gone counts as gone: its node is
+
+
+class PodAttempt(AttemptFiles):
+    """The files of one attempt that runs in a pod."""
+
+    def __init__(self, uid: str, replica: ReplicaId, path: Path, address: str) -> None:
+        super().__init__(uid, replica, path)
+        self._address = address
+        self._node = ""
+
+    @property
+    def node(self) -> str:
+        return self._node
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def was_made(self) -> bool:
+        """Whether there is, or was, a pod for it."""
+        return (self.path / POD).exists()
+
+    @property
+    def is_told_to_stop(self) -> bool:
+        return (self.path / layout.STOP).exists()
+
+    def is_unwanted(self) -> bool:
+        """Whether nobody waits for it any more: it has ended, or is to."""
+        return self.has_ended or self.is_told_to_stop
+
+    def note_made(self, pod: Object) -> None:
+        """It has a pod."""
+        write_json(self._file(POD), {"name": pod["metadata"]["name"], "uid": uid_of(pod)})
+
+    def never_mind(self) -> None:
+        """It was not asked for after all."""
+        remove_if_there(self._file(layout.LAUNCH))
+
+    def tell_to_stop(self, grace: float) -> None:
+        """Leave word for its agent."""
+        write_json(self._file(layout.STOP), {"grace": grace, "reason": ""})
+
+    def time_to_stop(self) -> float:
+        """The seconds that it was given to end in."""
+        grace = (read_json(self._file(layout.STOP)) or {}).get("grace")
+        return float(grace) if isinstance(grace, (int, float)) else 0.0
+
+    def observe(self, pod: Object | None, *, is_seen: bool, waits_for: str, now: float) -> Replica:
+        """How it stands; one whose pod is gone, or ended without a word, is buried on the way.
+
+        `is_seen` is whether all pods of its job are seen now: only then is one gone that is not
+        among them. `waits_for` is what there is to say of one that has not begun.
+        """
+        ended = self._ended()
+        if ended is not None:
+            return ended
+        if pod is None:
+            return self._without_pod(is_seen=is_seen, waits_for=waits_for)
+        state = state_of(pod, CONTAINER)
+        self._node = state.node or self._node
+        if not self._address and state.address:
+            self._address = state.address
+        if state.phase.is_final:
+            return self._after_pod(pod, state, now)
+        if _is_stuck(pod, now):
+            self.bury("Lost", "its node does not answer, and it was to be gone", ended=now)
+            return self._ended() or self._pending("its node does not answer")
+        if state.phase is Phase.RUNNING and self.was_begun:
+            return self._seen_living(deleting=state.deleting)
+        message = waits_for or _in_words(state)
+        return self._pending(message, deleting=state.deleting)
+
+    def settles_at(self, pod: Object) -> float | None:
+        """When an attempt whose pod has ended counts as ended, if it has and does not yet."""
+        state = state_of(pod, CONTAINER)
+        if not state.phase.is_final or self.has_ended:
+            return None
+        return (state.ended or 0.0) + SETTLING
+
+    def bury(
+        self,
+        reason: str,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        started: float | None = None,
+        ended: float | None = None,
+    ) -> None:
+        """Write the exit record of one that left none."""
+        # Sentences that are put into others end without their stop.
+        record = self._end(reason, message.rstrip("."), ended or time.time())
+        record |= {"exit_code": exit_code, "started": record["started"] or started}
+        write_json_once(self._file(layout.EXIT), record)
+
+    def _without_pod(self, *, is_seen: bool, waits_for: str) -> Replica:
+        if not self.was_made:
+            return self._pending(waits_for or "being made")
+        if not is_seen:
+            # What it did last is what is known: a cluster out of sight is no reason to end it.
+            return self._seen_living() if self.was_begun else self._pending(waits_for or "starting")
+        if self.is_told_to_stop:
+            told = "" if self.was_begun else "stopped before it was started"
+            self.bury("Stopped", told)
+        else:
+            self.bury("Lost", "its pod is gone, and nobody here had it removed")
+        return self._ended() or self._pending("starting")
+
+    def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
+        if now < (state.ended or 0.0) + SETTLING:
+            # What was on its way when it ended is taken in first. It ends with what it left.
+            seen = self._seen_living() if self.was_begun else self._pending("ending")
+            return Replica(**{**_fields(seen), "ended": state.ended or now})
+        found = explain(pod, (), now)
+        end = self._end_of(state, "" if found is None else str(found))
+        started = state.started or None  # 0 of what never was
+        self.bury(*end[:2], exit_code=end[2], started=started, ended=state.ended)
+        return self._ended() or self._pending("ending")
+
+    def _end_of(self, state: PodState, why: str) -> tuple[str, str, int | None]:
+        """Reason, message and exit code of a pod that ended without a record."""
+        code = state.exit_code
+        if self.is_told_to_stop:
+            return "Stopped", state.message, code or None
+        if state.reason == OUT_OF_MEMORY:
+            return OUT_OF_MEMORY, why or "it needed more memory than it had asked for", code
+        if state.reason == START_FAILED:
+            return START_FAILED, why or state.message, None
+        if code is None:
+            return "Lost", why or _in_words(state), None
+        if not self.was_begun:
+            told = why or state.message or f"its container ended with exit code {code}"
+            return START_FAILED, told, code or None
+        if code > 128:
+            return "Signal", why or state.message or "its pod was killed", code
+        # The agent's own end says nothing of the program's.
+        told = state.message or "it does not say why"
+        return "Lost", f"its pod ended before it said how its program did: {told}", None
+
+    def _seen_living(self, *, deleting: bool = False) -> Replica:
+        seen = self._living()
+        return Replica(**{**_fields(seen), "deleting": True}) if deleting else seen
+
+    def _pending(self, message: str, *, deleting: bool = False) -> Replica:
+        return self._replica(
+            phase=Phase.PENDING,
+            message=storable(message),
+            deleting=deleting or self.is_told_to_stop,
+        )
+
+
+def _fields(replica: Replica) -> dict[str, Any]:
+    return {name: getattr(replica, name) for name in Replica.__struct_fields__}
+
+
+def _is_stuck(pod: Object, now: float) -> bool:
+    """Whether it was to be gone long ago: then nobody is there to say that it is."""
+    gone_at = seconds_of(pod["metadata"].get("deletionTimestamp"))
+    return gone_at is not None and now > gone_at + STUCK
+
+
+def _in_words(state: PodState) -> str:
+    if state.reason and state.message:
+        return f"{state.reason}: {state.message}"
+    return state.message or state.reason or ("starting" if state.node else "waiting for a node")

@@ -1,0 +1,323 @@
+"""What is made in a cluster for a job: a Secret, services and pods, as plain JSON. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.kube.nodes import Placement
+from windlass.model.job import FunctionCall, Job, JobSpec, Role
+from windlass.model.kubernetes import KubernetesOptions, PodSource, read_source
+from windlass.model.quantities import parse_size
+from windlass.model.resources import Resources
+from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes import naming
+from windlass.runtimes.kubernetes.patching import merged
+
+Object = dict[str, Any]
+
+CONTAINER = "main"  # the one in which the program runs
+AGENT_PORT = 8477  # at which the agent listens, where it cannot reach the server itself
+GRACE = 60  # seconds that a pod has which the cluster takes away
+WORKER, SETTINGS = "worker.zip", "agent.json"  # in the Secret
+MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
+_USER = 1000  # in images of ours, which need no other
+_PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """Where everything of a job is in the cluster."""
+
+    uid: str
+    trial_id: int
+    namespace: str
+    base: str  # what all its names begin with
+    home: str  # the server it belongs to
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return naming.job_labels(self.uid, self.trial_id, self.home)
+
+
+def claim_of(job: Job, namespace: str, home: str) -> Claim:
+    """The claim of a job in a namespace."""
+    base = naming.base_of(job.trial_id, job.uid)
+    return Claim(uid=job.uid, trial_id=job.trial_id, namespace=namespace, base=base, home=home)
+
+
+def secret_of(claim: Claim, worker: bytes, settings: Mapping[str, Any]) -> Object:
+    """The Secret of a job: what its agents begin with, and the owner of all else."""
+    data = {WORKER: worker, SETTINGS: json.dumps(settings).encode()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": claim.base,
+            "namespace": claim.namespace,
+            "labels": claim.labels,
+        },
+        "type": "Opaque",
+        "data": {name: base64.b64encode(content).decode() for name, content in data.items()},
+    }
+
+
+def service_of(claim: Claim, role: str, index: int, owner: str) -> Object:
+    """The headless service of a replica: its name is the replica's address over all attempts."""
+    labels = {**claim.labels, **naming.replica_labels(role, index)}
+    chosen = (naming.UID, naming.ROLE, naming.INDEX)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": naming.service_name(claim.base, role, index),
+            "namespace": claim.namespace,
+            "labels": labels,
+            "ownerReferences": [_owner(claim, owner)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": {name: labels[name] for name in chosen},
+            "ports": [{"name": "main", "port": naming.PORT, "targetPort": naming.PORT}],
+            # Replicas look for each other before any of them is ready.
+            "publishNotReadyAddresses": True,
+        },
+    }
+
+
+def pod_of(
+    claim: Claim,
+    job: Job,
+    replica: ReplicaId,
+    owner: str,
+    *,
+    placement: Placement | None = None,
+    image: str = "",
+) -> Object:
+    """The pod of an attempt. `image` is what jobs run in that name none."""
+    role = job.spec.role(replica.role)
+    options = role.kubernetes or KubernetesOptions()
+    labels = {
+        **claim.labels,
+        **naming.replica_labels(replica.role, replica.index),
+        naming.ATTEMPT: str(replica.attempt),
+    }
+    metadata: Object = {
+        "name": naming.pod_name(claim.base, replica),
+        "namespace": claim.namespace,
+        "labels": labels,
+    }
+    _queue(metadata, claim, job.spec, options.queue)
+    spec = _pod_spec(claim, job.spec, role, options, placement or Placement(), image)
+    spec["containers"][0]["env"] += [
+        {"name": "WINDLASS_AGENT_ROLE", "value": replica.role},
+        {"name": "WINDLASS_AGENT_INDEX", "value": str(replica.index)},
+        {"name": "WINDLASS_AGENT_ATTEMPT", "value": str(replica.attempt)},
+    ]
+    pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return _ours(_patched(pod, options.pod_patch), pod, _owner(claim, owner))
+
+
+def has_services(spec: JobSpec) -> bool:
+    """Whether the replicas of a job meet each other; one that is alone meets nobody."""
+    return bool(spec.framework) or sum(role.replicas for role in spec.roles) > 1
+
+
+def default_image(spec: JobSpec) -> str:
+    """What a job runs in that names no image: one with its Python.
+
+    >>> from windlass.model.job import ProcessCall, Python
+    >>> role = Role(executable=ProcessCall(argv=("true",)))
+    >>> default_image(JobSpec(roles=(role,), python=Python(version="3.12")))
+    'python:3.12-slim'
+    """
+    return f"python:{spec.python.version or '3'}-slim"
+
+
+def image_problems(spec: JobSpec, image: str = "") -> list[str]:
+    """What is known to be wrong with the images of a job: pickles are of one Python."""
+    problems = []
+    for role in spec.roles:
+        named = (role.kubernetes.container_image if role.kubernetes else "") or image
+        found = _PYTHON_IMAGE.search(named)
+        if not found or not spec.python.version or found[1] == spec.python.version:
+            continue
+        if isinstance(role.executable, FunctionCall):
+            problems.append(
+                f"the image {named} has Python {found[1]}, and the function was pickled by Python "
+                f"{spec.python.version}: choose an image with that."
+            )
+    return problems
+
+
+def _pod_spec(
+    claim: Claim,
+    spec: JobSpec,
+    role: Role,
+    options: KubernetesOptions,
+    placement: Placement,
+    image: str,
+) -> Object:
+    is_ours = not options.container_image
+    volumes, mounts = _volumes(claim, options)
+    container: Object = {
+        "name": CONTAINER,
+        "image": options.container_image or image or default_image(spec),
+        "command": ["python3", posixpath.join(MOUNT, WORKER), "agent"],
+        "env": _environment(options, is_ours=is_ours),
+        "resources": _resources(role.resources, placement.resources),
+        "volumeMounts": mounts,
+        "securityContext": {"allowPrivilegeEscalation": False},
+        # What it says before our part of it begins is all there is to say why it did not.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    security: Object = {"seccompProfile": {"type": "RuntimeDefault"}}
+    if is_ours:
+        # As strict as namespaces may ask for; images of others may need to be root.
+        container["securityContext"]["capabilities"] = {"drop": ["ALL"]}
+        security |= {"runAsNonRoot": True, "runAsUser": _USER, "runAsGroup": _USER}
+        security |= {"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"}
+    tolerations = [*placement.tolerations, *map(msgspec.to_builtins, options.tolerations)]
+    selector = {**placement.node_selector, **options.node_selector}
+    secrets = [{"name": name} for name in options.image_pull_secrets]
+    return {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE,
+        "automountServiceAccountToken": bool(options.service_account),
+        "enableServiceLinks": False,  # else every service of the namespace is in its environment
+        "securityContext": security,
+        "containers": [container],
+        "volumes": volumes,
+        **({"serviceAccountName": options.service_account} if options.service_account else {}),
+        **({"priorityClassName": options.priority_class} if options.priority_class else {}),
+        **({"nodeSelector": selector} if selector else {}),
+        **({"affinity": _affinity(placement)} if placement.node_terms else {}),
+        **({"tolerations": tolerations} if tolerations else {}),
+        **({"imagePullSecrets": secrets} if secrets else {}),
+    }
+
+
+def _affinity(placement: Placement) -> Object:
+    terms = {"nodeSelectorTerms": list(placement.node_terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
+    said = {"WINDLASS_AGENT_HOME": POD_HOME, "WINDLASS_AGENT_GRACE": str(GRACE)}
+    if is_ours:
+        # The user has no entry in the image: many programs ask who they are, and where at home.
+        said |= {"HOME": f"{POD_HOME}/user", "USER": "windlass", "LOGNAME": "windlass"}
+    if POD_CACHE in map(posixpath.normpath, options.volumes):
+        said |= {"WINDLASS_AGENT_CACHE": POD_CACHE, "UV_CACHE_DIR": f"{POD_CACHE}/uv"}
+    return [{"name": name, "value": value} for name, value in said.items()]
+
+
+def _resources(asked: Resources, accelerators: Mapping[str, str]) -> Object:
+    """CPUs are set aside and not enforced, as on a machine; memory is both."""
+    requests = {"cpu": f"{max(round(asked.cpus * 1000), 1)}m", **accelerators}
+    limits = dict(accelerators)
+    if asked.memory:
+        requests["memory"] = limits["memory"] = str(asked.memory)
+    return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
+def _volumes(claim: Claim, options: KubernetesOptions) -> tuple[list[Object], list[Object]]:
+    """What there is to see, and where in the container."""
+    volumes: list[Object] = [
+        {"name": "windlass", "secret": {"secretName": claim.base, "defaultMode": 0o444}},
+        {"name": "windlass-home", "emptyDir": {}},
+    ]
+    mounts: list[Object] = [
+        {"name": "windlass", "mountPath": MOUNT, "readOnly": True},
+        {"name": "windlass-home", "mountPath": POD_HOME},
+    ]
+    named: dict[str, str] = {}  # of one claim several folders may be seen
+    for target, text in options.volumes.items():
+        source = read_source(text)
+        what = json.dumps(_volume(source), sort_keys=True)
+        if what not in named or source.kind in ("scratch", "memory"):
+            named[what] = f"volume-{len(volumes) - 2}"
+            volumes.append({"name": named[what], **_volume(source)})
+        mounts.append(
+            {
+                "name": named[what],
+                "mountPath": posixpath.normpath(target),
+                **({"subPath": source.inside} if source.inside else {}),
+                **({"readOnly": True} if source.is_read_only else {}),
+            }
+        )
+    return volumes, mounts
+
+
+def _volume(source: PodSource) -> Object:
+    if source.kind == "claim":
+        return {"persistentVolumeClaim": {"claimName": source.name}}
+    if source.kind == "config":
+        return {"configMap": {"name": source.name}}
+    if source.kind == "secret":
+        return {"secret": {"secretName": source.name}}
+    if source.kind == "host":
+        return {"hostPath": {"path": source.name}}
+    most = {"sizeLimit": str(parse_size(source.name))} if source.name else {}
+    return {"emptyDir": {**({"medium": "Memory"} if source.kind == "memory" else {}), **most}}
+
+
+def _queue(metadata: Object, claim: Claim, spec: JobSpec, queue: str) -> None:
+    """Have Kueue let it in, all replicas of a job together."""
+    if not queue:
+        return
+    metadata["labels"][naming.QUEUE] = queue
+    total = sum(role.replicas for role in spec.roles)
+    if total > 1:
+        metadata["labels"][naming.GROUP] = claim.base
+        metadata["annotations"] = {naming.GROUP_SIZE: str(total)}
+
+
+def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
+    """The pod with what a user wrote laid over its specification, or over all of it."""
+    if not patch:
+        return pod
+    is_whole = set(patch) <= {"metadata", "spec"}
+    laid: Object = merged(pod, patch if is_whole else {"spec": patch})
+    return laid
+
+
+def _ours(pod: Object, made: Object, owner: Object) -> Object:
+    """What nobody may change: by these it is found, and goes when the job does."""
+    told = made["metadata"]
+    metadata: Object = {
+        **(pod.get("metadata") or {}),
+        "name": told["name"],
+        "namespace": told["namespace"],
+        "ownerReferences": [owner],
+    }
+    metadata["labels"] = {**(metadata.get("labels") or {}), **told["labels"]}
+    spec: Object = {**(pod.get("spec") or {}), "restartPolicy": "Never"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _owner(claim: Claim, uid: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "name": claim.base,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,  # that would take a right on the Secret's finalizers
+    }
+
+
+def elided(objects: Sequence[Object]) -> list[Object]:
+    """The objects as they may be shown: without what the Secret holds."""
+    shown = []
+    for each in objects:
+        if each.get("kind") == "Secret":
+            hidden = dict.fromkeys(each["data"], "...")
+            each = {**each, "data": hidden}
+        shown.append(each)
+    return shown

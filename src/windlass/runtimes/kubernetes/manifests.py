@@ -1,0 +1,60 @@
+"""What would be created in a cluster for a job that was not submitted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.kube.nodes import Node, placement
+from windlass.model.job import Job, JobSpec, Python
+from windlass.model.kubernetes import KubernetesOptions
+from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes.building import (
+    Object,
+    claim_of,
+    elided,
+    has_services,
+    pod_of,
+    secret_of,
+    service_of,
+)
+
+_NOBODY = "0" * 32  # what is known only once it is there
+_TOLD_BY_THE_CLUSTER = "00000000-0000-0000-0000-000000000000"
+
+
+def manifests_of(
+    spec: JobSpec, namespace: str, nodes: Sequence[Node] | None, image: str = ""
+) -> list[Object]:
+    """The Secret, the services and the pods of the first attempts; `nodes` as `placement` has them.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=2)
+    >>> made = manifests_of(JobSpec(roles=(role,), backend="kubernetes"), "lab", None)
+    >>> [each["kind"] for each in made]
+    ['Secret', 'Service', 'Pod', 'Service', 'Pod']
+    """
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    known = msgspec.structs.replace(spec, python=Python(version=version))
+    job = Job(uid=_NOBODY, trial_id=0, spec=known)
+    named = (spec.roles[0].kubernetes or KubernetesOptions()).namespace
+    claim = claim_of(job, named or namespace, "0")
+    made = [secret_of(claim, b"", {})]
+    for role in spec.roles:
+        options = role.kubernetes or KubernetesOptions()
+        where = placement(
+            role.resources.accelerator,
+            role.replicas,
+            nodes,
+            tolerations=[msgspec.to_builtins(each) for each in options.tolerations],
+            node_selector=options.node_selector or None,
+        )
+        for index in range(role.replicas):
+            if has_services(spec):
+                made.append(service_of(claim, role.name, index, _TOLD_BY_THE_CLUSTER))
+            replica = ReplicaId(role.name, index, 1)
+            pod = pod_of(claim, job, replica, _TOLD_BY_THE_CLUSTER, placement=where, image=image)
+            made.append(pod)
+    return elided(made)

@@ -1,0 +1,101 @@
+"""Objects of a job in the cluster: made unless they are there, removed if they are ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.kube.connecting import Connection
+from windlass.kube.kinds import EVENTS, PODS, Kind, Object, labels_of, uid_of
+from windlass.model.errors import KubernetesError
+from windlass.runtimes.kubernetes.naming import ATTEMPT, UID
+
+SECRETS = Kind("", "v1", "secrets", "Secret")
+_QUICK = 20.0  # seconds that an answer may take
+_MISSING, _TAKEN = 404, 409
+
+
+def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
+    """The object, new or as it was made before; one of that name of somebody else is an error."""
+    namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+    for _ in range(3):
+        try:
+            made: Object = connection.request("POST", kind.path(namespace), wanted, timeout=_QUICK)
+        except KubernetesError as error:
+            if error.status != _TAKEN or error.reason != "AlreadyExists":
+                raise
+            there = look(connection, kind, namespace, name)
+            if there is None:
+                continue  # it went between the two
+            _check_ours(kind, there, wanted)
+            return there
+        return made
+    raise KubernetesError(f"{kind.name} {name} in namespace {namespace} comes and goes.")
+
+
+def look(connection: Connection, kind: Kind, namespace: str, name: str) -> Object | None:
+    """The object of that name, if there is one."""
+    try:
+        found: Object = connection.request("GET", kind.path(namespace, name), timeout=_QUICK)
+    except KubernetesError as error:
+        if error.status == _MISSING:
+            return None
+        raise
+    return found
+
+
+def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | None = None) -> None:
+    """Have this very object go, and all that it owns; nothing if it has gone."""
+    metadata = thing["metadata"]
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": metadata["uid"]},
+    }
+    if grace is not None:
+        body["gracePeriodSeconds"] = grace
+    path = kind.path(metadata["namespace"], metadata["name"])
+    try:
+        connection.request("DELETE", path, body, timeout=_QUICK)
+    except KubernetesError as error:
+        # Gone, or another has its name by now.
+        if error.status not in (_MISSING, _TAKEN):
+            raise
+
+
+def events_of(connection: Connection, pod: Object) -> list[Object]:
+    """What the cluster says happened to a pod."""
+    query = {"fieldSelector": f"involvedObject.uid={uid_of(pod)}", "limit": "100"}
+    path = EVENTS.path(pod["metadata"]["namespace"])
+    found = connection.request("GET", path, query=query, timeout=_QUICK)
+    return list(found.get("items") or ())
+
+
+def last_words(connection: Connection, pod: Object, container: str) -> str:
+    """The end of what a pod said by itself, if it can be had."""
+    metadata = pod["metadata"]
+    path = PODS.path(metadata["namespace"], metadata["name"], "log")
+    query = {"container": container, "tailLines": "20", "limitBytes": "10000"}
+    try:
+        answer = connection.open("GET", path, query=query, timeout=_QUICK)
+        text: bytes = answer.read()
+    except KubernetesError:
+        return ""
+    return text.decode(errors="replace")
+
+
+def _check_ours(kind: Kind, there: Object, wanted: Object) -> None:
+    own, labels = labels_of(wanted), labels_of(there)
+    metadata = there["metadata"]
+    if any(labels.get(name) != own.get(name) for name in (UID, ATTEMPT)):
+        raise KubernetesError(
+            f"There is a {kind.name} {metadata['name']} in namespace {metadata['namespace']} "
+            "already, which is not of this job.",
+            hint="Remove or rename it; Windlass touches nothing that is not its own.",
+            status=_TAKEN,
+            reason="AlreadyExists",
+        )
+    if "deletionTimestamp" in metadata and kind is not PODS:
+        raise KubernetesError(
+            f"{kind.name} {metadata['name']} in namespace {metadata['namespace']} is being deleted."
+        )

@@ -1,0 +1,313 @@
+"""Agents: what attempts that run elsewhere are told, and what they bring.
+
+Every request may come twice, and does its work once. A shipment is a line of JSON, a list of
+`[file, start, length]`, and after it the bytes of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from windlass.model.errors import InvalidArgument, NotFound
+from windlass.model.job import BlobDigest, RoleName
+from windlass.model.status import ReplicaId
+from windlass.model.wire import BlobsAnswer, FetchBlobs
+from windlass.runtimes import layout
+from windlass.server.agents import AGENTS, GROWING, LEFT_BEHIND, Away, Part, Piece
+from windlass.server.api.blobs import fetch_blobs, get_blob
+from windlass.server.checkpoints import Saved
+from windlass.server.faults import MissingBlobs
+from windlass.server.http import OCTETS, Answer, Request
+from windlass.server.routing import Route
+from windlass.server.services import Services
+from windlass.worker.digests import kind_of
+from windlass.worker.files import read_json, remove_if_there
+
+_LARGEST_SHIPMENT = 16 << 20
+_LARGEST_LIST = 2 << 20
+_PATIENCE = 25.0  # seconds until a question for orders is answered with the old ones
+_AT_ONCE = 1 << 20
+
+_log = logging.getLogger("windlass")
+
+Count = Annotated[int, Meta(ge=0, lt=10**9)]
+_Place = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class _PartHead(msgspec.Struct, array_like=True):
+    name: Annotated[str, Meta(max_length=40)]
+    start: _Place
+    length: Annotated[int, Meta(ge=0, le=_LARGEST_SHIPMENT)]
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an attempt ended, as its supervisor wrote it down."""
+
+    exit_code: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    signal: Annotated[str, Meta(max_length=100)] = ""
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+    message: Annotated[str, Meta(max_length=10_000)] = ""
+    started: Annotated[float, Meta(ge=0, le=1e12)] | None = None
+    ended: Annotated[float, Meta(ge=0, le=1e12)] | None = None
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an agent says of the place it is at."""
+
+    python: Annotated[str, Meta(max_length=100)] = ""
+    platform: Annotated[str, Meta(max_length=100)] = ""
+
+
+async def begin(
+    services: Services, uid: str, role: str, index: int, attempt: int, data: Facts
+) -> dict[str, Any]:
+    """All that an attempt is told: its launch file, its secrets, the checkpoint to go on from."""
+    away = _away(services, uid, role, index, attempt)
+    launch = away.check()
+    job, _ = await asyncio.to_thread(_load, services, uid)
+    private = read_json(str(services.private.path(uid))) or {}
+    _log.info("trial %d: an agent has %s, with Python %s", job.trial_id, away.name, data.python)
+    return {
+        "launch": launch,
+        "private": {"secrets": private.get("secrets") or {}},
+        "python_version": job.spec.python.version,
+        "checkpoint": await asyncio.to_thread(away.newest_checkpoint),
+    }
+
+
+async def ship(
+    request: Request, services: Services, uid: str, role: str, index: int, attempt: int
+) -> dict[str, dict[str, int]]:
+    """What is new of its files; how much of each is here then."""
+    away = _away(services, uid, role, index, attempt)
+    away.check()
+    parts = _parts(await request.body())
+    return {"sizes": await asyncio.to_thread(away.take, parts)}
+
+
+def _parts(body: bytes) -> list[Piece]:
+    head, _, data = body.partition(b"\n")
+    listed = msgspec.json.decode(head, type=list[_PartHead])
+    parts, at = [], 0
+    for each in listed:
+        if each.name not in GROWING and each.name != layout.STATE:
+            raise InvalidArgument(f"{each.name!r} is no file that grows.")
+        parts.append(Piece(each.name, each.start, data[at : at + each.length]))
+        at += each.length
+    if at != len(data):
+        raise InvalidArgument("The shipment is not as long as it says.")
+    return parts
+
+
+async def put_file(
+    request: Request, services: Services, uid: str, role: str, index: int, attempt: int, name: str
+) -> dict[str, int]:
+    """A file that it leaves behind, whole."""
+    if name not in LEFT_BEHIND:
+        raise NotFound(f"No attempt leaves {name[:80]!r} behind.")
+    away = _away(services, uid, role, index, attempt)
+    away.check()
+    return await _receive(request, away, lambda coming: away.put_file(name, coming))
+
+
+async def put_output(
+    request: Request,
+    services: Services,
+    uid: str,
+    role: str,
+    index: int,
+    attempt: int,
+    path: Annotated[str, Meta(min_length=1, max_length=20_000)],
+) -> dict[str, int]:
+    """A file that is kept."""
+    away = _away(services, uid, role, index, attempt)
+    away.check()
+    return await _receive(request, away, lambda coming: away.put_output(path, coming))
+
+
+async def put_blob(
+    request: Request, services: Services, uid: str, role: str, index: int, attempt: int, digest: str
+) -> dict[str, int]:
+    """A blob of a checkpoint."""
+    away = _away(services, uid, role, index, attempt)
+    away.check()
+    try:
+        place, hasher = services.blobs.place(digest), kind_of(digest).hasher()
+    except ValueError as error:
+        raise InvalidArgument(f"{error}.") from error
+
+    def keep(coming: Path) -> None:
+        if kind_of(digest).digest(hasher) != digest:
+            raise InvalidArgument("A blob was damaged on its way.")
+        services.blobs.bring(coming, place)
+
+    return await _receive(request, away, keep, hasher)
+
+
+async def _receive(request: Request, away: Away, keep: Any, hasher: Any = None) -> dict[str, int]:
+    """Write a body to a file of no name, and have it kept once it is whole and on the disk."""
+    coming = away.coming()
+    size = 0
+    try:
+        with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            async for piece in request.stream():
+                if hasher is not None:
+                    await _in_thread(hasher.update, piece)
+                await _in_thread(file.write, piece)
+                size += len(piece)
+            file.flush()
+            await asyncio.to_thread(os.fsync, file.fileno())
+        await asyncio.to_thread(keep, coming)
+    finally:
+        remove_if_there(str(coming))
+    return {"size": size}
+
+
+async def _in_thread(do: Any, piece: bytes) -> None:
+    if len(piece) >= _AT_ONCE:
+        await asyncio.to_thread(do, piece)
+    else:
+        do(piece)
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Blobs that somebody may have to send."""
+
+    digests: Annotated[tuple[BlobDigest, ...], Meta(max_length=10_000)]
+
+
+async def missing(
+    services: Services, uid: str, role: str, index: int, attempt: int, data: Wanted
+) -> BlobsAnswer:
+    """Which blobs are not here."""
+    _away(services, uid, role, index, attempt).check()
+    found = await asyncio.to_thread(services.blobs.missing, data.digests)
+    return BlobsAnswer(missing=tuple(found))
+
+
+async def put_checkpoint(
+    services: Services, uid: str, role: str, index: int, attempt: int, data: dict[str, Any]
+) -> dict[str, int]:
+    """A checkpoint, all of whose blobs are here."""
+    away = _away(services, uid, role, index, attempt)
+    away.check()
+    saved = msgspec.convert(data, Saved)
+    if saved.name != os.path.basename(saved.name):
+        raise InvalidArgument(f"{saved.name[:200]!r} is no name of a checkpoint.")
+    number, lacking = await asyncio.to_thread(away.put_checkpoint, data, services.blobs)
+    if lacking:
+        raise MissingBlobs(lacking)
+    return {"number": number}
+
+
+async def put_part(
+    services: Services, uid: str, role: str, index: int, attempt: int, data: Part
+) -> dict[str, bool]:
+    """One rank's part of a checkpoint, all of whose blobs are here."""
+    away = _away(services, uid, role, index, attempt)
+    away.check()
+    lacking = await asyncio.to_thread(away.put_part, data, services.blobs)
+    if lacking:
+        raise MissingBlobs(lacking)
+    return {"taken": True}
+
+
+async def end(
+    services: Services, uid: str, role: str, index: int, attempt: int, data: Ended
+) -> dict[str, bool]:
+    """How it ended: the last thing that is said of it."""
+    away = _away(services, uid, role, index, attempt)
+    away.check(may_have_ended=True)
+    await asyncio.to_thread(away.end, msgspec.to_builtins(data))
+    return {"taken": True}
+
+
+async def orders(
+    services: Services, uid: str, role: str, index: int, attempt: int, seen: str = ""
+) -> dict[str, Any]:
+    """What it is to do, once that is another thing than it has seen, or after a while."""
+    away = _away(services, uid, role, index, attempt)
+    job, _ = await asyncio.to_thread(_load, services, uid)
+    news = services.hub.subscribe(job.trial_id)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _PATIENCE
+    try:
+        while True:
+            news.clear()
+            away.check(may_have_ended=True)
+            told = away.orders()
+            left = until - loop.time()
+            if told["seen"] != seen or left <= 0 or services.hub.is_closing:
+                return told
+            try:
+                await asyncio.wait_for(news.wait(), left)
+            except asyncio.TimeoutError:
+                continue
+    finally:
+        services.hub.unsubscribe(news, job.trial_id)
+
+
+async def fetch(
+    services: Services, uid: str, role: str, index: int, attempt: int, data: FetchBlobs
+) -> Answer:
+    """A pack of blobs: its code, its call. Who knows a digest has been told of it."""
+    _away(services, uid, role, index, attempt).check()
+    return await fetch_blobs(data, services)
+
+
+async def fetch_one(
+    services: Services, uid: str, role: str, index: int, attempt: int, digest: str
+) -> Answer:
+    """The bytes of a large blob."""
+    _away(services, uid, role, index, attempt).check()
+    return await get_blob(services, digest)
+
+
+async def package(services: Services, uid: str, role: str, index: int, attempt: int) -> Answer:
+    """What its program imports as `windlass`, as a zip."""
+    from windlass.runtimes.workerzip import package_zip
+
+    _away(services, uid, role, index, attempt).check()
+    return Answer(await asyncio.to_thread(package_zip), media_type=OCTETS)
+
+
+def _away(services: Services, uid: str, role: str, index: int, attempt: int) -> Away:
+    try:
+        msgspec.convert([role, index, attempt], tuple[RoleName, Count, Count])
+    except msgspec.ValidationError as error:
+        raise NotFound("There is no such attempt.") from error
+    job, _ = _load(services, uid)
+    replica = ReplicaId(role, index, attempt)
+    return Away(services.home.path, job, replica, services.runtime.nudge_path)
+
+
+def _load(services: Services, uid: str) -> Any:
+    loaded = services.trials.load(uid)
+    if loaded is None:
+        raise NotFound("There is no such trial.")
+    return loaded
+
+
+_ONE = f"{AGENTS}{{uid}}/{{role}}/{{index:int}}/{{attempt:int}}"
+routes = [
+    Route("POST", f"{_ONE}/begin", begin),
+    Route("POST", f"{_ONE}/ship", ship, largest_body=_LARGEST_SHIPMENT),
+    Route("GET", f"{_ONE}/orders", orders),
+    Route("PUT", f"{_ONE}/files/{{name}}", put_file, largest_body=None),
+    Route("PUT", f"{_ONE}/outputs", put_output, largest_body=None),
+    Route("POST", f"{_ONE}/missing", missing, largest_body=_LARGEST_LIST),
+    Route("POST", f"{_ONE}/blobs", fetch, media_type=OCTETS, largest_body=_LARGEST_LIST),
+    Route("PUT", f"{_ONE}/blobs/{{digest}}", put_blob, largest_body=None),
+    Route("GET", f"{_ONE}/blobs/{{digest}}", fetch_one, media_type=OCTETS),
+    Route("POST", f"{_ONE}/checkpoints", put_checkpoint),
+    Route("POST", f"{_ONE}/parts", put_part),
+    Route("POST", f"{_ONE}/end", end),
+    Route("GET", f"{_ONE}/package", package, media_type=OCTETS),
+]

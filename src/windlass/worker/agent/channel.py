@@ -1,0 +1,257 @@
+"""The way to the server: HTTP over a connection that we made, or that the server made to us.
+
+What cannot be reached from here reaches us: it opens a connection to our port (through whatever
+leads there), says its word, and from then on the connection is used as if we had made it. So what
+is said is the same both ways.
+
+Every request may be repeated: whatever it does is done once. So a connection that breaks, or a
+server that is away, is no more than a pause.
+"""
+
+from __future__ import annotations
+
+import hmac
+import http.client
+import json
+import os
+import queue
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+GREETING = b"WINDLASS-TUNNEL/1 "  # then the token, and the end of the line
+_LONGEST_GREETING = 512
+_DIAL = 5.0  # seconds to reach the server in
+_ANSWER = 60.0  # seconds without a byte until a connection is given up
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_PIECE = 1 << 20
+_MOST_IDLE = 16  # connections that wait to be used
+# It may do better later: also one that does not know our token is not the one we mean.
+_AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504, 507})
+
+
+class Refused(Exception):
+    """The server has understood, and will not have it however often it is asked."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class GivenUp(Exception):
+    """Whoever asked need not wait any longer."""
+
+
+class Channel:
+    """Requests to the server, from any thread."""
+
+    def __init__(self, urls: Sequence[str], token: str, port: int | None) -> None:
+        self._urls = list(urls)
+        self._token = token
+        self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
+        self._is_closed = threading.Event()
+        self._listener: socket.socket | None = None
+        if port is not None:
+            # For this machine alone: what leads here from outside ends on it.
+            self._listener = socket.create_server(("127.0.0.1", port), backlog=_MOST_IDLE)
+            threading.Thread(target=self._accept, name="windlass-tunnels", daemon=True).start()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | FileBody | None = None,
+        *,
+        deadline: float | None = None,
+        into: str | None = None,
+    ) -> bytes:
+        """The answer to a request, however long it takes; `Refused` if there will be none.
+
+        `deadline` is by `time.monotonic`: `GivenUp` after it, and when the channel is closed.
+        With `into`, the path of a file, the answer is written there, however large.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            self._check(deadline)
+            try:
+                connection = self._connection(deadline)
+                return self._exchange(connection, method, path, body, into)
+            except (OSError, http.client.HTTPException):
+                left = pause if deadline is None else deadline - time.monotonic()
+                self._is_closed.wait(max(0.0, min(pause, left)))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def ask_json(
+        self, method: str, path: str, value: object = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
+        """The same with a value for a body, and one for an answer."""
+        body = None if value is None else json.dumps(value).encode()
+        answer = json.loads(self.ask(method, path, body, deadline=deadline) or b"{}")
+        return answer if isinstance(answer, dict) else {}
+
+    def close(self) -> None:
+        """End what waits, and wait for nothing more."""
+        self._is_closed.set()
+        if self._listener is not None:
+            self._listener.close()
+
+    def _check(self, deadline: float | None) -> None:
+        if self._is_closed.is_set() or (deadline is not None and time.monotonic() >= deadline):
+            raise GivenUp
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | FileBody | None,
+        into: str | None,
+    ) -> bytes:
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/octet-stream",
+        }
+        try:
+            if isinstance(body, FileBody):
+                headers["Content-Length"] = str(body.size)
+                with open(body.path, "rb") as file:
+                    connection.request(method, path, _Cut(file, body.size), headers)
+            else:
+                connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            if into is not None and response.status < 300:
+                answer = b""
+                with open(into, "wb") as target:
+                    while piece := response.read(_PIECE):
+                        target.write(piece)
+                if response.length:
+                    raise ConnectionError("the answer was cut")
+            else:
+                answer = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.put(connection)
+        if response.status < 300:
+            return answer
+        if response.status in _AGAIN:
+            raise ConnectionError(f"the server answers {response.status}")
+        raise _refusal(response.status, answer)
+
+    def _connection(self, deadline: float | None) -> http.client.HTTPConnection:
+        """One that is there, or a new one; whichever can be had first."""
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            pass
+        for url in self._urls:
+            try:
+                return self._dial(url)
+            except OSError:
+                continue
+        if self._listener is None:
+            raise ConnectionError("the server cannot be reached")
+        wait = _LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
+        try:
+            return self._idle.get(timeout=max(0.0, min(wait, _LONGEST_PAUSE)))
+        except queue.Empty:
+            raise ConnectionError("the server has not come yet") from None
+
+    def _dial(self, url: str) -> http.client.HTTPConnection:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        is_secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
+        connection = kind(host, parts.port, timeout=_DIAL)
+        connection.connect()
+        _patient(connection.sock)
+        return connection
+
+    def _accept(self) -> None:
+        listener = self._listener
+        while listener is not None:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(target=self._greet, args=(sock,), daemon=True).start()
+
+    def _greet(self, sock: socket.socket) -> None:
+        """Use a connection that somebody made to us, if it is the server's."""
+        try:
+            sock.settimeout(_DIAL)
+            line = _read_line(sock)
+            if not hmac.compare_digest(line, GREETING + self._token.encode()):
+                sock.close()
+                return
+            _patient(sock)
+        except OSError:
+            sock.close()
+            return
+        # It ends where the server listens for itself alone.
+        connection = http.client.HTTPConnection("127.0.0.1")
+        connection.sock = sock
+        connection.auto_open = 0  # one that was closed cannot be had again by dialling
+        self._idle.put(connection)
+
+
+class FileBody:
+    """A body that is a file as it is now: what is added to it meanwhile is not sent."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = os.stat(path).st_size
+
+
+class _Cut:
+    """So much of a file, read a piece at a time; what is missing breaks the connection."""
+
+    def __init__(self, file: Any, size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._left:
+            return b""
+        most = min(self._left, _PIECE if size < 0 else size)
+        piece: bytes = self._file.read(most)
+        if not piece:
+            raise ConnectionError("the file has become shorter")
+        self._left -= len(piece)
+        return piece
+
+
+def _read_line(sock: socket.socket) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = sock.recv(1)
+        if not byte or len(line) > _LONGEST_GREETING:
+            raise ConnectionError("no greeting")
+        line += byte
+    return line[:-1]
+
+
+def _patient(sock: Any) -> None:
+    sock.settimeout(_ANSWER)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        pass  # it is no TCP
+
+
+def _refusal(status: int, answer: bytes) -> Refused:
+    try:
+        told = json.loads(answer)
+        return Refused(status, str(told.get("code", "")), str(told.get("message", "")))
+    except (ValueError, AttributeError):
+        return Refused(status, "", f"the server answers {status}")

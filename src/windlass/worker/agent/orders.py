@@ -1,0 +1,56 @@
+"""What the server wants of an attempt: that it stop, that its program end by itself.
+
+It is asked in one long request after the other, which is answered when there is something new.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from windlass.worker.agent.channel import GivenUp, Refused
+from windlass.worker.files import write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from windlass.worker.agent.channel import Channel
+
+
+class Orders:
+    """Hears of orders in a thread of its own, and writes them where the program looks."""
+
+    def __init__(
+        self, channel: Channel, base: str, attempt_dir: str, on_stop: Callable[[float], None]
+    ) -> None:
+        self._channel = channel
+        self._base = base
+        self._dir = attempt_dir
+        self._trial = os.path.dirname(os.path.dirname(attempt_dir))
+        self._on_stop = on_stop
+        self._seen = ""
+        self.is_dismissed = False  # the server wants nothing more of this attempt
+        threading.Thread(target=self._listen, name="windlass-orders", daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                path = f"{self._base}/orders?seen={self._seen}"
+                self._obey(self._channel.ask_json("GET", path))
+            except GivenUp:
+                return
+            except Refused:
+                # Its trial is gone, or a newer attempt has its place.
+                self.is_dismissed = True
+                self._on_stop(0.0)
+                return
+
+    def _obey(self, orders: dict[str, Any]) -> None:
+        self._seen = str(orders.get("seen", ""))
+        if orders.get("should_stop"):
+            write_json(os.path.join(self._trial, "should_stop"), orders["should_stop"])
+        stop = orders.get("stop")
+        if stop:
+            self._on_stop(float(stop.get("grace", 0.0)))

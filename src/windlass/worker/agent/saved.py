@@ -1,0 +1,145 @@
+"""Checkpoints and kept files, carried to the server: whole, in their order, each once.
+
+A checkpoint is the server's once its record is: its files go first, those that the server has
+not. Here only the newest stays, which a program may ask for; the disk of a pod is small.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from urllib.parse import quote
+
+from windlass.worker import checkpoints, shards
+from windlass.worker.agent.channel import FileBody
+from windlass.worker.digests import place_of
+from windlass.worker.files import read_json, remove_if_there, write_json
+from windlass.worker.whereabouts import OUTPUTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from windlass.worker.agent.channel import Channel
+
+_SHIPPED = ".shipped"  # among the checkpoints: up to which number the server has them
+_AT_ONCE = 1000  # digests that are asked about in one request
+
+
+def note_shipped(folder: str, number: int) -> None:
+    """Note that the server has the checkpoints up to that number."""
+    write_json(os.path.join(folder, _SHIPPED), {"upto": number}, durable=True)
+
+
+class Saved:
+    """The checkpoints and outputs of an attempt, as far as the server has them."""
+
+    def __init__(self, channel: Channel, base: str, launch: dict[str, Any]) -> None:
+        self._channel = channel
+        self._base = base
+        self._folder: str = launch["checkpoints"]
+        self._blobs: str = launch["blobs"]
+        self._outputs = os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
+        self._sent: dict[str, tuple[int, int]] = {}  # outputs: size and time of what was sent
+
+    def ship_checkpoints(self, deadline: float | None = None) -> None:
+        """Have the server take in those it does not have, the oldest first."""
+        shipped = int((read_json(os.path.join(self._folder, _SHIPPED)) or {}).get("upto") or 0)
+        for number, record in reversed(checkpoints.records(self._folder)):
+            if number <= shipped or number == 0 or "manifest" not in record:
+                continue
+            self._ship(record, deadline)
+            note_shipped(self._folder, number)
+            self._forget_before(number)
+
+    def ship_parts(self, deadline: float | None = None) -> None:
+        """Have the server take in the parts of checkpoints that were saved here."""
+        for path, part in shards.left(self._folder):
+            self._ship_blobs(part["manifest"], deadline)
+            self._channel.ask_json("POST", f"{self._base}/parts", part, deadline=deadline)
+            if (read_json(path) or {}).get("uid") == part["uid"]:  # else it was saved again
+                remove_if_there(path)
+
+    def _ship(self, record: dict[str, Any], deadline: float | None) -> None:
+        self._ship_blobs(record["manifest"], deadline)
+        self._channel.ask_json("POST", f"{self._base}/checkpoints", record, deadline=deadline)
+
+    def _ship_blobs(self, manifest: str, deadline: float | None) -> None:
+        digests = [*_listed(self._blobs, manifest), manifest]
+        for start in range(0, len(digests), _AT_ONCE):
+            asked = {"digests": digests[start : start + _AT_ONCE]}
+            answer = self._channel.ask_json(
+                "POST", f"{self._base}/missing", asked, deadline=deadline
+            )
+            for digest in answer["missing"]:
+                body = FileBody(place_of(self._blobs, digest))
+                self._channel.ask("PUT", f"{self._base}/blobs/{digest}", body, deadline=deadline)
+
+    def _forget_before(self, number: int) -> None:
+        """Keep here what a program may still ask for: the newest, and what it is made of."""
+        import fcntl
+
+        from windlass.worker.keeping import LOCK
+
+        fd = os.open(os.path.join(self._blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                # One that is just being saved may find what it needs here: then another time.
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return
+            gone: set[str] = set()
+            for each, record in checkpoints.records(self._folder):
+                if each < number and "manifest" in record:
+                    gone.update((*_listed(self._blobs, record["manifest"]), record["manifest"]))
+                    remove_if_there(os.path.join(self._folder, f"{each}.json"))
+            for _, record in checkpoints.records(self._folder):
+                if "manifest" in record:
+                    kept = (*_listed(self._blobs, record["manifest"]), record["manifest"])
+                    gone.difference_update(kept)
+            for digest in gone:
+                remove_if_there(place_of(self._blobs, digest))
+        finally:
+            os.close(fd)
+
+    def ship_outputs(self, deadline: float | None = None) -> None:
+        """Have the server take in the files that are new, or not what they were."""
+        for path, seen in _files(self._outputs):
+            place = os.path.relpath(path, self._outputs)
+            stamp = (seen.st_size, seen.st_mtime_ns)
+            if self._sent.get(place) == stamp:
+                continue
+            try:
+                body = FileBody(path)
+                where = f"{self._base}/outputs?path={quote(place, safe='')}"
+                self._channel.ask("PUT", where, body, deadline=deadline)
+            except FileNotFoundError:
+                continue  # it was removed meanwhile
+            self._sent[place] = stamp
+
+
+def _listed(blobs: str, manifest: str) -> list[str]:
+    """The digests that a manifest names."""
+    try:
+        with open(place_of(blobs, manifest), "rb") as file:
+            entries = json.loads(file.read())["files"]
+    except (OSError, ValueError, KeyError):
+        return []
+    return [digest for _, mode, digest, _ in entries if mode in ("f", "x")]
+
+
+def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Plain files below a folder, through no link."""
+    try:
+        entries: Iterable[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda e: e.name)
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path, entry.stat(follow_symlinks=False)
+        except OSError:
+            continue  # it went meanwhile

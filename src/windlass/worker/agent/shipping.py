@@ -1,0 +1,103 @@
+"""What an attempt writes down, carried to the server: what is added to its files, as it is added.
+
+A shipment is one request with the parts of several files; the server answers how much it has of
+each, which is where the next one begins. What it has once is not sent again, and what it lost is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from windlass.worker.files import read_json
+from windlass.worker.metricfile import FILE as METRICS
+from windlass.worker.metricfile import NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from windlass.worker.agent.channel import Channel
+
+LOG, STATE, EXIT = "log", "state.json", "exit.json"
+_LEFT_BEHIND = ("result.json", "result.pkl", "error.json", "error.pkl")
+_MOST = 4 << 20  # bytes of one shipment
+
+
+class Shipping:
+    """What of an attempt's files the server has."""
+
+    def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
+        self._channel = channel
+        self._base = base
+        self._dir = attempt_dir
+        self._taken: dict[str, int] = {}  # by file: bytes that the server has
+        self._state: bytes = b""
+
+    def ship(self, deadline: float | None = None) -> None:
+        """Have the server take in all that there is by now."""
+        while self._ship_some(deadline):
+            pass
+
+    def ship_end(self, deadline: float | None = None) -> None:
+        """All that is left, and last of all how it ended."""
+        self.ship(deadline)
+        for name in _LEFT_BEHIND:
+            path = self._path(name)
+            if os.path.isfile(path):
+                self._ship_whole(name, path, deadline)
+        record = read_json(self._path(EXIT)) or {}
+        self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
+
+    def _ship_some(self, deadline: float | None) -> bool:
+        """One shipment; whether there is more."""
+        parts: list[tuple[str, int, bytes]] = []
+        room = _MOST
+        # The names of metrics go before what is called by them: they were written before, too.
+        until = {name: self._size(name) for name in (METRICS, LOG)}
+        until[NAMES] = self._size(NAMES)
+        for name in (NAMES, METRICS, LOG):
+            start = self._taken.get(name, 0)
+            if until[name] > start and room > 0:
+                data = self._read(name, start, min(until[name] - start, room))
+                parts.append((name, start, data))
+                room -= len(data)
+        state = self._read_state()
+        if state and state != self._state:
+            parts.append((STATE, 0, state))
+        if not parts:
+            return False
+        head = json.dumps([[name, start, len(data)] for name, start, data in parts]).encode()
+        body = b"".join((head, b"\n", *(data for _, _, data in parts)))
+        answer = json.loads(
+            self._channel.ask("POST", f"{self._base}/ship", body, deadline=deadline)
+        )
+        for name, size in answer["sizes"].items():
+            self._taken[name] = size
+        if state:
+            self._state = state
+        return any(self._taken.get(name, 0) < until[name] for name in until)
+
+    def _ship_whole(self, name: str, path: str, deadline: float | None) -> None:
+        from windlass.worker.agent.channel import FileBody
+
+        self._channel.ask("PUT", f"{self._base}/files/{name}", FileBody(path), deadline=deadline)
+
+    def _read_state(self) -> bytes:
+        try:
+            with open(self._path(STATE), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
+    def _read(self, name: str, start: int, size: int) -> bytes:
+        with open(self._path(name), "rb") as file:
+            file.seek(start)
+            return file.read(size)
+
+    def _size(self, name: str) -> int:
+        try:
+            return os.stat(self._path(name)).st_size
+        except OSError:
+            return 0
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._dir, name)

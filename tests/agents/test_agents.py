@@ -1,0 +1,323 @@
+"""Attempts that run where the server's files are not: everything comes back, both ways there."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from agent_world import Elsewhere, request
+
+import windlass as wl
+from harness import PATIENCE, eventually, kill_server
+from windlass.model.job import Assignment, Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes import away, layout
+from windlass.worker.files import write_json
+
+
+@pytest.fixture(params=["dialled", "tunnelled"])
+def elsewhere(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Elsewhere]:
+    """A place whose agents reach the server, and one that the server has to reach."""
+    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=request.param == "tunnelled")
+    yield place
+    place.front.close()
+
+
+def finished(function: object, *args: object, **kwargs: object) -> wl.Trial[object]:
+    """A trial of a function that is over: another attempt of it is nobody's but the test's."""
+    trial: wl.Trial[object] = wl.run(function).submit(*args, **kwargs)  # type: ignore[call-overload]
+    return trial.wait(timeout=120)
+
+
+def greet(name: str) -> str:
+    print(f"hello {name}")
+    return name.upper()
+
+
+def test_a_function_runs_elsewhere_and_its_value_comes_back(elsewhere: Elsewhere) -> None:
+    agent = elsewhere.run(finished(greet, "ada"))
+    assert agent.wait() == 0
+    assert agent.log() == "hello ada"
+    assert pickle.loads((agent.folder / layout.RESULT).read_bytes()) == "ADA"
+    assert agent.ending()["exit_code"] == 0
+
+
+def fail() -> None:
+    raise ValueError("not today")
+
+
+def test_an_exception_comes_back_with_its_type_and_the_exit_code(elsewhere: Elsewhere) -> None:
+    agent = elsewhere.run(finished(fail))
+    assert agent.wait() == 1
+    assert "ValueError: not today" in agent.log()
+    assert isinstance(pickle.loads((agent.folder / layout.ERROR_PICKLE).read_bytes()), ValueError)
+
+
+def learn(folder: str) -> float:
+    import pathlib
+
+    latest = wl.latest_checkpoint()
+    start = int((pathlib.Path(latest) / "step").read_text()) + 1 if latest else 0
+    target = pathlib.Path("saved")
+    target.mkdir(exist_ok=True)
+    for step in range(start, start + 3):
+        wl.report(step, loss=1 / (step + 1))
+        (target / "step").write_text(str(step))
+        wl.save_checkpoint(target, step=step)
+    (wl.output_dir() / "report.txt").write_text(f"from {start}")
+    return start
+
+
+def test_checkpoints_metrics_and_kept_files_come_back_and_the_next_attempt_goes_on(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    trial = finished(learn, "x")
+    agent = elsewhere.run(trial)
+    assert agent.wait() == 0, agent.log()
+    # The first attempt, at home, came to step 2.
+    assert pickle.loads((agent.folder / layout.RESULT).read_bytes()) == 3
+    steps = [each.step for each in trial.refresh().list_checkpoints(sort_by="step")]
+    assert steps == [0, 1, 2, 3, 4, 5]
+    *_, last = trial.list_checkpoints(sort_by="step")
+    assert (last.download(tmp_path / "last") / "step").read_text() == "5"
+    assert (agent.folder / layout.METRICS).stat().st_size == 3 * 40
+    assert (agent.folder.parent / "outputs" / "report.txt").read_text() == "from 3"
+    # Here only what a program could still ask for is kept.
+    records = list((agent.there / "trials").rglob("checkpoints/*.json"))
+    assert len(records) == 1
+
+
+def save_parts(steps: int) -> list[str]:
+    import pathlib
+
+    rank, uids = wl.rank(), []
+    for step in range(steps):
+        pathlib.Path("part").mkdir(exist_ok=True)
+        pathlib.Path("part", f"{rank}.bin").write_text(f"step {step} of {rank}")
+        uids.append(str(wl.save_checkpoint("part", step=step, shard=True)))
+    return uids
+
+
+def test_parts_that_ranks_save_on_different_machines_are_one_checkpoint(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    trial = wl.run(save_parts, replicas=2).submit(2).wait(timeout=PATIENCE)
+    first, second = (elsewhere.run(trial, index=index) for index in (0, 1))
+    assert (first.wait(), second.wait()) == (0, 0)
+    uids = pickle.loads((first.folder / layout.RESULT).read_bytes())
+    known = {each.uid: each for each in trial.refresh().list_checkpoints()}
+    assert len(known) == 4  # two that were saved at home, two from elsewhere
+    whole = known[uids[1]]
+    assert whole.list_files() == ["0.bin", "1.bin"]
+    folder = whole.download(tmp_path / "whole")
+    assert [path.read_text() for path in sorted(folder.iterdir())] == ["step 1 of 0", "step 1 of 1"]
+
+
+def wait_for(path: str) -> str:
+    import os
+    import time
+
+    print("waiting")
+    while not os.path.exists(path):
+        time.sleep(0.01)
+        if wl.should_stop():
+            print("asked to stop")
+            return "stopped"
+    print("went on")
+    return "done"
+
+
+def test_a_killed_server_loses_nothing_of_what_runs_elsewhere(
+    elsewhere: Elsewhere, home: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    trial = finished(wait_for, str(go))
+    go.unlink()
+    agent = elsewhere.run(trial)
+    agent.says("waiting")
+    kill_server(home)
+    go.touch()
+    # It ends meanwhile, and keeps what it has.
+    local = next((agent.there / "trials").rglob("2/state.json")).parent
+    eventually(lambda: (local / layout.EXIT).exists(), "the program has ended")
+    assert agent.process.poll() is None
+    assert agent.ending() == {}
+    wl.server_info()  # starts another server
+    assert agent.wait() == 0
+    assert agent.log() == "waiting\nwent on"
+    assert agent.ending()["exit_code"] == 0
+
+
+def test_who_is_told_to_stop_elsewhere_stops_within_the_grace(
+    elsewhere: Elsewhere, home: Path, tmp_path: Path
+) -> None:
+    trial = finished(wait_for, str(_there(tmp_path)))
+    agent = elsewhere.run(trial)
+    _leave(tmp_path)
+    agent.says("waiting")
+    write_json(str(agent.folder / layout.STOP), {"grace": 0.1, "reason": ""})
+    _publish(home, trial)
+    agent.wait()
+    assert agent.ending()["reason"] == "Stopped"
+
+
+def test_a_program_elsewhere_hears_that_it_should_stop(
+    elsewhere: Elsewhere, home: Path, tmp_path: Path
+) -> None:
+    trial = finished(wait_for, str(_there(tmp_path)))
+    agent = elsewhere.run(trial)
+    _leave(tmp_path)
+    agent.says("waiting")
+    write_json(str(layout.trial_dir(home, trial.id) / layout.SHOULD_STOP), {"reason": "enough"})
+    _publish(home, trial)
+    assert agent.wait() == 0
+    assert "asked to stop" in agent.log()
+
+
+def test_an_agent_that_is_told_to_end_hands_over_what_its_program_left(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    agent = elsewhere.run(finished(wait_for, str(_there(tmp_path))), WINDLASS_AGENT_GRACE="20")
+    _leave(tmp_path)
+    agent.says("waiting")
+    agent.process.send_signal(signal.SIGTERM)
+    agent.wait()
+    assert agent.ending()["reason"] == "Stopped"
+
+
+def test_an_attempt_whose_place_a_newer_one_has_writes_nothing_more(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    trial = finished(wait_for, str(_there(tmp_path)))
+    old = elsewhere.run(trial, 2)
+    _leave(tmp_path)
+    old.says("waiting")
+    before = old.log()
+    new = elsewhere.run(trial, 3)
+    new.says("waiting")
+    _there(tmp_path)
+    assert new.wait() == 0
+    old.wait()
+    assert old.log() == before
+    assert old.ending() == {}
+
+
+def chatter(count: int) -> int:
+    for number in range(count):
+        print("line", number, flush=True)
+        wl.report(number, value=number)
+    return count
+
+
+def test_connections_that_break_again_and_again_neither_lose_nor_double_a_line(
+    home: Path, tmp_path: Path
+) -> None:
+    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
+    agent = place.run(finished(chatter, 3000))
+    assert agent.tunnels is not None
+    for _ in range(40):  # not for ever: on a busy machine no request would come through
+        agent.tunnels.cut()
+        try:
+            agent.process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+        break
+    assert agent.wait() == 0
+    assert agent.log().splitlines() == [f"line {number}" for number in range(3000)]
+    assert (agent.folder / layout.METRICS).stat().st_size == 3000 * 40
+
+
+def test_nobody_but_the_server_is_believed_by_an_agent_that_waits(
+    home: Path, tmp_path: Path
+) -> None:
+    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
+    agent = place.run(finished(greet, "bob"))
+    assert agent.tunnels is not None
+    stranger = agent.tunnels.knock(b"WINDLASS-TUNNEL/1 guessed\n")
+    assert stranger.recv(100) == b""  # hung up, without a word
+    assert agent.wait() == 0
+
+
+def test_the_token_of_a_trial_opens_nothing_but_that_trial(home: Path) -> None:
+    place, one, other = _server(home), finished(greet, "a"), finished(greet, "b")
+    token = place.token(one.record.uid)
+    url = place.url()
+    own = f"{url}/api/v1/agents/{one.record.uid}/main/0/1/orders"
+    assert request(own.replace(one.record.uid, other.record.uid), token) == 401
+    for path in ("trials", "experiments", f"trials/{one.id}", "blobs?digests=" + "0" * 64):
+        assert request(f"{url}/api/v1/{path}", token) == 401
+    assert request(own, (home / "token").read_text().strip()) == 401
+    assert request(own, token) == 404  # nor an attempt of it that runs here
+    _ask_again(home, one)
+    assert request(own.replace("/main/0/1/", "/main/0/2/"), token) == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["../log", "a/../../x", "/etc/passwd", "a//b", ".", "a/./b", "%00", ""]
+)
+def test_kept_files_stay_below_the_outputs(home: Path, path: str) -> None:
+    trial = finished(greet, "a")
+    place, folder = _server(home), _ask_again(home, trial)
+    base = f"{place.url()}/api/v1/agents/{trial.record.uid}/main/0/2"
+    quoted = path if path == "%00" else quote(path, safe="")
+    status = request(f"{base}/outputs?path={quoted}", place.token(trial.record.uid), "PUT", b"x")
+    assert status == 400
+    assert not (folder.parent / "outputs").exists() or not any(
+        (folder.parent / "outputs").iterdir()
+    )
+
+
+def test_what_is_shipped_twice_is_there_once_and_gaps_are_refused(home: Path) -> None:
+    trial = finished(greet, "a")
+    place, folder = _server(home), _ask_again(home, trial)
+    url = f"{place.url()}/api/v1/agents/{trial.record.uid}/main/0/2/ship"
+    token = place.token(trial.record.uid)
+    for start, data in ((0, b"abc"), (0, b"abc"), (1, b"bcde"), (9, b"late"), (2, b"c")):
+        head = json.dumps([["log", start, len(data)]]).encode()
+        assert request(url, token, "POST", head + b"\n" + data) == 200
+    assert (folder / layout.LOG).read_bytes() == b"abcde"
+    for junk in (
+        b"",
+        b"[]x\ny",
+        b'[["../x",0,1]]\ny',
+        b'[["exit.json",0,1]]\ny',
+        b'[["log",0,9]]\ny',
+    ):
+        assert request(url, token, "POST", junk) == 400
+
+
+def _server(home: Path) -> Elsewhere:
+    wl.server_info()
+    place = Elsewhere.__new__(Elsewhere)
+    place.home = home
+    return place
+
+
+def _ask_again(home: Path, trial: wl.Trial[object]) -> Path:
+    record = trial.record
+    job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
+    return away.ask_for(home, job, ReplicaId("main", 0, 2), Assignment())
+
+
+def _there(tmp_path: Path) -> Path:
+    (tmp_path / "go").touch()
+    return tmp_path / "go"
+
+
+def _leave(tmp_path: Path) -> None:
+    (tmp_path / "go").unlink()
+
+
+def _publish(home: Path, trial: wl.Trial[object]) -> None:
+    """Have those who wait for news of a trial look, as whoever gives an order does."""
+    from windlass.worker.nudge import send_once
+
+    key = {"uid": trial.record.uid, "trial_id": trial.id, "about": "log"}
+    send_once(json.dumps(key).encode(), json.loads((home / "server.json").read_text())["nudge"])

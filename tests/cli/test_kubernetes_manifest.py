@@ -1,0 +1,72 @@
+"""`windlass kubernetes manifest`: what would be created, before anything is."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import BIN, PATIENCE, Project
+
+
+@pytest.fixture(autouse=True)
+def nowhere(fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cluster is known."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+
+def manifest(project: Project, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BIN / "windlass", "kubernetes", "manifest", "job.toml", *options],
+        cwd=project.path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def test_the_objects_of_a_job_are_printed_without_what_is_secret(project: Project) -> None:
+    project.write(
+        "job.toml",
+        """
+        framework = "torch"
+        command = ["python", "train.py"]
+        replicas = 2
+        [executor]
+        backend = "kubernetes"
+        queue = "team-a"
+        accelerator = "gpux2"
+        volumes = { "/data" = "claim:datasets:ro" }
+        """,
+    )
+    answer = manifest(project, "--namespace", "lab")
+    assert answer.returncode == 0, answer.stderr
+    secret, *others = yaml.safe_load_all(answer.stdout)
+    assert secret["data"] == {"worker.zip": "...", "agent.json": "..."}
+    assert [each["kind"] for each in others] == ["Service", "Pod", "Service", "Pod"]
+    assert {each["metadata"]["namespace"] for each in others} == {"lab"}
+    [container] = others[1]["spec"]["containers"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
+    assert others[1]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
+
+
+def test_a_job_of_this_machine_has_no_manifest(project: Project) -> None:
+    project.write("job.toml", 'command = ["true"]')
+    answer = manifest(project)
+    assert answer.returncode != 0
+    assert 'executor = { backend = "kubernetes" }' in answer.stderr
+
+
+def test_a_job_is_refused_where_no_cluster_is_known(project: Project) -> None:
+    project.write("job.toml", 'command = ["true"]\nexecutor = { backend = "kubernetes" }')
+    answer = subprocess.run(
+        [BIN / "windlass", "run", "-f", "job.toml"],
+        cwd=project.path, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert answer.returncode != 0
+    assert "No Kubernetes cluster is known here" in answer.stderr
+    assert "wl.TokenAuthentication(" in answer.stderr

@@ -1,0 +1,59 @@
+"""Running commands: those that fail are told with what they said."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+class ClusterError(Exception):
+    """The cluster cannot be had, and why, in words for whoever typed the command."""
+
+
+def run(
+    *command: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    given: str | None = None,
+) -> str:
+    """What a command printed.
+
+    >>> run("echo", "hello")
+    'hello\\n'
+    """
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        input=given,
+        stdin=subprocess.DEVNULL if given is None else None,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise ClusterError(f"`{shlex.join(str(each) for each in command)}` failed:\n{said}")
+    return done.stdout
+
+
+def run_logged(
+    command: Sequence[str | Path], log: Path, *, cwd: Path, env: Mapping[str, str]
+) -> None:
+    """Run a command that takes long and says much; what it says goes to a file."""
+    with log.open("ab") as file:
+        done = subprocess.run(
+            [str(each) for each in command],
+            cwd=cwd,
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+        raise ClusterError(f"`{command[0]}` failed. The end of {log}:\n{tail}")

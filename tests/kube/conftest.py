@@ -1,0 +1,24 @@
+"""What the tests on Kubernetes share."""
+
+import pytest
+
+from kube.fixtures import (
+    admin,
+    alone,
+    cluster,
+    core,
+    namespace,
+    own_cluster,
+    sharing,
+    skip_without_cluster,
+)
+from kube.operator_fixtures import definitions, jobs, operator
+
+__all__ = [
+    "admin", "alone", "cluster", "core", "definitions", "jobs", "namespace", "operator",
+    "own_cluster", "sharing",
+]  # fmt: skip
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_without_cluster(item)

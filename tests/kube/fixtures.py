@@ -1,0 +1,81 @@
+"""Fixtures of tests on Kubernetes: a cluster, and in it a namespace of one's own.
+
+Tests in several processes share the one cluster. A test that breaks it asks for `alone`, and has it
+for itself while it runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes import client
+
+from kube.access import HOW_TO, Cluster, find_cluster
+from kube.cluster.places import NAME
+from kube.pods import Namespace
+
+_SHARING = Path(tempfile.gettempdir()) / f"{NAME}-tests.lock"
+
+
+def skip_without_cluster(item: pytest.Item) -> None:
+    """For `pytest_runtest_setup`: skips in here are told in one line, those of fixtures in many."""
+    if "cluster" in getattr(item, "fixturenames", ()) and find_cluster() is None:
+        pytest.skip(HOW_TO)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """The cluster; without one the test is skipped, saying how to have one."""
+    found = find_cluster()
+    if found is None:
+        pytest.skip(HOW_TO)
+    return found
+
+
+@pytest.fixture(scope="session")
+def own_cluster(cluster: Cluster) -> Cluster:
+    """The cluster of `make kube`, for tests that need this machine's files in pods, or break it."""
+    if not cluster.is_ours:
+        pytest.skip("this needs the cluster of `make kube`")
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: Cluster) -> client.ApiClient:
+    """A client with all rights."""
+    return cluster.admin()
+
+
+@pytest.fixture(scope="session")
+def core(admin: client.ApiClient) -> client.CoreV1Api:
+    """Pods, services, nodes and so on, with all rights."""
+    return client.CoreV1Api(admin)
+
+
+@pytest.fixture
+def sharing(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None]:
+    """The right to use the cluster, together with others unless the test asks for `alone`."""
+    with _SHARING.open("a") as file:
+        is_alone = "alone" in request.fixturenames
+        fcntl.flock(file, fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH)
+        yield
+
+
+@pytest.fixture
+def alone(own_cluster: Cluster, sharing: None) -> Cluster:
+    """The cluster of `make kube`, with no other test on it: its parts may be stopped."""
+    return own_cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, core: client.CoreV1Api, sharing: None) -> Iterator[Namespace]:
+    """A namespace for one test, which goes with everything in it."""
+    made = Namespace(core, f"windlass-test-{secrets.token_hex(4)}", image=cluster.image)
+    made.create()
+    yield made
+    made.remove()

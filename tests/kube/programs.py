@@ -1,0 +1,55 @@
+"""What the trials of tests run, also where nothing but Python is installed."""
+
+from __future__ import annotations
+
+import windlass as wl
+
+
+def double(number: int) -> int:
+    print(f"doubling {number}")
+    return number * 2
+
+
+def refuse(reason: str) -> None:
+    raise ValueError(reason)
+
+
+def learn(steps: int) -> float:
+    for step in range(steps):
+        wl.report(step, loss=1 / (step + 1))
+    (wl.output_dir() / "notes.txt").write_text("kept")
+    return 1 / steps
+
+
+def go_on(until: int) -> int:
+    import os
+    import pathlib
+
+    latest = wl.latest_checkpoint()
+    begun = int(pathlib.Path(latest, "step").read_text()) + 1 if latest else 0
+    print(f"from {begun}")
+    for step in range(begun, until):
+        pathlib.Path("state").mkdir(exist_ok=True)
+        pathlib.Path("state/step").write_text(str(step))
+        wl.save_checkpoint("state", step=step)
+        if step == 1 and not latest:
+            os._exit(137)  # as if it had been killed
+    return begun
+
+
+def linger() -> None:
+    import time
+
+    print("lingering", flush=True)
+    time.sleep(600)
+
+
+def leave_with(code: int) -> None:
+    import sys
+
+    print(f"leaving with {code}", flush=True)
+    sys.exit(code)
+
+
+def whoami() -> tuple[int, int]:
+    return wl.rank(), wl.world_size()

@@ -1,0 +1,91 @@
+"""Accelerators on a real cluster whose node says that it has some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+import windlass as wl
+from harness import eventually
+from kube.accelerators import accelerators
+from kube.access import Cluster
+from kube.accounts import admin_connection
+from kube.pods import Namespace
+from windlass.kube.connecting import Connection
+from windlass.kube.nodes import GKE_GPU, GKE_TOPOLOGY, GKE_TPU, GPU, PRODUCT, TPU, placement
+from windlass.kube.seeing import list_nodes
+from windlass.model.resources import Accelerator
+
+A100X2 = Accelerator(kind="a100", count=2)
+
+
+@pytest.fixture
+def connection(
+    cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Connection]:
+    """A connection of ours with all rights, in the test's namespace."""
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "windlass"))
+    made = admin_connection(cluster.kubeconfig, namespace.name)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {PRODUCT: "NVIDIA-A100-SXM4-40GB"},
+        {GKE_GPU: "nvidia-tesla-a100"},
+        {PRODUCT: "NVIDIA-A100-SXM4-80GB", GKE_GPU: "nvidia-a100-80gb"},
+    ],
+    ids=["operator", "gke", "both"],
+)
+def test_a_pod_that_asks_for_a_model_is_put_onto_a_machine_that_has_it(
+    connection: Connection,
+    core: client.CoreV1Api,
+    namespace: Namespace,
+    labels: dict[str, str],
+) -> None:
+    with accelerators(core, {GPU: 4}, labels) as node:
+        for nodes in (list_nodes(connection), None):
+            name = "seen" if nodes is not None else "unseen"
+            given = placement(A100X2, 1, nodes)
+            spec: dict[str, Any] = {
+                "nodeSelector": given.node_selector,
+                "tolerations": [*given.tolerations],
+            }
+            if given.node_terms:
+                terms = {"nodeSelectorTerms": [*given.node_terms]}
+                required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+                spec["affinity"] = {"nodeAffinity": required}
+            namespace.python(name, "print(1)", resources=given.resources, **spec)
+            eventually(lambda name=name: _node_of(core, namespace, name) == node, f"{name} placed")
+
+
+def test_what_the_cluster_does_not_have_is_refused_with_what_it_has(
+    connection: Connection, core: client.CoreV1Api
+) -> None:
+    with accelerators(core, {GPU: 4}, {PRODUCT: "Tesla-T4"}):
+        nodes = list_nodes(connection)
+        with pytest.raises(wl.ResourceError, match=r"it has t4 \(4 on 1 machine\)"):
+            placement(A100X2, 1, nodes)
+        with pytest.raises(wl.ResourceError, match="the largest of this cluster has 4"):
+            placement(Accelerator(kind="t4", count=8), 1, nodes)
+
+
+def test_a_tpu_is_found_by_its_grid(connection: Connection, core: client.CoreV1Api) -> None:
+    labels = {GKE_TPU: "tpu-v5-lite-podslice", GKE_TOPOLOGY: "2x4"}
+    with accelerators(core, {TPU: 8}, labels):
+        nodes = list_nodes(connection)
+        given = placement(Accelerator(kind="v5e", count=8), 1, nodes)
+        assert (given.node_selector, given.resources) == (labels, {TPU: "8"})
+        with pytest.raises(wl.ResourceError, match=r"it has v5e-8 \(8 on 1 machine\)"):
+            placement(Accelerator(kind="v5e", count=16), 4, nodes)
+
+
+def _node_of(core: client.CoreV1Api, namespace: Namespace, name: str) -> str | None:
+    found: str | None = core.read_namespaced_pod(name, namespace.name).spec.node_name
+    return found

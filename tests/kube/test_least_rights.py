@@ -1,0 +1,119 @@
+"""Trials in pods by an account that has the documented rights in one namespace, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually, stop_server
+from kube.access import Cluster
+from kube.accounts import Accounts, admin_connection
+from kube.pods import Namespace
+from windlass.kube.access import missing_rights
+from windlass.kube.rights import RUNNING, rules_of
+
+
+@pytest.fixture
+def home(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home whose server knows no cluster until somebody logs in."""
+    path = tmp_path / "home"
+    for name in ("KUBECONFIG", "WINDLASS_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("WINDLASS_HOME", str(path))
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
+    monkeypatch.chdir(tmp_path)
+    yield path
+    stop_server(path)
+
+
+@pytest.fixture
+def accounts(cluster: Cluster, namespace: Namespace, home: Path) -> Iterator[Accounts]:
+    """Makes accounts in the test's namespace."""
+    admin = admin_connection(cluster.kubeconfig, namespace.name)
+    yield Accounts(admin)
+    admin.close()
+
+
+def log_in(accounts: Accounts, name: str, tmp_path: Path, *, lacking: int = 0) -> None:
+    """As a user does, once the account has its rights."""
+    connection = accounts.connect(name)
+    eventually(
+        lambda: len(missing_rights(connection, accounts.namespace)) == lacking, "rights in force"
+    )
+    connection.close()
+    authority = tmp_path / "ca.crt"
+    authority.write_text(accounts.authority())
+    server = accounts._admin.server
+    wl.TokenAuthentication(accounts.token(name), server, ca_cert_path=authority).login()
+
+
+def left(namespace: Namespace) -> list[str]:
+    """What is of Windlass there."""
+    core, ours = namespace.core, {"label_selector": "app.kubernetes.io/managed-by=windlass"}
+    lists = (
+        core.list_namespaced_pod, core.list_namespaced_service, core.list_namespaced_secret,
+    )  # fmt: skip
+    return [each.metadata.name for ask in lists for each in ask(namespace.name, **ours).items]
+
+
+def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
+    executor = wl.Kubernetes(namespace=namespace.name, cpus=0.05)
+    return wl.Job(wl.Command(["python3", "-u", "-c", program]), executor=executor, **more)
+
+
+def test_with_the_documented_rights_alone_a_trial_runs_to_its_end_and_leaves_nothing(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", rules_of(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = python("print('hello from a pod')", namespace, replicas=2).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert sum("hello from a pod" in str(line) for line in trial.logs()) == 2
+    stopped = python("import time; time.sleep(600)", namespace).submit()
+    eventually(lambda: stopped.refresh().state == "RUNNING", "it runs")
+    stopped.stop(grace=1)
+    stopped.wait(timeout=PATIENCE)
+    broken = wl.Job(
+        wl.Command(["true"]),
+        executor=wl.Kubernetes(namespace=namespace.name, cpus=0.05, container_image="lab/NO:1"),
+    ).submit()
+    eventually(
+        lambda: any("is no name of an image" in each.message for each in broken.refresh().replicas),
+        "its events were read",
+    )
+    broken.stop(grace=0)
+    eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+
+
+def test_without_a_right_a_trial_is_refused_before_anything_is_created(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    rules = [rule for rule in rules_of(RUNNING) if rule["resources"] != ["pods/log"]]
+    account = accounts.make("short", rules)
+    log_in(accounts, "short", tmp_path, lacking=1)
+    with pytest.raises(wl.WindlassError) as caught:
+        python("print(1)", namespace).submit()
+    assert f"{account} may not get pods/log in namespace {namespace.name}." in str(caught.value)
+    assert left(namespace) == []
+
+
+def test_a_server_that_runs_takes_up_a_login_and_a_logout(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    wl.server_info()  # it runs, and knows no cluster
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+        python("print(1)", namespace).submit()
+    accounts.make("documented", rules_of(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = python("print(1)", namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    wl.TokenAuthentication("any", accounts._admin.server).logout()
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+        python("print(1)", namespace).submit()

@@ -1,0 +1,97 @@
+"""`make kube-down` leaves nothing behind, whatever state the cluster is in.
+
+Tried on another cluster than the one that the tests run on, which is started for this alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes import client, config
+
+from harness import eventually
+from kube.access import Cluster
+from kube.cluster.places import CACHE, WORKER_IMAGE
+
+NUMBER = "99"
+TESTS = Path(__file__).parent.parent
+KUBECONFIG = CACHE / f"run-{NUMBER}" / "kubeconfig"
+NAMES = (f"wlkube{NUMBER}", f"windlass-kube-{NUMBER}", f"run-{NUMBER}")
+
+
+@pytest.fixture
+def other_cluster(own_cluster: Cluster) -> Iterator[None]:
+    """A cluster of its own, with a pod that runs on it."""
+    command("down")
+    assert command("up").startswith("The cluster is up")
+    core = client.CoreV1Api(config.new_client_from_config(config_file=str(KUBECONFIG)))
+    container = {"name": "main", "image": WORKER_IMAGE, "command": ["sleep", "1000"]}
+    pod = {"metadata": {"name": "lasting"}, "spec": {"containers": [container]}}
+    core.create_namespaced_pod("default", pod)
+    eventually(
+        lambda: core.read_namespaced_pod("lasting", "default").status.phase == "Running",
+        "the pod runs",
+    )
+    assert traces()
+    yield
+    command("down")
+
+
+def test_a_cluster_that_was_broken_is_stopped_and_nothing_is_left(other_cluster: None) -> None:
+    command("kill", "kubelet")
+    command("kill", "containerd")
+    command("kill", "etcd")
+    assert command("down") == "The cluster is gone.\n"
+    assert traces() == []
+    assert command("down") == "No cluster was up.\n"
+
+
+def test_a_cluster_that_was_killed_whole_is_cleared_away(other_cluster: None) -> None:
+    [holder] = subprocess.check_output(
+        ["pgrep", "--full", f"/pause windlass-kube:{CACHE}/run-{NUMBER}$"], text=True
+    ).split()
+    os.kill(int(holder), signal.SIGKILL)
+    assert command("down") == "The cluster is gone.\n"
+    assert traces() == []
+
+
+def command(*words: str) -> str:
+    """What the command line of the other cluster says."""
+    env = {**os.environ, "WINDLASS_KUBE_NUMBER": NUMBER, "PYTHONPATH": str(TESTS)}
+    done = subprocess.run(
+        [sys.executable, "-m", "kube.cluster", *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def traces() -> list[str]:
+    """All on this machine that has to do with the other cluster."""
+    told = [
+        *("process " + each for each in _commands_running()),
+        *("mount " + each for each in Path("/proc/self/mountinfo").read_text().splitlines()),
+        *("device " + each for each in os.listdir("/sys/class/net")),
+        *("rule " + each for each in subprocess.getoutput("iptables-save").splitlines()),
+        *("group " + str(each) for each in Path("/sys/fs/cgroup").glob("*/*")),
+        *("host " + each for each in Path("/etc/hosts").read_text().splitlines()),
+        *("file " + str(each) for each in CACHE.glob("*")),
+    ]
+    return [each for each in told if any(name in each for name in NAMES)]
+
+
+def _commands_running() -> Iterator[str]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            yield (folder / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            pass  # it has ended

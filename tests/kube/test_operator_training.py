@@ -1,0 +1,106 @@
+"""Real PyTorch and TensorFlow in pods that the operator made: they find each other by its names."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube.access import Cluster
+from kube.mounts import project_environment
+from kube.operating import Jobs, OperatorProcess
+
+# Trains for 6 steps; the worker is killed in the third, once, and all go on from what was saved.
+_TORCH = """
+import os, pathlib, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, saved = dist.get_rank(), pathlib.Path("/saved/step")
+begin = int(saved.read_text()) if saved.exists() else 0
+weight = torch.tensor([float(begin)])
+dist.barrier()
+print(f"rank {rank} of {dist.get_world_size()} begins at {begin}", flush=True)
+for step in range(begin, 6):
+    gradient = torch.ones(1)
+    dist.all_reduce(gradient)
+    weight += gradient / dist.get_world_size()
+    if step == 3 and rank == 1 and os.environ["WINDLASS_ATTEMPT"] == "1":
+        os._exit(137)
+    if rank == 0:
+        saved.write_text(str(step + 1))
+    dist.barrier()
+print(f"rank {rank} ends with {weight.item()}", flush=True)
+dist.destroy_process_group()
+"""
+
+_TENSORFLOW = """
+import json, os
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+import tensorflow as tf
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+total = strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.constant(1)))
+said = {
+    "cluster": resolver.cluster_spec().as_dict(),
+    "task": [resolver.task_type, resolver.task_id],
+    "workers": strategy.num_replicas_in_sync,
+    "total": int(strategy.experimental_local_results(total)[0]),
+}
+print("SAID " + json.dumps(said), flush=True)
+"""
+
+
+def _role(jobs: Jobs, number: int, program: str, saved: Path | None = None) -> dict[str, Any]:
+    mounts = project_environment()
+    places, volumes = list(mounts.places), list(mounts.volumes)
+    if saved is not None:
+        places.append({"name": "saved", "mountPath": "/saved"})
+        volumes.append({"name": "saved", "hostPath": {"path": str(saved)}})
+    container = {
+        "command": [sys.executable, "-u", "-c", program],
+        "volumeMounts": places,
+        "env": [{"name": name, "value": value} for name, value in mounts.env.items()],
+    }
+    return jobs.role(
+        number, "", restartPolicy="ExitCode", container=container, pod={"volumes": volumes}
+    )
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+def test_pytorch_in_two_pods_goes_on_from_its_checkpoint_when_one_is_killed(
+    own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    roles = {
+        "Master": _role(jobs, 1, _TORCH, tmp_path),
+        "Worker": _role(jobs, 1, _TORCH, tmp_path),
+    }
+    jobs.create("PyTorchJob", "ddp", **roles)
+    assert jobs.ended("PyTorchJob", "ddp")["type"] == "Succeeded"
+    assert jobs.attempt("ddp-master-0") == jobs.attempt("ddp-worker-0") == 2
+    said = jobs.logs("ddp-master-0")
+    # Whether the master had saved the step in which its peer died is chance.
+    assert re.search("rank 0 of 2 begins at [34]", said)
+    assert "rank 0 ends with 6.0" in said
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("tensorflow"), reason="TensorFlow is not installed"
+)
+def test_tensorflow_in_pods_reads_tf_config(
+    own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess
+) -> None:
+    roles = {"Chief": _role(jobs, 1, _TENSORFLOW), "Worker": _role(jobs, 1, _TENSORFLOW)}
+    jobs.create("TFJob", "mirrored", **roles)
+    assert jobs.ended("TFJob", "mirrored")["type"] == "Succeeded"
+    said = json.loads(jobs.logs("mirrored-chief-0").partition("SAID ")[2].splitlines()[0])
+    host = f"{{}}.{jobs.namespace}.svc:2222"
+    assert said["cluster"] == {
+        "chief": [host.format("mirrored-chief-0")],
+        "worker": [host.format("mirrored-worker-0")],
+    }
+    assert said["task"] == ["chief", 0]
+    assert (said["workers"], said["total"]) == (2, 2)

@@ -1,0 +1,278 @@
+"""Trials in pods: what is of pods alone. What is the same everywhere is tested for both at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually, kill_server, stop_server
+from kube.access import Cluster
+from kube.pods import Namespace
+from windlass.client.session import default_client
+from windlass.kube.connecting import connect
+from windlass.runtimes.kubernetes import naming
+
+UNREACHABLE = "https://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def home(
+    cluster: Cluster, tmp_path: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A home of one test, whose server has the cluster."""
+    path = tmp_path / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(path))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
+    monkeypatch.chdir(tmp_path)
+    yield path
+    stop_server(path)
+
+
+def there(namespace: Namespace, **more: Any) -> wl.Kubernetes:
+    return wl.Kubernetes(**{"namespace": namespace.name, "cpus": 0.05, **more})
+
+
+def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
+    """A job that runs a program of Python in a pod."""
+    executor = more.pop("executor", None) or there(namespace)
+    return wl.Job(wl.Command(["python3", "-u", "-c", program]), executor=executor, **more)
+
+
+def pods_of(namespace: Namespace) -> dict[str, Any]:
+    found = namespace.core.list_namespaced_pod(namespace.name, label_selector=naming.UID)
+    return {each.metadata.name: each for each in found.items}
+
+
+def is_empty(namespace: Namespace) -> bool:
+    """Whether nothing of ours is left there."""
+    core, own = namespace.core, {"label_selector": naming.UID}
+    lists = (
+        core.list_namespaced_pod,
+        core.list_namespaced_secret,
+        core.list_namespaced_service,
+    )
+    return not any(each(namespace.name, **own).items for each in lists)
+
+
+def said(trial: wl.Trial[Any]) -> list[str]:
+    return [str(line) for line in trial.logs()]
+
+
+def what_is_said_of(trial: wl.Trial[Any]) -> str:
+    trial.refresh()
+    return " ".join(str(each.message) for each in trial.replicas)
+
+
+def test_all_that_a_trial_had_in_the_cluster_goes_with_it(namespace: Namespace) -> None:
+    trial = python("print('hello')", namespace, replicas=2).submit()
+    eventually(lambda: len(pods_of(namespace)) == 2, "it has pods")
+    [owner] = namespace.core.list_namespaced_secret(namespace.name, label_selector=naming.UID).items
+    for pod in pods_of(namespace).values():
+        assert [each.uid for each in pod.metadata.owner_references] == [owner.metadata.uid]
+        assert pod.spec.security_context.run_as_non_root
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_replicas_meet_each_other_by_name(namespace: Namespace) -> None:
+    program = """if True:
+        import json, os, socket, time
+        hosts = json.loads(os.environ["WINDLASS_HOSTS"])["main"]
+        host, port = hosts[0].split(":")
+        if os.environ["WINDLASS_INDEX"] == "0":
+            listener = socket.create_server(("", int(port)))
+            listener.accept()[0].sendall(b"met")
+        else:
+            for _ in range(600):
+                try:
+                    connection = socket.create_connection((host, int(port)))
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            print(connection.recv(10).decode(), "at", host)
+    """
+    trial = python(program, namespace, replicas=2).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", said(trial)
+    assert any(f"met at wl-{trial.id}-" in line for line in said(trial))
+
+
+def test_a_trial_that_is_stopped_hands_over_what_it_said(namespace: Namespace) -> None:
+    program = """if True:
+        import signal, sys, time
+        def leave(*_):
+            print("leaving in order", flush=True)
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, leave)
+        print("ready", flush=True)
+        time.sleep(1000)
+    """
+    trial = python(program, namespace).submit()
+    eventually(lambda: "ready" in " ".join(said(trial)), "it runs")
+    began = time.monotonic()
+    trial.stop(grace=20)
+    trial.wait(timeout=PATIENCE)
+    assert time.monotonic() - began < 20, "it ends by itself, not by force"
+    assert trial.state == "STOPPED"
+    assert "leaving in order" in " ".join(said(trial))
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_server_that_was_killed_finds_its_pods_again(home: Path, namespace: Namespace) -> None:
+    program = """if True:
+        import time
+        print("begun", flush=True)
+        time.sleep(6)
+        print("done", flush=True)
+    """
+    trial = python(program, namespace).submit()
+    eventually(lambda: "begun" in " ".join(said(trial)), "it runs")
+    kill_server(home)
+    again = default_client().get_trial(trial.id)
+    again.wait(timeout=PATIENCE)
+    assert again.state == "SUCCEEDED" and again.restarts == 0
+    assert [line.split()[-1] for line in said(again)] == ["begun", "done"]
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_pod_that_was_taken_away_is_lost_and_made_again(namespace: Namespace) -> None:
+    program = """if True:
+        import os, time
+        print("attempt", os.environ["WINDLASS_ATTEMPT"], flush=True)
+        time.sleep(0 if os.environ["WINDLASS_ATTEMPT"] == "2" else 1000)
+    """
+    job = python(program, namespace, restart_policy="ExitCode", backoff_limit=2)
+    trial = job.submit()
+    eventually(lambda: "attempt 1" in " ".join(said(trial)), "it runs")
+    [name] = pods_of(namespace)
+    namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=0)
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED" and trial.restarts == 1
+    first, _ = sorted(trial.list_tasks(), key=lambda each: each.attempt)
+    assert first.exit_code is None and first.reason == "Lost"
+
+
+def test_why_a_pod_does_not_start_is_told_within_seconds(namespace: Namespace) -> None:
+    nowhere = python("", namespace, executor=there(namespace, node_selector={"planet": "x"}))
+    imageless = python(
+        "", namespace, executor=there(namespace, container_image="nobody/has-this:1")
+    )
+    trials = {"planet": nowhere.submit(), "nobody/has-this": imageless.submit()}
+    for word, trial in trials.items():
+        eventually(lambda word=word, trial=trial: word in what_is_said_of(trial), "it is told")
+        trial.stop(grace=0)
+    for trial in trials.values():
+        trial.wait(timeout=PATIENCE)
+        assert trial.state == "STOPPED"
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_pod_that_the_cluster_will_not_have_fails_its_trial(namespace: Namespace) -> None:
+    executor = there(namespace, pod_patch={"containers": [{"name": "main", "image": ""}]})
+    trial = python("", namespace, executor=executor).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "FAILED"
+    assert "containers[0].image: Required value" in what_is_said_of(trial)
+
+
+def test_an_image_without_python_says_so(namespace: Namespace) -> None:
+    patch = {"containers": [{"name": "main", "command": ["no-such-program"]}]}
+    trial = python("", namespace, executor=there(namespace, pod_patch=patch)).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "FAILED"
+    assert "no-such-program" in what_is_said_of(trial) and trial.exit_code is None
+
+
+def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespace) -> None:
+    executor = there(namespace, memory="64MiB")
+    trial = python("x = b'1' * (1 << 30)", namespace, executor=executor).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "FAILED" and trial.exit_code == 137, trial.error
+
+
+def test_something_of_that_name_which_is_not_ours_is_not_touched(namespace: Namespace) -> None:
+    trial = python("import time; time.sleep(1000)", namespace, suspend=True).submit()
+    uid = trial._record.uid
+    base = naming.base_of(trial.id, uid)
+    namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": base}})
+    trial.resume()
+    told = f"There is a Secret {base} in namespace {namespace.name} already"
+    eventually(lambda: told in what_is_said_of(trial), "it is told")
+    trial.stop(grace=0)
+    trial.wait(timeout=PATIENCE)
+    assert namespace.core.read_namespaced_secret(base, namespace.name)
+
+
+def test_a_server_whose_cluster_is_away_starts_and_runs_what_is_local(
+    home: Path, namespace: Namespace, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = "import time; print('begun', flush=True); time.sleep(8); print('done')"
+    trial = python(gate, namespace).submit()
+    eventually(lambda: "begun" in " ".join(said(trial)), "it runs")
+    kill_server(home)
+    config = json.loads(json.dumps(_kubeconfig(cluster)).replace(_server(cluster), UNREACHABLE))
+    away = home.parent / "away"
+    away.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(away))
+    began = time.monotonic()
+    local = wl.Job(wl.Command(["echo", "here"])).submit()
+    local.wait(timeout=PATIENCE)
+    assert local.state == "SUCCEEDED" and time.monotonic() - began < 30
+    with pytest.raises(wl.WindlassError, match="cannot be reached"):
+        python("", namespace).submit()
+    still = default_client().get_trial(trial.id)
+    assert still.state == "RUNNING"
+    kill_server(home)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    again = default_client().get_trial(trial.id)
+    again.wait(timeout=PATIENCE)
+    assert again.state == "SUCCEEDED" and again.restarts == 0
+    assert [line.split()[-1] for line in said(again)] == ["begun", "done"]
+
+
+def test_a_namespace_that_is_not_there_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(wl.WindlassError, match="no-such-place"):
+        wl.Job(wl.Command(["true"]), executor=wl.Kubernetes(namespace="no-such-place")).submit()
+    assert not list(default_client().list_trials())
+
+
+def _kubeconfig(cluster: Cluster) -> Any:
+    import yaml
+
+    return yaml.safe_load(cluster.kubeconfig.read_text())
+
+
+def _server(cluster: Cluster) -> str:
+    return connect(config_file=str(cluster.kubeconfig)).server
+
+
+def test_pods_that_reach_the_server_ask_it_directly(
+    namespace: Namespace, own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_LISTEN", f"{own_cluster.machine_address}:0")
+    monkeypatch.setenv("WINDLASS_NAMES", own_cluster.machine_address)
+    program = "import json; print(json.load(open('/windlass/agent.json'))['urls'])"
+    trial = python(program, namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert f"http://{own_cluster.machine_address}:" in " ".join(said(trial))
+
+
+def test_pods_that_cannot_reach_the_server_where_it_says_are_reached_by_it(
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("WINDLASS_NAMES", "nobody-knows-this.invalid")
+    trial = python("print('reached')", namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert "reached" in " ".join(said(trial))

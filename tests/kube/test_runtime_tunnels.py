@@ -1,0 +1,125 @@
+"""Tunnels: agents in pods speak to a server that they cannot reach."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from harness import eventually
+from kube.access import Cluster
+from kube.pods import Namespace
+from windlass.kube.connecting import Connection, connect
+from windlass.runtimes.kubernetes.building import AGENT_PORT
+from windlass.runtimes.kubernetes.tunnels import Tunnels
+
+TOKEN = "a-token-of-a-job"
+
+# What an agent does with a connection that is opened to it: it asks on it.
+AGENT = f"""
+import http.client, socket, threading
+
+listener = socket.create_server(("127.0.0.1", {AGENT_PORT}))
+
+def ask(sock, number):
+    line = b""
+    while not line.endswith(b"\\n"):
+        line += sock.recv(1)
+    assert line == b"WINDLASS-TUNNEL/1 {TOKEN}\\n", line
+    connection = http.client.HTTPConnection("127.0.0.1")
+    connection.sock = sock
+    for size in (1, 3_000_000):
+        connection.request("POST", f"/echo/{{number}}", b"x" * size)
+        answer = connection.getresponse()
+        body = answer.read()
+        print("connection", number, "answer", answer.status, len(body), flush=True)
+    sock.close()
+
+number = 0
+while True:
+    sock, _ = listener.accept()
+    threading.Thread(target=ask, args=(sock, number)).start()
+    number += 1
+"""
+
+
+class _Echo(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    asked: list[str] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """A server on this machine, for itself alone."""
+    _Echo.asked = []
+    made = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{made.server_port}"
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture
+def connection(cluster: Cluster) -> Iterator[Connection]:
+    made = connect(config_file=str(cluster.kubeconfig))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tunnels(server: str) -> Iterator[Tunnels]:
+    made = Tunnels(lambda: server, 2)
+    yield made
+    made.close()
+
+
+def test_an_agent_asks_through_connections_that_the_server_opens(
+    namespace: Namespace, connection: Connection, tunnels: Tunnels
+) -> None:
+    namespace.python("agent", AGENT)
+    namespace.wait_running("agent")
+    tunnels.keep("uid-1", connection, namespace.name, "agent", TOKEN)
+    assert tunnels.has("uid-1")
+    # Each is used up and closed by the agent, and another takes its place.
+    eventually(lambda: "connection 5 answer 200 3000000" in namespace.logs("agent"), "many asked")
+    said = namespace.logs("agent")
+    assert "Traceback" not in said
+    assert said.count(" 200 1\n") >= 6
+    tunnels.drop("uid-1")
+    assert not tunnels.has("uid-1")
+
+
+def test_a_pod_that_does_not_listen_yet_is_reached_once_it_does(
+    namespace: Namespace, connection: Connection, tunnels: Tunnels
+) -> None:
+    tunnels.keep("uid-1", connection, namespace.name, "late", TOKEN)  # there is no such pod yet
+    namespace.python("late", "import time; time.sleep(1)\n" + AGENT)
+    namespace.wait_running("late")
+    eventually(lambda: "answer 200 3000000" in namespace.logs("late"), "it asked")
+
+
+def test_many_pods_take_one_thread(
+    namespace: Namespace, connection: Connection, server: str
+) -> None:
+    tunnels = Tunnels(lambda: server, 4)
+    before = threading.active_count()
+    for number in range(100):
+        tunnels.keep(f"uid-{number}", connection, namespace.name, "nobody", TOKEN)
+    eventually(lambda: threading.active_count() > before, "they are looked after")
+    try:
+        assert threading.active_count() - before < 50  # of asyncio's own, which know who we are
+    finally:
+        tunnels.close()

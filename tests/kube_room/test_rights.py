@@ -1,0 +1,50 @@
+"""The table of rights, and what the docs say of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from windlass.kube.deeds import Deed
+from windlass.kube.rights import RUNNING, granted, role_manifests, rules_of
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "kubernetes.md"
+
+
+def test_the_page_has_exactly_the_rights_that_are_checked() -> None:
+    rows = re.findall(r"^\| `([a-z/]+)` \| ([a-z, ]+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert rows == [(right.resource, ", ".join(right.verbs), right.why) for right in RUNNING]
+
+
+def test_a_role_of_the_table_grants_all_of_it_and_one_short_of_it_does_not() -> None:
+    wanted = [deed for right in RUNNING for deed in right.deeds("lab")]
+    rules = rules_of(RUNNING)
+    assert all(granted(rules, deed) for deed in wanted)
+    for left_out in wanted:
+        short = [
+            {**rule, "verbs": [verb for verb in rule["verbs"] if verb != left_out.verb]}
+            if rule["resources"] == [left_out.resource]
+            else rule
+            for rule in rules
+        ]
+        assert [deed for deed in wanted if not granted(short, deed)] == [left_out]
+
+
+def test_rules_with_stars_grant_and_those_of_single_names_do_not() -> None:
+    deed = Deed(verb="create", resource="pods/portforward", namespace="lab")
+    assert granted([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}], deed)
+    assert granted([{"verbs": ["create"], "apiGroups": [""], "resources": ["*/portforward"]}], deed)
+    assert not granted([{"verbs": ["create"], "apiGroups": [""], "resources": ["pods"]}], deed)
+    one = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["train"]}
+    assert not granted([one], deed)
+    assert not granted([{"nonResourceURLs": ["*"], "verbs": ["*"]}], deed)
+
+
+def test_a_role_is_bound_to_a_user_or_a_service_account() -> None:
+    _, binding = role_manifests("lab", "system:serviceaccount:ops:windlass")
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "namespace": "ops", "name": "windlass"}
+    ]
+    role, binding = role_manifests("lab", "ada")
+    assert binding["subjects"][0]["kind"] == "User"
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "lab"

@@ -1,0 +1,39 @@
+"""Objects for tests: TFJobs and PyTorchJobs from a few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONTAINERS = {"TFJob": "tensorflow", "PyTorchJob": "pytorch"}
+FIELDS = {"TFJob": "tfReplicaSpecs", "PyTorchJob": "pytorchReplicaSpecs"}
+
+
+def replicas(kind: str, number: int | None = 1, **fields: Any) -> dict[str, Any]:
+    """What an object says of one role; `container` has fields of its container."""
+    container = {"name": CONTAINERS[kind], "image": "python:3.11", **fields.pop("container", {})}
+    template = {"spec": {"containers": [container], **fields.pop("pod", {})}}
+    said: dict[str, Any] = {"template": template, **fields}
+    if number is not None:
+        said["replicas"] = number
+    return said
+
+
+def manifest(kind: str, name: str = "train", **roles: Any) -> dict[str, Any]:
+    """An object with so many of each role, or with what is said of it.
+
+    `manifest("TFJob", Worker=2, PS=1, runPolicy={"backoffLimit": 0})`
+    """
+    spec: dict[str, Any] = {}
+    for field in list(roles):
+        if field[0].islower() and field not in ("worker", "master", "chief", "ps", "evaluator"):
+            spec[field] = roles.pop(field)
+    spec[FIELDS[kind]] = {
+        role: replicas(kind, said) if isinstance(said, int) else said
+        for role, said in roles.items()
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "lab", "uid": "uid-1", "generation": 1},
+        "spec": spec,
+    }

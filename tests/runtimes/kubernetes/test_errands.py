@@ -1,0 +1,66 @@
+"""Errands are done until they are done, of one key one at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from harness import PATIENCE, eventually
+from windlass.model.errors import WindlassError
+from windlass.runtimes.kubernetes import errands as module
+from windlass.runtimes.kubernetes.errands import Errands
+
+
+@pytest.fixture
+def errands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Errands]:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    made = Errands()
+    yield made
+    made.close()
+
+
+def test_what_fails_is_done_again_and_says_why_meanwhile(errands: Errands) -> None:
+    tries, go_on = [], threading.Event()
+
+    def act() -> None:
+        tries.append(1)
+        if not go_on.is_set():
+            raise WindlassError("The cluster is away.", hint="Wait.")
+
+    errands.do("a", act)
+    eventually(lambda: len(tries) > 2, "it is tried again")
+    assert errands.trouble_of("a") == "The cluster is away."
+    go_on.set()
+    eventually(lambda: not errands.is_wanted("a"), "it is done")
+    assert errands.trouble_of("a") == ""
+
+
+def test_of_one_key_one_is_done_at_a_time_and_the_newest_counts(errands: Errands) -> None:
+    began, go_on, done = threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        began.set()
+        assert go_on.wait(PATIENCE)
+        done.append("first")
+
+    errands.do("a", first)
+    assert began.wait(PATIENCE)
+    errands.do("a", lambda: done.append("second"))
+    errands.do("a", lambda: done.append("third"))
+    errands.do("b", lambda: done.append("other"))
+    eventually(lambda: done == ["other"], "others are not held up")
+    go_on.set()
+    eventually(lambda: done == ["other", "first", "third"], "then the newest")
+
+
+def test_what_is_to_be_done_later_can_be_forgotten_or_done_sooner(errands: Errands) -> None:
+    done: list[str] = []
+    errands.do("a", lambda: done.append("late"), after=1000)
+    errands.do("a", lambda: done.append("soon"))
+    errands.do("b", lambda: done.append("never"), after=0.05)
+    errands.forget("b")
+    errands.do("c", lambda: done.append("last"), after=0.1)
+    eventually(lambda: "last" in done, "what is later than the forgotten was done")
+    assert done == ["soon", "last"]

@@ -1,0 +1,148 @@
+"""How an attempt in a pod stands, by its files and by its pod."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.runtimes import layout
+from windlass.runtimes.kubernetes.attempts import SETTLING, STUCK, PodAttempt
+
+NOW = 1_800_000_000.0
+UID = "0123456789abcdef" * 2
+
+
+class World:
+    """An attempt whose pod is what a test says."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.attempt = PodAttempt(UID, ReplicaId("main", 0, 1), path, "")
+        self.write(
+            layout.LAUNCH, {"key": {"uid": UID}, "python": "python3", "env": {}, "private": None}
+        )
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        (self.path / name).write_text(json.dumps(value))
+
+    def begin(self) -> None:
+        """Its agent has told of it."""
+        self.write(layout.STATE, {"stage": "running", "started": NOW - 50})
+
+    def see(
+        self,
+        pod: dict[str, Any] | None,
+        *,
+        is_seen: bool = True,
+        waits_for: str = "",
+        now: float = NOW,
+    ) -> Replica:
+        if pod is not None:
+            self.attempt.note_made(pod)
+        return self.attempt.observe(pod, is_seen=is_seen, waits_for=waits_for, now=now)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pod(phase: str = "Running", *, gone_at: float | None = None, **state: Any) -> dict[str, Any]:
+    """A pod whose container is in a state: `terminated={"exitCode": 1}`."""
+    statuses = [{"name": "main", "state": state}] if state else []
+    metadata = {"name": "wl-7", "namespace": "lab", "uid": "pod-1"}
+    if gone_at is not None:
+        metadata["deletionTimestamp"] = moment(gone_at)
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "x"}]},
+        "status": {"phase": phase, "podIP": "10.1.2.3", "containerStatuses": statuses},
+    }
+
+
+def ended(code: int, reason: str = "Error", at: float = NOW - 60, **more: Any) -> dict[str, Any]:
+    told = {"exitCode": code, "reason": reason, "finishedAt": moment(at), **more}
+    return pod("Succeeded" if code == 0 else "Failed", terminated=told)
+
+
+def test_the_exit_record_is_the_truth_whatever_the_pod_says(world: World) -> None:
+    world.write(layout.EXIT, {"exit_code": 0, "started": NOW - 9, "ended": NOW - 5})
+    for each in (None, pod(running={}), ended(137, "OOMKilled")):
+        seen = world.see(each)
+        assert (seen.phase, seen.exit_code) == (Phase.SUCCEEDED, 0)
+
+
+def test_one_that_was_not_made_yet_says_what_it_waits_for(world: World) -> None:
+    seen = world.see(None, waits_for="the quota has no room")
+    assert (seen.phase, seen.message) == (Phase.PENDING, "the quota has no room")
+
+
+def test_a_pod_runs_once_its_agent_says_so(world: World) -> None:
+    assert world.see(pod(running={})).phase is Phase.PENDING
+    world.begin()
+    seen = world.see(pod(running={}))
+    assert (seen.phase, seen.node, seen.address) == (Phase.RUNNING, "node-1", "10.1.2.3")
+
+
+def test_a_cluster_out_of_sight_ends_nothing(world: World) -> None:
+    world.begin()
+    world.see(pod(running={}))
+    assert world.see(None, is_seen=False).phase is Phase.RUNNING
+    seen = world.see(None)
+    assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "Lost", None)
+
+
+def test_one_that_was_told_to_stop_and_is_gone_was_stopped(world: World) -> None:
+    world.see(pod("Pending"))
+    world.attempt.tell_to_stop(5)
+    assert world.see(pod("Pending")).deleting
+    assert world.see(None).reason == "Stopped"
+
+
+def test_what_was_on_its_way_when_the_pod_ended_is_waited_for(world: World) -> None:
+    world.begin()
+    over = ended(0, at=NOW)
+    seen = world.see(over, now=NOW + 0.5)
+    assert seen.phase is Phase.RUNNING and seen.ended == NOW
+    assert world.attempt.settles_at(over) == NOW + SETTLING
+    seen = world.see(over, now=NOW + SETTLING + 0.1)
+    assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "Lost", None)
+
+
+@pytest.mark.parametrize(
+    ("has_begun", "over", "reason", "code"),
+    [
+        (True, ended(137, "OOMKilled"), "OOMKilled", 137),
+        (True, ended(137), "Signal", 137),
+        (True, ended(1), "Lost", None),  # it is the agent's, not the program's
+        (False, ended(1), "StartFailed", 1),
+        (False, ended(128, "StartError", message="no such file"), "StartFailed", None),
+        (True, {**pod("Failed"), "status": {"phase": "Failed", "reason": "Evicted"}}, "Lost", None),
+    ],
+)
+def test_a_pod_that_ended_without_a_record_is_told_apart(
+    world: World, has_begun: bool, over: dict[str, Any], reason: str, code: int | None
+) -> None:
+    if has_begun:
+        world.begin()
+    seen = world.see(over)
+    assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, reason, code)
+    assert seen.message and not seen.message.endswith(".")
+    assert seen.started != 0.0
+
+
+def test_a_pod_whose_node_is_gone_counts_as_gone_after_a_while(world: World) -> None:
+    world.begin()
+    leaving = pod(running={}, gone_at=NOW)
+    assert world.see(leaving, now=NOW + 1).deleting
+    seen = world.see(leaving, now=NOW + STUCK + 1)
+    assert (seen.phase, seen.reason) == (Phase.FAILED, "Lost")

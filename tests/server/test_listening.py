@@ -1,0 +1,57 @@
+"""A server that others reach: by its names, with the token, in the foreground until told to end."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import BIN, PATIENCE
+
+NAME = "lab.example"
+
+
+@pytest.fixture
+def served(fresh_home: Path) -> Iterator[int]:
+    """The port of a server that runs in the foreground."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    argv = [BIN / "windlass", "server", "run", "--listen", f"127.0.0.1:{port}", "--name", NAME]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(5) == b"ready"
+        yield port
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def status(port: int, host: str, token: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    headers = {"Host": host, "Authorization": f"Bearer {token}"}
+    connection.request("GET", "/api/v1/trials", headers=headers)
+    answer = connection.getresponse().status
+    connection.close()
+    return answer
+
+
+def test_a_server_in_the_foreground_answers_to_its_names_and_to_no_other(
+    served: int, fresh_home: Path
+) -> None:
+    token = (fresh_home / "token").read_text().strip()
+    assert status(served, f"{NAME}:{served}", token) == 200
+    assert status(served, "127.0.0.1", token) == 200
+    assert status(served, "evil.example", token) == 403
+    assert status(served, NAME, "guessed") == 401
+
+
+@pytest.mark.parametrize("listen", ["8080", "nowhere:", ":80", "127.0.0.1:99999"])
+def test_an_address_that_is_none_is_refused_with_one_that_is(fresh_home: Path, listen: str) -> None:
+    argv = [BIN / "windlass", "server", "run", "--listen", listen]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert "is no address" in done.stdout
