@@ -69,6 +69,8 @@ def learn(folder: str) -> float:
     for step in range(start, start + 3):
         wl.report(step, loss=1 / (step + 1))
         (target / "step").write_text(str(step))
+        for number in range(50):  # so many that they are kept together
+            (target / str(number)).write_text(f"{number} at {step if number < 5 else 0}")
         wl.save_checkpoint(target, step=step)
     (wl.output_dir() / "report.txt").write_text(f"from {start}")
     return start
@@ -85,7 +87,9 @@ def test_checkpoints_metrics_and_kept_files_come_back_and_the_next_attempt_goes_
     steps = [each.step for each in trial.refresh().list_checkpoints(sort_by="step")]
     assert steps == [0, 1, 2, 3, 4, 5]
     *_, last = trial.list_checkpoints(sort_by="step")
-    assert (last.download(tmp_path / "last") / "step").read_text() == "5"
+    folder = last.download(tmp_path / "last")
+    texts = [(folder / name).read_text() for name in ("step", "3", "30")]
+    assert texts == ["5", "3 at 5", "30 at 0"]
     assert (agent.folder / layout.METRICS).stat().st_size == 3 * 40
     assert (agent.folder.parent / "outputs" / "report.txt").read_text() == "from 3"
     # Here only what a program could still ask for is kept.

@@ -197,6 +197,43 @@ def test_a_checkpoint_is_downloaded_whole_and_asking_again_mends(
         checkpoint.download(folder)
 
 
+@wl.run(cpus=0.1)
+def save_crowd(texts: list[str]) -> None:
+    """Save many small files, most of which stay what they are."""
+    folder = Path("model")
+    folder.mkdir()
+    for text in texts:
+        for number in range(100):
+            name = text if number < 10 else "unchanged"
+            (folder / str(number)).write_text(f"{name} {number} ".ljust(2000))
+        wl.save_checkpoint(folder)
+
+
+def test_a_crowd_of_small_files_is_downloaded_mended_and_collected_as_any_others(
+    home: Path, tmp_path: Path
+) -> None:
+    trial = save_crowd.submit(["first", "second"]).wait()
+    first, second = trial.list_checkpoints()
+    assert (first.files, first.size, len(first.list_files())) == (100, 200_000, 100)
+    folder = first.download(tmp_path / "first")
+    assert len(list(folder.iterdir())) == 100
+    assert (folder / "7").read_text().rstrip() == "first 7"
+    (folder / "7").unlink()
+    first.download(folder)
+    assert (folder / "7").read_text().rstrip() == "first 7"
+    (folder / "8").write_text("other".ljust(2000))
+    with pytest.raises(wl.Conflict, match="'8' is another"):
+        first.download(folder)
+    wl.gc(older_than=0)  # what other tests left
+    first.delete()
+    assert wl.gc(older_than=0).blobs == 1, "its list: the second needs most of its files"
+    again = second.download(tmp_path / "second")
+    assert (again / "7").read_text().rstrip() == "second 7"
+    assert (again / "70").read_text().rstrip() == "unchanged 70"
+    second.delete()
+    assert wl.gc(older_than=0).bytes > 200_000
+
+
 def test_large_files_come_back_as_they_were(home: Path, tmp_path: Path) -> None:
     @wl.run(cpus=0.1)
     def save(data: bytes) -> str | None:

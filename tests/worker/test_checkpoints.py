@@ -282,7 +282,7 @@ def during_saving(act: Callable[[], object]) -> Iterator[None]:
 
     def trace(frame: Any, event: str, arg: Any) -> Any:
         nonlocal is_done
-        if frame.f_code is keeping.Keeper.keep.__code__ and event == "return" and not is_done:
+        if frame.f_code is keeping.Keeper.read_small.__code__ and event == "return" and not is_done:
             is_done = True
             act()
         return trace
@@ -397,10 +397,14 @@ def test_threads_that_save_at_once_each_keep_theirs(trial: Path, tmp_path: Path)
     assert len(blobs_of(trial)) == 16
 
 
-def test_killed_at_any_line_it_leaves_the_older_one_or_the_newer_one_whole(tmp_path: Path) -> None:
-    """One process after the other saves, and is killed one line later than the one before."""
+@pytest.mark.parametrize(("files", "stride"), [(2, 1), (33, 13)], ids=["few", "crowd"])
+def test_killed_at_any_line_it_leaves_the_older_one_or_the_newer_one_whole(
+    tmp_path: Path, files: int, stride: int
+) -> None:
+    """One process after the other saves, and is killed some lines later than the one before."""
+    words = [str(tmp_path), str(files), str(stride)]
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KILLED_AT_EVERY_LINE), str(tmp_path)],
+        [sys.executable, "-c", textwrap.dedent(KILLED_AT_EVERY_LINE), *words],
         capture_output=True,
         text=True,
         timeout=120,
@@ -413,20 +417,21 @@ def test_killed_at_any_line_it_leaves_the_older_one_or_the_newer_one_whole(tmp_p
 
 KILLED_AT_EVERY_LINE = """
     import json, os, signal, sys
-    from windlass.worker import checkpoints, gathering, keeping, restored
+    from windlass.worker import bundling, checkpoints, gathering, keeping, restored
 
-    ours = {module.__file__ for module in (checkpoints, gathering, keeping)}
+    ours = {module.__file__ for module in (bundling, checkpoints, gathering, keeping)}
     top = sys.argv[1]
+    names = [str(number) for number in range(int(sys.argv[2]))]
     source = os.path.join(top, "model")
     os.mkdir(source)
 
     def write(text):
-        for name in ("a", "b"):
+        for name in names:
             with open(os.path.join(source, name), "w") as file:
                 file.write(text)
 
     def read(path):
-        return {open(os.path.join(path, name)).read() for name in ("a", "b")}
+        return {open(os.path.join(path, name)).read() for name in names}
 
     def save(attempt):
         checkpoints.save(of(attempt), source, None, {})
@@ -454,7 +459,7 @@ KILLED_AT_EVERY_LINE = """
         save(attempt)
 
     ends = {"older": 0, "newer": 0}
-    for after in range(10_000):
+    for after in range(0, 10_000, int(sys.argv[3])):
         home = os.path.join(top, f"killed-after-{after}")
         folder = os.path.join(home, "trials", "7", "checkpoints")
         write("older")

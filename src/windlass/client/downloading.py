@@ -27,6 +27,7 @@ from windlass.model.errors import (
 from windlass.model.records import TrialRecord
 from windlass.model.text import clean
 from windlass.worker.digests import kind_of
+from windlass.worker.manifests import check_of
 from windlass.worker.restore import Entry, RestoreError, Tree, open_folder, read_tree
 
 NOTE = "TRIALS.txt"
@@ -236,20 +237,26 @@ def _is_entry(folder: int, entry: Entry, found: os.stat_result) -> bool:
             hasher.update(piece)
     finally:
         os.close(fd)
-    return kind.digest(hasher) == entry.content
+    digest = kind.digest(hasher)
+    return check_of(digest) == entry.check if entry.check else digest == entry.content
 
 
 def _write(
     transport: Transport, root: int, inner: bytes, entries: Sequence[tuple[bytes, Entry]], what: str
 ) -> None:
-    large = [(_joined(inner, f), e) for f, e in entries if e.mode != "l" and e.size > _LARGE]
-    entries = [(f, e) for f, e in entries if e.mode == "l" or e.size <= _LARGE]
-    sizes = {e.content: e.size for _, e in entries if e.mode != "l"}
     links = [(_joined(inner, folder), e) for folder, e in entries if e.mode == "l"]
-    files: dict[str, list[tuple[bytes, Entry]]] = {digest: [] for digest in sizes}
+    large: list[tuple[bytes, Entry]] = []
+    files: dict[str, list[tuple[bytes, Entry]]] = {}
+    sizes: dict[str, int] = {}
     for folder, entry in entries:
-        if entry.mode != "l":
-            files[entry.content].append((_joined(inner, folder), entry))
+        if entry.mode == "l":
+            continue
+        if entry.size > _LARGE and not entry.check:
+            large.append((_joined(inner, folder), entry))
+            continue
+        files.setdefault(entry.content, []).append((_joined(inner, folder), entry))
+        end = entry.offset + entry.size
+        sizes[entry.content] = max(sizes.get(entry.content, 0), end)
     lost = [
         os.fsdecode(_joined(folder, entry.name))
         for folder, entry in large
@@ -257,8 +264,8 @@ def _write(
     ]
     for asked, came in fetch_in_batches(transport, sizes):
         for folder, entry in (each for digest in asked for each in files[digest]):
-            data = came.get(entry.content)
-            if data is None or len(data) != entry.size:
+            data = _part(came.get(entry.content), entry)
+            if data is None:
                 lost.append(os.fsdecode(_joined(folder, entry.name)))
             else:
                 _write_entry(root, folder, entry, data)
@@ -271,6 +278,13 @@ def _write(
             f"The {what} is not whole: the server no longer has {some}{more}.",
             hint="All the rest of it was written.",
         )
+
+
+def _part(data: bytes | None, entry: Entry) -> bytes | None:
+    """The content of a file, of what came for it; none if that cannot be it."""
+    if data is not None and entry.check:
+        data = data[entry.offset : entry.offset + entry.size]
+    return data if data is not None and len(data) == entry.size else None
 
 
 def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -> bool:

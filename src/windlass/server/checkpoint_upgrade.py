@@ -10,10 +10,10 @@ from typing import Any
 
 from windlass.server.blobs import BlobStore
 from windlass.worker import legacy
-from windlass.worker.checkpoints import encode
 from windlass.worker.files import write_json
 from windlass.worker.gathering import Found, gather
 from windlass.worker.keeping import remove_tree
+from windlass.worker.manifests import encode
 
 _DONE = ".upgraded"  # among the trials: none of those that had ended has such folders any more
 _log = logging.getLogger("windlass")

@@ -20,17 +20,19 @@ from contextlib import contextmanager
 from windlass.worker import legacy
 from windlass.worker.digests import is_digest, place_of
 from windlass.worker.files import read_json, remove_if_there
+from windlass.worker.manifests import decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from windlass.worker.bundling import Before
     from windlass.worker.gathering import Found
     from windlass.worker.keeping import Keeper
+    from windlass.worker.manifests import Entry
 
 _AT_A_TIME = 8  # files that are copied or hashed, each of them open
-Entry = tuple[str, str, str, int]  # path, mode, digest, size: a line of a manifest
 
 
 class Saver:
@@ -91,6 +93,7 @@ def begin(saver: Saver) -> str:
 
 def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
     """Have all files of a path in the store; the lines of their manifest, by path."""
+    from windlass.worker.bundling import SMALL, keep_small
     from windlass.worker.gathering import (
         changed_while_saved,
         gather,
@@ -100,15 +103,12 @@ def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
 
     found = gather(path, saver.folder)
     wait_for_the_clock(found)
-    before = _newest_entries(saver)
+    before = _newest(saver)
+    small = [each for each in found if not each.is_folder and each.seen.st_size <= SMALL]
+    others = [each for each in found if each.is_folder or each.seen.st_size > SMALL]
     try:
-        entries: list[Entry] = []
-        begun: deque[tuple[Found, Callable[[], str]]] = deque()
-        for each in found:
-            begun.append((each, _begin_to_keep(keeper, each, before)))
-            if len(begun) > _AT_A_TIME:
-                entries.append(_finished(*begun.popleft()))
-        entries += [_finished(*each) for each in begun]
+        entries = keep_small(keeper, small, before)
+        entries += _keep_others(keeper, others, before)
     except FileNotFoundError:
         raise changed_while_saved(path) from None
     if not is_as_it_was(path, found, saver.folder):
@@ -200,17 +200,6 @@ def name_of(path: str) -> str:
     return os.path.basename(os.path.abspath(path)) or "checkpoint"
 
 
-def encode(entries: list[Entry]) -> bytes:
-    r"""The canonical bytes of a manifest, as `packaging/manifest.py` writes them.
-
-    >>> encode([("a", "f", "00", 3)])
-    b'{"files":[["a","f","00",3]],"version":1}'
-    """
-    tree = {"files": sorted(entries), "version": 1}
-    text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace")
-
-
 @contextmanager
 def locked(folder: str) -> Iterator[None]:
     """Be the only one of the trial's processes that does something among its checkpoints."""
@@ -224,13 +213,15 @@ def locked(folder: str) -> Iterator[None]:
         os.close(fd)
 
 
-def _begin_to_keep(
-    keeper: Keeper, found: Found, before: Mapping[str, tuple[str, int]]
-) -> Callable[[], str]:
-    if found.is_folder:
-        return str
-    digest, size_before = before.get(found.place, ("", -1))
-    return keeper.keep(found, digest if size_before == found.seen.st_size else None)
+def _keep_others(keeper: Keeper, found: list[Found], before: Before) -> Iterator[Entry]:
+    """Have files in the store, each as a blob of its own, and folders; their lines."""
+    begun: deque[tuple[Found, Callable[[], str]]] = deque()
+    for each in found:
+        wait = str if each.is_folder else keeper.keep(each, before.digest(each))
+        begun.append((each, wait))
+        if len(begun) > _AT_A_TIME:
+            yield _finished(*begun.popleft())
+    yield from (_finished(*each) for each in begun)
 
 
 def _finished(found: Found, wait: Callable[[], str]) -> Entry:
@@ -239,18 +230,17 @@ def _finished(found: Found, wait: Callable[[], str]) -> Entry:
     return (found.place, found.mode, wait(), found.seen.st_size)
 
 
-def _newest_entries(saver: Saver) -> dict[str, tuple[str, int]]:
-    """What the newest checkpoint has at which place: its digest and size."""
+def _newest(saver: Saver) -> Before:
+    """What the newest checkpoint has."""
+    from windlass.worker.bundling import Before
+
     for _, record in records(saver.folder)[:1]:
-        if "manifest" not in record:
-            break
-        manifest = record["manifest"]
-        listed = read_json(place_of(saver.blobs, manifest)) or {}
         try:
-            return {path: (digest, size) for path, mode, digest, size in listed["files"] if digest}
-        except (KeyError, TypeError, ValueError):
+            with open(place_of(saver.blobs, record["manifest"]), "rb") as file:
+                return Before(decode(file.read()))
+        except (OSError, KeyError, TypeError, ValueError):
             break
-    return {}
+    return Before()
 
 
 def _numbers(folder: str) -> set[int]:

@@ -25,6 +25,14 @@ class Kind:
         self._prefix = prefix
         self.hasher = hasher  # makes one as those of hashlib are
 
+    def has_named(self, digest: str) -> bool:
+        """Whether a digest is of this kind.
+
+        >>> Kind("b3-", None).has_named("ab" * 32), Kind("", None).has_named("ab" * 32)
+        (False, True)
+        """
+        return len(digest) - len(self._prefix) == 64 and digest.startswith(self._prefix)
+
     def digest(self, hasher: Any) -> str:
         """What contents are called that a hasher was fed."""
         return f"{self._prefix}{hasher.hexdigest()}"

@@ -54,9 +54,10 @@ class Keeper:
         self._blobs = blobs
         self._staging = os.path.join(blobs, f"{STAGING}{whose}")
         self._staged: dict[str, str] = {}  # where a blob is that has no name yet
+        self._durable: set[str] = set()  # of those, what is on the disk
         self._count = 0
         self._open: set[int] = set()  # of files that are not finished
-        self._kind = fastest_kind()
+        self.kind = fastest_kind()
         self._reading: ThreadPoolExecutor | None = None
         self._writing: ThreadPoolExecutor | None = None
 
@@ -76,37 +77,70 @@ class Keeper:
 
         `before` is what it had, if it may have it still.
         """
+        if found.seen.st_size <= _PIECE:
+            data = self.read_small(found)
+            digest = self.kind.digest_of(data)
+            self.put_small(digest, data)
+            return lambda: digest
         try:
             source = os.open(found.path, _READ)
         except FileNotFoundError:
             raise changed_while_saved(found.path) from None
-        if found.seen.st_size <= _PIECE:
-            try:
-                digest = self._keep_small(source, found)
-            finally:
-                os.close(source)
-            return lambda: digest
         self._open.add(source)
         kind = self._kind_before(source, before)
         if before is None or kind is None:
             return self._keep_large(source, found)
         return self._compare_large(source, found, before, kind)
 
-    def _keep_small(self, source: int, found: Found) -> str:
-        size = found.seen.st_size
-        data = _read_all(source, size)
-        if len(data) != size:
+    def read_small(self, found: Found) -> bytes:
+        """All of a small file, if it is as long as it was."""
+        try:
+            source = os.open(found.path, _READ)
+        except FileNotFoundError:
+            raise changed_while_saved(found.path) from None
+        try:
+            data = _read_all(source, found.seen.st_size)
+        finally:
+            os.close(source)
+        if len(data) != found.seen.st_size:
             raise changed_while_saved(found.path)
-        digest = self._kind.digest_of(data)
+        return data
+
+    def put_small(self, digest: str, data: bytes) -> None:
+        """Take in some bytes that have that digest."""
         if not self._has(digest):
             staged = self._stage()
-            target = os.open(staged, _WRITE, 0o600)
-            try:
-                _write_all(target, memoryview(data))
-            finally:
-                os.close(target)
+            _write_new(staged, data)
             self._staged[digest] = staged
-        return digest
+
+    def keep_bytes(self, data: bytes) -> Callable[[], str]:
+        """Begin to take in many bytes; what is returned waits for it, and says their digest.
+
+        They go to the disk at once, while others are read.
+        """
+        reading, writing = self._pools()
+        staged = self._stage()
+        hashed = reading.submit(self.kind.digest_of, data)
+        written = writing.submit(_write_new, staged, data, durable=True)
+
+        def finish() -> str:
+            written.result()
+            digest = hashed.result()
+            if self._has(digest):
+                os.unlink(staged)
+            else:
+                self._staged[digest] = staged
+                self._durable.add(staged)
+            return digest
+
+        return finish
+
+    def size_of(self, digest: str, missing: int) -> int:
+        """How long a blob is; as `missing` says of one that is not there."""
+        try:
+            return os.stat(self._place(digest)).st_size
+        except FileNotFoundError:
+            return missing
 
     def _keep_large(self, source: int, found: Found) -> Callable[[], str]:
         """Several at a time, two threads each."""
@@ -115,7 +149,7 @@ class Keeper:
         target = os.open(staged, _WRITE, 0o600)
         self._open.add(target)
         # Both begin in the order in which they came, so that each of a pair finds the other.
-        copying = Copying(source, target, found.seen.st_size, self._kind)
+        copying = Copying(source, target, found.seen.st_size, self.kind)
         read = reading.submit(copying.read)
         written = writing.submit(copying.write)
 
@@ -167,8 +201,9 @@ class Keeper:
         """Have all that was taken in on the disk, under its name."""
         if not self._staged:
             return
-        if len(self._staged) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
-            self._flush_each(list(self._staged.values()))
+        loose = [path for path in self._staged.values() if path not in self._durable]
+        if len(loose) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
+            self._flush_each(loose)
         for digest, staged in self._staged.items():
             self._name(staged, digest)
         folders = sorted({os.path.dirname(self._place(digest)) for digest in self._staged})
@@ -231,11 +266,12 @@ class Keeper:
 
     def _flush_each(self, paths: list[str]) -> None:
         """Many at a time: file systems turn that into few commits."""
-        if len(paths) == 1:
-            return _flush(paths[0])
+        if len(paths) <= 1:
+            for path in paths:
+                _flush(path)
+            return
         with ThreadPoolExecutor(min(len(paths), 16), "windlass-sync") as pool:
             list(pool.map(_flush, paths))
-        return None
 
 
 def remove_tree(path: str) -> None:
@@ -253,9 +289,16 @@ def _read_all(source: int, size: int) -> bytes:
     return data
 
 
-def _write_all(target: int, view: memoryview) -> None:
-    while view:
-        view = view[os.write(target, view) :]
+def _write_new(path: str, data: bytes, *, durable: bool = False) -> None:
+    target = os.open(path, _WRITE, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(target, view) :]
+        if durable:
+            os.fsync(target)
+    finally:
+        os.close(target)
 
 
 def _flush(path: str) -> None:

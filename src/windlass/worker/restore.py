@@ -30,15 +30,23 @@ class RestoreError(Exception):
 
 
 class Entry:
-    """One file or link of a tree; `content` is a digest, or the target of a link."""
+    """One file or link of a tree; `content` is a digest, or the target of a link.
 
-    __slots__ = ("content", "mode", "name", "size")
+    With a `check`, the digest is that of a bundle which the file lies in, `offset` bytes after
+    its beginning (see manifests.py).
+    """
 
-    def __init__(self, name: bytes, mode: str, content: str, size: int) -> None:
+    __slots__ = ("check", "content", "mode", "name", "offset", "size")
+
+    def __init__(
+        self, name: bytes, mode: str, content: str, size: int, offset: int = 0, check: str = ""
+    ) -> None:
         self.name = name
         self.mode = mode
         self.content = content
         self.size = size
+        self.offset = offset
+        self.check = check
 
 
 class Tree:
@@ -65,9 +73,11 @@ def read_tree(manifest: bytes) -> Tree:
     try:
         listed = json.loads(manifest)["files"]
         folders: dict[bytes, list[Entry]] = {b"": []}
-        for path, mode, content, size in listed:
+        for path, mode, content, size, *where in listed:
             if type(path) is not str or type(size) is not int:
                 raise RestoreError(f"{path!r} is listed with the size {size!r}")
+            if where and not _is_in_bundle(mode, size, *where):
+                raise RestoreError(f"{path!r} is listed as lying at {where!r} of a bundle")
             folder, name = _split(path)
             if (mode, content, size) == ("d", "", 0):  # a folder that has no files
                 _add_folder(folders, folder + b"/" + name if folder else name)
@@ -79,7 +89,7 @@ def read_tree(manifest: bytes) -> Tree:
                 raise RestoreError(f"{path!r} is listed with {mode!r} and {content!r}")
             if folder not in folders:
                 _add_folder(folders, folder)
-            folders[folder].append(Entry(name, mode, content, size))
+            folders[folder].append(Entry(name, mode, content, size, *where))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise RestoreError(f"the list of files cannot be read: {error}") from error
     _refuse_files_as_folders(folders)
@@ -100,6 +110,7 @@ def restore(
     """
     os.makedirs(work, exist_ok=True)
     root = os.open(os.fsencode(work), _DIRECTORY)
+    bundles = _Bundles(blobs)
     try:
         for folder, entries in tree.folders.items():
             if is_stopped():
@@ -107,10 +118,11 @@ def restore(
             fd = open_folder(root, folder)
             try:
                 for entry in entries:
-                    _write_entry(fd, entry, blobs, stamped)
+                    _write_entry(fd, entry, bundles, stamped)
             finally:
                 os.close(fd)
     finally:
+        bundles.close()
         os.close(root)
 
 
@@ -157,7 +169,40 @@ def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
     return fd
 
 
-def _write_entry(folder: int, entry: Entry, blobs: str, stamped: bool) -> None:
+class _Bundles:
+    """Where contents lie: the bundle that was last read from stays open for the next file."""
+
+    def __init__(self, blobs: str) -> None:
+        self._blobs = blobs
+        self._digest = ""
+        self._fd = -1
+
+    def copy(self, entry: Entry, target: int) -> None:
+        """Write the content of a file."""
+        if not entry.check:
+            source = _open_blob(self._blobs, entry)
+            try:
+                copied = _copy_blob(source, target, entry)
+            finally:
+                os.close(source)
+        else:
+            if entry.content != self._digest:
+                fd = _open_blob(self._blobs, entry)
+                self.close()
+                self._digest, self._fd = entry.content, fd
+            copied = _copy_part(self._fd, target, entry)
+        if copied != entry.size:
+            raise RestoreError(
+                f"the content of {os.fsdecode(entry.name)!r} is damaged in the store"
+            )
+
+    def close(self) -> None:
+        if self._digest:
+            self._digest = ""
+            os.close(self._fd)
+
+
+def _write_entry(folder: int, entry: Entry, bundles: _Bundles, stamped: bool) -> None:
     if entry.mode == "l":
         target = entry.content.encode("utf-8", "surrogateescape")
         try:
@@ -174,33 +219,48 @@ def _write_entry(folder: int, entry: Entry, blobs: str, stamped: bool) -> None:
         target_fd = os.open(entry.name, _NEW_FILE, permissions, dir_fd=folder)
     try:
         if entry.size:
-            _copy_blob(place_of(blobs, entry.content), target_fd, entry)
+            bundles.copy(entry, target_fd)
         if stamped:
             os.utime(target_fd, ns=(RESTORED, RESTORED))
     finally:
         os.close(target_fd)
 
 
-def _copy_blob(path: str, target: int, entry: Entry) -> None:
+def _open_blob(blobs: str, entry: Entry) -> int:
     try:
-        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(place_of(blobs, entry.content), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise RestoreError(
             f"the content of {os.fsdecode(entry.name)!r} is missing from the store"
         ) from None
-    try:
-        copied = _copy_in_kernel(source, target) if entry.size > _SMALL else 0
-        while chunk := os.read(source, _SMALL):
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(target, view) :]
-            copied += len(chunk)
-            if copied == entry.size < _SMALL:
-                break
-    finally:
-        os.close(source)
-    if copied != entry.size:
-        raise RestoreError(f"the content of {os.fsdecode(entry.name)!r} is damaged in the store")
+
+
+def _copy_blob(source: int, target: int, entry: Entry) -> int:
+    """Write a blob to a file; how many bytes."""
+    copied = _copy_in_kernel(source, target) if entry.size > _SMALL else 0
+    while chunk := os.read(source, _SMALL):
+        copied += _write_all(target, chunk)
+        if copied == entry.size < _SMALL:
+            break
+    return copied
+
+
+def _copy_part(source: int, target: int, entry: Entry) -> int:
+    """Write a file that lies in a bundle; how many bytes."""
+    copied = 0
+    while copied < entry.size:
+        chunk = os.pread(source, min(entry.size - copied, _SMALL), entry.offset + copied)
+        if not chunk:
+            break
+        copied += _write_all(target, chunk)
+    return copied
+
+
+def _write_all(target: int, chunk: bytes) -> int:
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(target, view) :]
+    return len(chunk)
 
 
 def _copy_in_kernel(source: int, target: int) -> int:
@@ -324,6 +384,16 @@ def _add_folder(folders: dict[bytes, list[Entry]], folder: bytes) -> None:
     while folder not in folders:
         folders[folder] = []
         folder = folder.rpartition(b"/")[0]
+
+
+def _is_in_bundle(mode: str, size: int, offset: object, check: object) -> bool:
+    return (
+        mode in ("f", "x")
+        and type(offset) is int
+        and min(offset, size) >= 0
+        and isinstance(check, str)
+        and check != ""
+    )
 
 
 def _refuse_files_as_folders(folders: dict[bytes, list[Entry]]) -> None:

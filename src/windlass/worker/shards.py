@@ -17,6 +17,7 @@ import os
 from windlass.worker import checkpoints
 from windlass.worker.digests import place_of
 from windlass.worker.files import is_locked, read_json, write_bytes
+from windlass.worker.manifests import decode, encode
 from windlass.worker.refusing import invalid
 
 TYPE_CHECKING = False
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from windlass.worker.checkpoints import Entry, Saver
+    from windlass.worker.checkpoints import Saver
     from windlass.worker.keeping import Keeper
+    from windlass.worker.manifests import Entry
 
 _SHARDS = ".shards"
 
@@ -42,7 +44,7 @@ def save(
             **saver.facts(),
             "name": checkpoints.name_of(path) if os.path.isdir(path) else f"step-{step}",
             "metadata": dict(metadata),
-            "manifest": keeper.put(checkpoints.encode(entries)),
+            "manifest": keeper.put(encode(entries)),
         }
         launch = read_json(os.path.join(_attempt(saver.folder, part), "launch.json")) or {}
         if launch.get("away"):
@@ -186,14 +188,22 @@ def _refuse_clashes(
 
 
 def _is_same(blobs: str, one: Entry, other: Entry) -> bool:
-    """Whether two are one file; their digests may be of two kinds."""
+    """Whether two are one file; their digests may be of two kinds, or one lie in a bundle."""
     if one == other or one[1] != other[1] or one[3] != other[3]:
         return one == other
-    if len(one[2]) == len(other[2]):
+    if len(one) == len(other) == 4 and len(one[2]) == len(other[2]):
         return False
-    from filecmp import cmp
+    if len(one) == len(other) == 4:
+        from filecmp import cmp
 
-    return cmp(place_of(blobs, one[2]), place_of(blobs, other[2]), shallow=False)
+        return cmp(place_of(blobs, one[2]), place_of(blobs, other[2]), shallow=False)
+    return _small_content(blobs, one) == _small_content(blobs, other)
+
+
+def _small_content(blobs: str, entry: Entry) -> bytes:
+    with open(place_of(blobs, entry[2]), "rb") as file:
+        file.seek(entry[4] if len(entry) > 4 else 0)
+        return file.read(entry[3])
 
 
 def _example(path: str, rank: int) -> str:
@@ -204,7 +214,7 @@ def _example(path: str, rank: int) -> str:
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
     manifest = part["manifest"]
     with open(place_of(saver.blobs, manifest), "rb") as file:
-        return [tuple(entry) for entry in json.load(file)["files"]]
+        return decode(file.read())
 
 
 def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:

@@ -12,6 +12,7 @@ import zipfile
 from windlass.worker.agent.saved import note_shipped
 from windlass.worker.digests import kind_of, place_of
 from windlass.worker.files import write_bytes, write_json
+from windlass.worker.manifests import blobs_of, decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,8 +122,7 @@ class Arrival:
         listed: dict[str, int] = {}
         for manifest in manifests:
             with open(place_of(blobs, manifest), "rb") as file:
-                entries = json.loads(file.read())["files"]
-            listed |= {digest: size for _, mode, digest, size in entries if mode in ("f", "x")}
+                listed |= blobs_of(decode(file.read()))
         self._fetch(blobs, listed)
         if checkpoint:
             folder, number = launch["checkpoints"], int(checkpoint.pop("number"))

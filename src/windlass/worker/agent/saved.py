@@ -6,7 +6,6 @@ not. Here only the newest stays, which a program may ask for; the disk of a pod 
 
 from __future__ import annotations
 
-import json
 import os
 from urllib.parse import quote
 
@@ -14,6 +13,7 @@ from windlass.worker import checkpoints, shards
 from windlass.worker.agent.channel import FileBody
 from windlass.worker.digests import place_of
 from windlass.worker.files import read_json, remove_if_there, write_json
+from windlass.worker.manifests import blobs_of, decode
 from windlass.worker.whereabouts import OUTPUTS
 
 TYPE_CHECKING = False
@@ -123,10 +123,9 @@ def _listed(blobs: str, manifest: str) -> list[str]:
     """The digests that a manifest names."""
     try:
         with open(place_of(blobs, manifest), "rb") as file:
-            entries = json.loads(file.read())["files"]
+            return list(blobs_of(decode(file.read())))
     except (OSError, ValueError, KeyError):
         return []
-    return [digest for _, mode, digest, _ in entries if mode in ("f", "x")]
 
 
 def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
