@@ -9,6 +9,8 @@ import pytest
 
 import windlass as wl
 from harness import Project
+from windlass.authoring.options import Options
+from windlass.model.kubernetes import KubernetesOptions
 
 ELSEWHERE = [
     wl.Kubernetes(
@@ -82,3 +84,32 @@ def test_what_makes_no_sense_is_told_before_what_is_not_there_yet(here: Path) ->
         with pytest.raises(wl.InvalidArgument, match=flaw):
             wl.Job(wl.Container(image, command=command)).submit()  # type: ignore[arg-type]
     assert not here.exists()
+
+
+def test_a_function_runs_where_its_executor_says() -> None:
+    executor = wl.Kubernetes(namespace="lab", queue="team", cpus=4, accelerator="a100x2")
+    spec = Options(executor=executor, volumes={"/data": "claim:data"}).outline()
+    [role] = spec.roles
+    assert (spec.backend, role.resources.cpus) == ("kubernetes", 4.0)
+    volumes = {"/data": "claim:data"}
+    assert role.kubernetes == KubernetesOptions(namespace="lab", queue="team", volumes=volumes)
+    here = Options(executor=wl.Local(cpus=2)).outline()
+    assert (here.backend, here.roles[0].resources.cpus) == ("local", 2.0)
+    assert Options(executor=executor).job(print).executor is executor
+
+
+def test_what_an_executor_says_is_not_said_beside_it() -> None:
+    executor = wl.Kubernetes(cpus=2)
+    with pytest.raises(wl.InvalidArgument) as why:
+        wl.run(executor=executor, cpus=4, backend="local", container_image="lab/train")
+    assert "3 problems" in str(why.value)
+    assert "executor=wl.Kubernetes(cpus=4)" in str(why.value)
+    wrong: Any
+    for wrong in ("kubernetes", wl.Kubernetes, 7):
+        with pytest.raises(wl.InvalidArgument, match=r"is no executor; write wl\.Local"):
+            wl.run(executor=wrong)
+    with pytest.raises(wl.Unsupported, match=r"no server runs jobs on wl\.Ray yet"):
+        wl.run(executor=wl.Ray())
+    options: Any = {"namespace": "lab"}
+    with pytest.raises(wl.InvalidArgument, match=r"executor=wl\.Kubernetes\(namespace="):
+        wl.run(**options)

@@ -187,6 +187,8 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     assert done.returncode == 1
     assert "3 problems" in done.stderr
     assert "Use --package" in done.stderr
+    done = shell("run", "--namespace", "lab", "--queue", "team", "echo.py")
+    assert done.stderr.count("add --backend kubernetes") == 2
     done = shell("run", "--secret", "NOT_SET", "echo.py")
     assert done.returncode == 1
     assert "'NOT_SET' is not set" in done.stderr

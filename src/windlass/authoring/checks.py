@@ -32,6 +32,10 @@ ELSEWHERE = {
     "requirements": "packages",
 }
 OF_EXECUTOR = ("cpus", "memory", "accelerator")
+OF_CLUSTER = (
+    "container_image", "image_pull_secrets", "namespace", "node_selector", "pod_patch",
+    "priority_class", "queue", "service_account", "tolerations",
+)  # fmt: skip
 BACKENDS = ("local", "kubernetes")
 # A trial imports the module it is from: what is not there may well be where it was sent from.
 IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
@@ -75,8 +79,11 @@ def unknown_option(name: str, known: Sequence[str]) -> Problem:
     meant = ELSEWHERE.get(name, name)
     near = meant if meant in known else nearest(name, known)
     guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
-    if meant in OF_EXECUTOR and "executor" in known:
-        guess = f"write executor=wl.Local({meant}=...)"
+    if meant not in known and "executor" in known:
+        if meant in OF_EXECUTOR:
+            guess = f"write executor=wl.Local({meant}=...)"
+        elif meant in OF_CLUSTER:
+            guess = f"write executor=wl.Kubernetes({meant}=...)"
     return (name,), f"there is no option {shown(name)}; {guess}"
 
 

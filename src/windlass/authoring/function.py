@@ -15,6 +15,7 @@ from windlass.model.errors import InvalidArgument, Unsupported, WindlassError, s
 
 if TYPE_CHECKING:
     from windlass.authoring.drafting import Plan
+    from windlass.authoring.executors import Executor
     from windlass.authoring.jobs import Job
     from windlass.client.outcomes import Outcome
     from windlass.client.session import Client
@@ -251,6 +252,7 @@ def run(
     template: str | None = None,
     keep_last: int | None = None,
     keep_best: str | None = None,
+    executor: Executor | None = None,
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
@@ -296,6 +298,8 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         keep_last: how many of its newest checkpoints stay when another comes (all; with
             `keep_best` the newest).
         keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
+        executor: where it runs with all that there is to say of it, in place of `backend` and of
+            what it needs there: `wl.Kubernetes(namespace="research", accelerator="a100x2")`.
     """
     chosen = Options().changed(options, "wl.run")
     if function is not None:

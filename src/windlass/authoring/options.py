@@ -30,11 +30,11 @@ from windlass.authoring.checks import (
 )
 from windlass.authoring.keeping import check_keeping, keeping
 from windlass.model.accelerators import parse_accelerator
-from windlass.model.errors import InvalidArgument, Unsupported
+from windlass.model.errors import InvalidArgument, Unsupported, shown
 from windlass.model.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from windlass.authoring.executors import Kubernetes, Local
+    from windlass.authoring.executors import Executor
     from windlass.authoring.jobs import Job
     from windlass.model.job import JobSpec, Volume
     from windlass.model.kubernetes import KubernetesOptions
@@ -67,6 +67,7 @@ class Options:
     template: str | None = None
     keep_last: int | None = None
     keep_best: str | None = None
+    executor: Executor | None = None
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
         """The same options but for some, all of them checked."""
@@ -89,6 +90,8 @@ class Options:
 
     @property
     def backend_name(self) -> str:
+        if self.executor is not None:
+            return backend_of_executor(self.executor)
         return self.backend or "local"
 
     def outline(self) -> JobSpec:
@@ -96,7 +99,7 @@ class Options:
         from windlass.authoring.drafting import TO_COME
         from windlass.model.job import LOCAL, JobSpec, RestartPolicy, RestartScope, Role
 
-        is_local = self.backend_name == LOCAL
+        is_local, chosen = self.backend_name == LOCAL, self._executor()
         name, scope = "main", RestartScope.REPLICA
         if self.framework:
             from windlass.frameworks import find_framework
@@ -107,7 +110,7 @@ class Options:
             executable=TO_COME,
             name=name,
             replicas=1 if self.replicas is None else self.replicas,
-            resources=resources_of(self.cpus, self.memory, self.accelerator),
+            resources=resources_of(chosen.cpus, chosen.memory, chosen.accelerator),
             env=dict(self.env or {}),
             # A function runs once unless retries are asked for.
             restart_policy=RestartPolicy.ON_FAILURE if self.retries else RestartPolicy.NEVER,
@@ -151,9 +154,11 @@ class Options:
             keep_best=self.keep_best,
         )
 
-    def _executor(self) -> Local | Kubernetes:
+    def _executor(self) -> Executor:
         from windlass.authoring.executors import Kubernetes, Local
 
+        if self.executor is not None:
+            return self.executor
         asked: dict[str, Any] = {
             "cpus": self.cpus,
             "memory": self.memory,
@@ -168,7 +173,7 @@ class Options:
         from windlass.authoring.pods import options_of
 
         chosen = self._executor()
-        assert isinstance(chosen, Kubernetes)  # noqa: S101 -- there is no third backend
+        assert isinstance(chosen, Kubernetes)  # noqa: S101 -- it is neither here nor refused
         return options_of(chosen, volumes=self.volumes)
 
     def secret_values(self) -> dict[str, str]:
@@ -197,13 +202,35 @@ class Options:
             *check_type("spot", self.spot, bool, "True or False"),
             *check_env(self.env),
             *check_secrets(self.secrets),
-            *check_volumes(self.volumes, str(self.backend)),
+            *check_volumes(self.volumes, str(self.backend_name)),
             *check_packages(self.packages),
             *check_keeping(self.keep_last, self.keep_best),
+            *check_executor(self.executor),
+            *self._beside_executor(),
+        ]
+
+    def _beside_executor(self) -> list[Problem]:
+        """What an executor says, and is said another time."""
+        if self.executor is None:
+            return []
+        names = ("backend", "accelerator", "cpus", "memory", "container_image")
+        kind = f"wl.{type(self.executor).__name__}"
+        return [
+            (
+                (name,),
+                f"{name}: there is an executor, which says that\n"
+                + (
+                    f"Leave {name} out, or give another executor."
+                    if name == "backend"
+                    else f"Write it there: executor={kind}({name}={shown(given)})"
+                ),
+            )
+            for name in names
+            if (given := getattr(self, name)) is not None
         ]
 
     def _unsupported(self) -> list[str]:
-        refused = []
+        refused = unsupported_executor(self.executor)
         where, is_local = f"backend {self.backend_name!r}", self.backend_name == "local"
         if self.container_image is not None and is_local:
             refused.append(
@@ -221,6 +248,43 @@ class Options:
                 )
             refused.append(f"spot: {where} {why}")
         return refused
+
+
+def backend_of_executor(executor: Any) -> str:
+    """The backend that an executor is of.
+
+    >>> from windlass.authoring.executors import Kubernetes
+    >>> backend_of_executor(Kubernetes(queue="team-a"))
+    'kubernetes'
+    """
+    return "kubernetes" if type(executor).__name__ == "Kubernetes" else "local"
+
+
+def check_executor(executor: Any) -> list[Problem]:
+    """What is wrong with where a replica is to run."""
+    if executor is None:
+        return []
+    from windlass.authoring.executors import Executor, Kubernetes
+
+    if not isinstance(executor, Executor):
+        flaw = f"executor: {shown(executor)} is no executor; write wl.Local(cpus=2)"
+        return [(("executor",), flaw)]
+    found = check_resources(executor.cpus, executor.memory, executor.accelerator)
+    if isinstance(executor, Kubernetes):
+        from windlass.authoring.pods import check_pods
+
+        found += check_pods(executor)
+    return [(("executor", *keys), f"executor: {text}") for keys, text in found]
+
+
+def unsupported_executor(executor: Any) -> list[str]:
+    """Why a replica cannot run where it makes sense to run it."""
+    if type(executor).__name__ != "Ray":
+        return []
+    return [
+        "executor: no server runs jobs on wl.Ray yet\n"
+        "Run it on the server's own machine: executor=wl.Local(cpus=..., memory=...)"
+    ]
 
 
 def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:

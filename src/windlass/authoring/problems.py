@@ -26,10 +26,10 @@ from windlass.authoring.checks import (
 )
 from windlass.authoring.drafting import TO_COME
 from windlass.authoring.executables import Container, PythonFunction, Raw
-from windlass.authoring.executors import Executor, Kubernetes, Ray
+from windlass.authoring.executors import Executor, Kubernetes
 from windlass.authoring.jobs import Job, JobGroup, Whole
 from windlass.authoring.keeping import check_keeping
-from windlass.authoring.options import check_resources
+from windlass.authoring.options import check_executor, unsupported_executor
 from windlass.authoring.packaged import Packaged
 from windlass.authoring.policies import read_policy
 from windlass.authoring.programs import (
@@ -81,12 +81,7 @@ def refuse_unsupported(job: Whole) -> None:
 
 
 def _unsupported(role: Job) -> list[str]:
-    refused = []
-    if isinstance(role.executor, Ray):
-        refused.append(
-            "executor: no server runs jobs on wl.Ray yet\n"
-            "Run it on the server's own machine: executor=wl.Local(cpus=..., memory=...)"
-        )
+    refused = unsupported_executor(role.executor)
     if isinstance(unpacked(role.executable), Container):
         refused.append(
             "executable: a server runs plain processes, not containers\n"
@@ -179,7 +174,7 @@ def _role_problems(role: Job, job: Whole) -> list[Problem]:
         *([(("executable",), f"executable: {flaw}")] if flaw else []),
         *_argument_problems(role, is_sound=not flaw),
         *check_env(role.env),
-        *_executor_problems(role.executor),
+        *check_executor(role.executor),
         *(check_replicas(role.replicas) if role.replicas is not None else ()),
         *parsing("restart_policy", role.restart_policy, partial(read_policy, RestartPolicy)),
         *(
@@ -205,20 +200,6 @@ def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
         return [(("args",), "args: wl.Raw is words of a command line; a function takes values")]
     flaw = argument_flaw(executable, args or ()) if is_sound else ""
     return [(("args",), f"args: {flaw}")] if flaw else []
-
-
-def _executor_problems(executor: Any) -> list[Problem]:
-    if executor is None:
-        return []
-    if not isinstance(executor, Executor):
-        flaw = f"executor: {shown(executor)} is no executor; write wl.Local(cpus=2)"
-        return [(("executor",), flaw)]
-    found = check_resources(executor.cpus, executor.memory, executor.accelerator)
-    if isinstance(executor, Kubernetes):
-        from windlass.authoring.pods import check_pods
-
-        found += check_pods(executor)
-    return [(("executor", *keys), f"executor: {text}") for keys, text in found]
 
 
 def _mixed(job: Whole) -> list[Problem]:

@@ -32,6 +32,9 @@ _OF_JOB = (
 )  # fmt: skip
 
 
+_OF_CLUSTER = ("container_image", "namespace", "queue")
+
+
 def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool = False) -> Ready:
     """The job that a script or command with options describes; all that is wrong is told at once.
 
@@ -40,7 +43,7 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool
     executable, arguments, flaw = _executable(words)
     retries = given["retries"]
     chosen = {name: given[name] for name in _OF_JOB}
-    if retries is not None and not _contradictions(given):
+    if retries is not None and not _retried_twice(given):
         chosen |= {"restart_policy": "OnFailure" if retries else "Never"}
         chosen |= {"backoff_limit": max(retries, 0)}
     job = Job(
@@ -83,7 +86,8 @@ def _labelled(ready: Ready, labels: Sequence[str]) -> Ready:
 def _executor(given: Mapping[str, Any]) -> Local | Kubernetes:
     asked = {name: given[name] for name in OF_EXECUTOR}
     if given["backend"] == "kubernetes":
-        return Kubernetes(container_image=given["container_image"], **asked)
+        asked |= {name: given[name] for name in _OF_CLUSTER}
+        return Kubernetes(**asked)
     return Local(**asked)
 
 
@@ -135,7 +139,21 @@ def _asked(*, dry_run: bool) -> Callable[[], Client] | None:
 
 
 def _contradictions(given: Mapping[str, Any]) -> list[Problem]:
-    """Retries are a way to say what two other options say."""
+    """Retries are a way to say what two other options say; and a machine has no namespaces."""
+    return [*_retried_twice(given), *_of_no_cluster(given)]
+
+
+def _of_no_cluster(given: Mapping[str, Any]) -> list[Problem]:
+    if given["backend"] == "kubernetes":
+        return []
+    return [
+        ((name,), f'{name}: it is said of a cluster; add backend="kubernetes"')
+        for name in ("namespace", "queue")
+        if given[name] is not None
+    ]
+
+
+def _retried_twice(given: Mapping[str, Any]) -> list[Problem]:
     rivals = [name for name in ("restart_policy", "backoff_limit") if given[name] is not None]
     retries = given["retries"]
     if retries is None or not rivals:

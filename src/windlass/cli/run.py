@@ -80,6 +80,8 @@ _recording = options_of("Submitting and recording")
 @_resources("--backend", metavar="NAME", help="Where it runs: local, kubernetes.")
 @_resources("--cluster", metavar="NAME", help="The standing cluster it runs on.")
 @_resources("--container-image", metavar="IMAGE", help="The image it runs in.")
+@_resources("--namespace", metavar="NAME", help="Where in a cluster it runs (the server's own).")
+@_resources("--queue", metavar="NAME", help="The queue of a cluster it waits in: one of Kueue's.")
 @_resources("--spot", is_flag=True, help="May run on machines that can be taken away.")
 @_replicas("--replicas", type=int, metavar="N", help="How many run together (1).")
 @_replicas(

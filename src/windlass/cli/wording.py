@@ -19,8 +19,8 @@ _CALLED = {
 _PLAIN = (
     "accelerator", "backend", "backoff_limit", "clean_policy", "cluster", "container_image", "cpus",
     "env", "environment", "experiment", "framework", "keep_best", "keep_last", "memory", "name",
-    "priority", "replicas", "restart_policy", "restart_scope", "retries", "spot",
-    "success_policy", "suspend", "timeout", "ttl_after_finished",
+    "namespace", "priority", "queue", "replicas", "restart_policy", "restart_scope", "retries",
+    "spot", "success_policy", "suspend", "timeout", "ttl_after_finished",
 )  # fmt: skip
 _NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
 _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
