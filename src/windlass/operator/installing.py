@@ -64,10 +64,13 @@ def _install(connection: Connection, wanted: Object, *, replace: bool) -> Instal
         return Installed(name, "kept")
     version = there["metadata"]["resourceVersion"]
     body = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
-    new = connection.request("PUT", DEFINITIONS.path(name=name), body)
+    # The cluster fills in what a definition does not say: it says itself what would become of it.
+    new = connection.request("PUT", DEFINITIONS.path(name=name), body, query={"dryRun": "All"})
+    if new["spec"] == there["spec"] and labels_of(new) == labels_of(there):
+        return Installed(name, "unchanged")
+    connection.request("PUT", DEFINITIONS.path(name=name), body)
     _wait_established(connection, name)
-    is_same = new["metadata"]["resourceVersion"] == version
-    return Installed(name, "unchanged" if is_same else "updated")
+    return Installed(name, "updated")
 
 
 def _wait_established(connection: Connection, name: str) -> None:
