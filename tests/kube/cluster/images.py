@@ -26,7 +26,7 @@ _PACKAGES = (
     "tar", "util-linux",
 )  # fmt: skip
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def make_images() -> None:
@@ -42,10 +42,10 @@ def make_images() -> None:
     pause_root = work / "pause"
     pause_root.mkdir()
     shutil.copy2(PAUSE, pause_root / "pause")
-    pause = {"Entrypoint": ["/pause"]}
+    pause: dict[str, object] = {"Entrypoint": ["/pause"]}
     write_archive(made / "pause.tar", PAUSE_IMAGE, pause_root, pause)
 
-    worker = {"Cmd": ["python3"], "Env": [f"PATH={_PATH}", "LANG=C.UTF-8"]}
+    worker: dict[str, object] = {"Cmd": ["python3"], "Env": [f"PATH={PATH}", "LANG=C.UTF-8"]}
     root = _worker_root(work)
     write_archive(made / "worker.tar", WORKER_IMAGE, root, worker)
 
@@ -54,7 +54,7 @@ def make_images() -> None:
     shutil.rmtree(work)
 
 
-def write_archive(archive: Path, name: str, root: Path, settings: dict[str, list[str]]) -> None:
+def write_archive(archive: Path, name: str, root: Path, settings: dict[str, object]) -> None:
     """Write a folder as an image of one layer, in the format of `docker save`."""
     folder = archive.with_suffix(".parts")
     folder.mkdir()
