@@ -14,8 +14,8 @@ from windlass.kube.kinds import PODS, Kind, Object, labels_of
 from windlass.model.errors import KubernetesError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-NAMED = "windlass:latest"
-"""The image that the manifests name, in place of which a user names its own."""
+NAMED = "image: windlass:latest"
+"""How the manifests name their image, in place of which a user names its own."""
 
 _RBAC = "rbac.authorization.k8s.io"
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment")
@@ -41,7 +41,7 @@ def manifests(name: str, image: str) -> list[Object]:
     """What a file of `deploy/` has, with that image."""
     text = (DEPLOY / name).read_text()
     assert text.count(NAMED) == 1, f"{name} names one image"
-    return list(yaml.safe_load_all(text.replace(NAMED, image)))
+    return list(yaml.safe_load_all(text.replace(NAMED, f"image: {image}")))
 
 
 def bring(connection: Connection, things: Sequence[Object], namespace: str = "") -> None:

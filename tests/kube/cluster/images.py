@@ -20,7 +20,7 @@ IMAGES = CACHE / f"images-{RECIPE}"
 
 # What `deploy/Dockerfile` has: Python, uv and certificates. Besides, the libraries that a Python
 # mounted from this machine, PyTorch and TensorFlow want of the system.
-_PACKAGES = (
+PACKAGES = (
     "base-files", "bash", "ca-certificates", "coreutils", "dash", "findutils", "grep", "libc-bin",
     "libgomp1", "libstdc++6", "procps", "python3", "python3-distutils", "python3-pip", "sed",
     "tar", "util-linux",
@@ -83,7 +83,7 @@ def _worker_root(work: Path) -> Path:
     for name in ("bin", "lib", "lib32", "lib64", "libx32", "sbin"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
-    debian.Apt(work / "apt").unpack(_PACKAGES, root)
+    debian.Apt(work / "apt").unpack(PACKAGES, root)
 
     # What the packages' own scripts would have done.
     (root / "etc" / "passwd").write_text(
