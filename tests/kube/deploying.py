@@ -18,7 +18,6 @@ NAMED = "image: windlass:latest"
 """How the manifests name their image, in place of which a user names its own."""
 
 _RBAC = "rbac.authorization.k8s.io"
-DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment")
 _KINDS = {
     each.name: each
     for each in (
@@ -31,7 +30,7 @@ _KINDS = {
         Kind(_RBAC, "v1", "rolebindings", "RoleBinding"),
         Kind(_RBAC, "v1", "clusterroles", "ClusterRole"),
         Kind(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding"),
-        DEPLOYMENTS,
+        Kind("apps", "v1", "deployments", "Deployment"),
     )
 }
 _OF_THE_CLUSTER = ("Namespace", "PersistentVolume", "ClusterRole", "ClusterRoleBinding")
@@ -65,11 +64,11 @@ def remove(connection: Connection, things: Sequence[Object], namespace: str = ""
 
 
 def wait_available(connection: Connection, namespace: str, name: str, number: int) -> None:
-    """Return when so many pods of a deployment are ready."""
+    """Return when a deployment has so many pods, and all of them are ready."""
 
     def is_available() -> bool:
-        found = connection.request("GET", DEPLOYMENTS.path(namespace, name))
-        return bool((found.get("status") or {}).get("availableReplicas", 0) == number)
+        pods = pods_of(connection, namespace, name)
+        return len(pods) == number and all(map(_is_ready, pods))
 
     try:
         eventually(is_available, f"{name} is available", patience=240)
@@ -91,6 +90,11 @@ def pods_of(connection: Connection, namespace: str, name: str) -> list[Object]:
 def logs_of(connection: Connection, namespace: str, pod: str) -> str:
     """What a pod has said so far."""
     return str(connection.open("GET", PODS.path(namespace, pod, "log")).read().decode())
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
 
 def _said(connection: Connection, namespace: str, name: str) -> str:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-
-import pytest
+from contextlib import contextmanager
 
 from harness import eventually
 from kube.access import Cluster
 from kube.cluster.windlass_image import have_windlass_image
 from kube.deploying import bring, logs_of, manifests, pods_of, remove, wait_available
 from kube.operating import Jobs
-from windlass.kube.kinds import LEASES, PODS
+from windlass.kube.kinds import LEASES, PODS, Object
 from windlass.operator.leading import LEASE_NAME
 
 NAMESPACE, NAME = "windlass", "windlass-operator"
 
 
-@pytest.fixture
-def deployed(alone: Cluster, jobs: Jobs) -> Iterator[None]:
-    """The manifests as they are, but for the name of the image."""
-    things = manifests("operator.yaml", have_windlass_image())
+@contextmanager
+def deployed(jobs: Jobs, things: list[Object]) -> Iterator[None]:
+    """The operator in the cluster, while the block takes."""
     try:
         bring(jobs.connection, things)
         wait_available(jobs.connection, NAMESPACE, NAME, 2)
@@ -30,8 +29,21 @@ def deployed(alone: Cluster, jobs: Jobs) -> Iterator[None]:
 
 
 def test_two_operators_run_and_one_acts_with_the_rights_they_are_given(
-    deployed: None, jobs: Jobs
+    alone: Cluster, jobs: Jobs
 ) -> None:
+    """The manifests as they are, but for the name of the image."""
+    with deployed(jobs, manifests("operator.yaml", have_windlass_image())):
+        _check_it_works(jobs, "all namespaces")
+
+
+def test_with_rights_in_one_namespace_that_one_is_looked_after(alone: Cluster, jobs: Jobs) -> None:
+    """The manifests changed in the way that they say themselves."""
+    things = manifests("operator.yaml", have_windlass_image())
+    with deployed(jobs, [_narrowed(each, jobs.namespace) for each in things]):
+        _check_it_works(jobs, f"namespace {jobs.namespace}")
+
+
+def _check_it_works(jobs: Jobs, where: str) -> None:
     die = "import os, sys; sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
     policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 600}
     jobs.create(
@@ -53,7 +65,7 @@ def test_two_operators_run_and_one_acts_with_the_rights_they_are_given(
     wait_available(jobs.connection, NAMESPACE, NAME, 2)
     for pod in pods_of(jobs.connection, NAMESPACE, NAME):
         said = logs_of(jobs.connection, NAMESPACE, pod["metadata"]["name"])
-        assert "Looking after the jobs of all namespaces" in said
+        assert f"Looking after the jobs of {where} at" in said
         assert "may not" not in said
         assert "Traceback" not in said
         [container] = pod["status"]["containerStatuses"]
@@ -64,3 +76,17 @@ def _leader(jobs: Jobs) -> str:
     """The pod that holds the lease."""
     lease = jobs.connection.request("GET", LEASES.path(NAMESPACE, LEASE_NAME))
     return str(lease["spec"]["holderIdentity"]).rpartition("_")[0]
+
+
+def _narrowed(thing: Object, namespace: str) -> Object:
+    """What is for all namespaces, for one."""
+    changed = copy.deepcopy(thing)
+    if thing["kind"] in ("ClusterRole", "ClusterRoleBinding"):
+        changed["kind"] = thing["kind"].removeprefix("Cluster")
+        changed["metadata"]["namespace"] = namespace
+    if thing["kind"] == "ClusterRoleBinding":
+        changed["roleRef"]["kind"] = "Role"
+    if thing["kind"] == "Deployment":
+        [container] = changed["spec"]["template"]["spec"]["containers"]
+        container["args"] = ["--namespace", namespace]
+    return changed
