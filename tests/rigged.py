@@ -48,7 +48,7 @@ def start_rigged(home: Path, rig: str) -> subprocess.Popen[bytes]:
     return process
 
 
-class _Rig:
+class Rig:
     """Has the server die at a step: each begins before or after something that it does."""
 
     def __init__(self, step: int) -> None:
@@ -73,7 +73,7 @@ def _die_at(step: int) -> None:
     from windlass.runtimes.local import LocalRuntime
     from windlass.server.recorder import Recorder
 
-    rig = _Rig(step)
+    rig = Rig(step)
     LocalRuntime.create = rig.around(LocalRuntime.create)  # type: ignore[method-assign]
     Recorder.save = rig.around(Recorder.save)  # type: ignore[method-assign]
 
@@ -82,7 +82,7 @@ def _die_counting(step: int) -> None:
     from windlass.server import summaries
     from windlass.server.trials import TrialStore
 
-    rig = _Rig(step)
+    rig = Rig(step)
     summaries.add = rig.around(summaries.add)
     TrialStore.note = rig.around(TrialStore.note)  # type: ignore[method-assign]
 
@@ -90,11 +90,12 @@ def _die_counting(step: int) -> None:
 def _die_writing(step: int) -> None:
     from windlass.server.database import Database
 
-    rig = _Rig(step)
+    rig = Rig(step)
     Database._write_group = rig.around(Database._write_group)  # type: ignore[method-assign]
 
 
-def _count_overlaps(path: str) -> None:
+def count_overlaps(path: str) -> None:
+    """Have each job written down that is looked at by two at a time."""
     from windlass.controller.loop import Controller
 
     look, at_work, guard = Controller.reconcile, set[str](), threading.Lock()
@@ -120,7 +121,7 @@ def _main() -> int:
         "die": lambda: _die_at(int(what)),
         "die-counting": lambda: _die_counting(int(what)),
         "die-writing": lambda: _die_writing(int(what)),
-        "count": lambda: _count_overlaps(what),
+        "count": lambda: count_overlaps(what),
     }[kind]()
     from windlass.runtimes.launchers import Launchers
     from windlass.server.lifecycle import serve_home

@@ -61,6 +61,10 @@ NOT_RUN = {
     ("coming-from-trackers.md", "import wandb"),
     ("coming-from-trackers.md", "import determined as det"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
+    (
+        "kubernetes.md",
+        "$ docker build --file deploy/Dockerfile --tag registry.lab.example/windlass .",
+    ),
     ("kubernetes.md", "$ pip install 'windlass[kubernetes]'"),
     ("kubernetes.md", "import windlass as wl"),
     (

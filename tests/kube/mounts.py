@@ -108,4 +108,5 @@ def _local_paths(env: Mapping[str, str]) -> Iterable[Path]:
             url = urlsplit(word)
             path = Path(url.path)
             if url.scheme in ("", "file") and path.is_absolute() and path.exists():
-                yield path
+                # An index on disk has its files beside its pages.
+                yield path.parent if path.name == "simple" else path

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from harness import BIN, eventually
@@ -23,19 +24,24 @@ from windlass.model.errors import KubernetesError
 from windlass.operator.jobkinds import BY_NAME
 
 Role = dict[str, Any]
+RIGGED = Path(__file__).parents[1] / "rigged_operator.py"
 
 
 class OperatorProcess:
     """A process of `windlass operator`; what it says is kept."""
 
-    def __init__(self, cluster: Cluster, *words: str, kubeconfig: str = "") -> None:
+    def __init__(self, cluster: Cluster, *words: str, kubeconfig: str = "", rig: str = "") -> None:
         self.lines: list[str] = []
         environment = {
             **os.environ,
             "KUBECONFIG": kubeconfig or str(cluster.kubeconfig),
             "PYTHONUNBUFFERED": "1",
         }
-        command = [str(BIN / "windlass"), "operator", "--listen", "127.0.0.1:0", *words]
+        program = [str(BIN / "windlass")]
+        if rig:  # see rigged_operator.py
+            program = [sys.executable, str(RIGGED)]
+            environment["WINDLASS_RIG"] = rig
+        command = [*program, "operator", "--listen", "127.0.0.1:0", *words]
         self._process = subprocess.Popen(
             command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
@@ -45,6 +51,10 @@ class OperatorProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def is_over(self) -> bool:
+        return self._process.poll() is not None
 
     @property
     def output(self) -> str:

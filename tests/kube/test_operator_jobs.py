@@ -293,6 +293,45 @@ def test_a_pod_of_somebody_elses_is_never_taken_for_a_replica(
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
 
 
+@pytest.mark.case(9)
+@pytest.mark.parametrize(
+    ("attempt", "stays", "goes"),
+    [("1", "train-worker-0", "copy"), ("2", "copy", "train-worker-0")],
+    ids=["of the same attempt", "of a newer attempt"],
+)
+@pytest.mark.parametrize("is_owned", [True, False], ids=["owned", "orphan"])
+def test_of_two_pods_of_a_replica_one_goes(
+    jobs: Jobs, operator: OperatorProcess, attempt: str, stays: str, goes: str, is_owned: bool
+) -> None:
+    made = jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
+    jobs.wait("TFJob", "train", "Running")
+    pod = jobs.pod("train-worker-0") or {}
+    metadata = pod["metadata"]
+    copy = {
+        "metadata": {
+            "name": "copy",
+            "labels": {**metadata["labels"], "windlass.dev/attempt": attempt},
+            "ownerReferences": metadata["ownerReferences"] if is_owned else [],
+        },
+        "spec": {**pod["spec"], "nodeName": None, "volumes": None},
+    }
+    copy["spec"]["containers"] = [{**pod["spec"]["containers"][0], "volumeMounts": None}]
+    second = jobs.connection.request("POST", f"/api/v1/namespaces/{jobs.namespace}/pods", copy)
+    uids = {"train-worker-0": metadata["uid"], "copy": second["metadata"]["uid"]}
+
+    def is_one_left() -> bool:
+        there = {name: each["metadata"]["uid"] for name, each in jobs.pods().items()}
+        return there.get(stays) == uids[stays] and there.get(goes) != uids[goes]
+
+    eventually(is_one_left, f"{goes} goes and {stays} stays")
+    jobs.wait_running(stays)
+    assert _owner(jobs, stays) == made["metadata"]["uid"]
+    assert (jobs.get("TFJob", "train") or {})["status"]["replicaStatuses"]["Worker"]["active"] == 2
+    told = jobs.events("train")
+    assert not any("Restarting" in each or "Failed" in each for each in told), told
+    assert sorted(jobs.pods()) == sorted([stays, "train-worker-1"])
+
+
 @pytest.mark.case(11)
 def test_a_job_deleted_while_its_pods_start_leaves_nothing(
     jobs: Jobs, operator: OperatorProcess

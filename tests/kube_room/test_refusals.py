@@ -51,6 +51,12 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
             "automatically created and added to the service account",
             "The service account default is so new that it has no token yet.",
         ),
+        (
+            403,
+            'admission webhook "quota.lab.example" denied the request: exceeded quota: team, '
+            "requested: pods=1, used: pods=1, limited: pods=1",
+            "A rule of this cluster (quota.lab.example) refused it: exceeded quota: team",
+        ),
         (403, "computer says no", "does not let ada to create pods in namespace lab: computer"),
         (429, "the server has received too many requests", "is too busy to create pods"),
         (500, "etcdserver: request timed out", "failed to create pods in namespace lab (500)"),

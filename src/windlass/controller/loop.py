@@ -105,6 +105,12 @@ class Controller:
         for uid in uids:
             self.wake(uid)
 
+    @property
+    def has_died(self) -> bool:
+        """Whether one of its workers is gone, though nobody has stopped them."""
+        is_one_gone = any(not thread.is_alive() for thread in self._threads)
+        return is_one_gone and not self.queue.is_shut
+
     def stop(self, timeout: float | None = None) -> None:
         """Finish the looks that are being taken, and take no more. Replicas live on."""
         self.queue.shutdown()

@@ -47,6 +47,11 @@ class WorkQueue:
             self._fire_timers()
             return not self._ready and not self._working
 
+    @property
+    def is_shut(self) -> bool:
+        """Whether nothing comes out any more."""
+        return self._is_shut
+
     def add(self, key: str) -> None:
         """Have a key worked on, soon."""
         with self._condition:

@@ -40,13 +40,17 @@ def refusal(
             remedy="Log in again: wl.TokenAuthentication(token=..., server=...).login(), or the "
             "login command of your cluster's provider.",
         )
-    if status == 403:
-        return _forbidden(message, deed, account)
-    for pattern, told in _ANY:
+    for pattern, told in _KNOWN:
         found = pattern.search(message)
         if found:
             return told(found)
     what = f" to {deed}" if deed else ""
+    if status == 403:
+        return Refusal(
+            reason="Forbidden",
+            sentence=f"The cluster does not let {account or 'us'}{what}: {_sentence(message)}",
+            remedy="Whoever runs the cluster can say which rule that is.",
+        )
     if status == 404:
         return Refusal(reason="NotFound", sentence=_sentence(message or f"Nothing is there{what}"))
     if status == 409 and reason != "AlreadyExists":
@@ -67,35 +71,6 @@ def refusal(
         reason=reason or str(status),
         sentence=f"The cluster refused{what} ({status}): {_sentence(message)}",
         remedy="",
-    )
-
-
-_CANNOT = re.compile(
-    r'User "(?P<account>[^"]+)" cannot (?P<verb>\w+) (?:resource|path) "(?P<resource>[^"]+)"'
-    r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]+)")?'
-)
-
-
-def _forbidden(message: str, deed: Deed | None, account: str) -> Refusal:
-    """No right, no quota, no policy that would let it in: all of them are Forbidden."""
-    found = _CANNOT.search(message)
-    if found:
-        asked = Deed(
-            verb=found["verb"],
-            resource=found["resource"],
-            group=found["group"] or "",
-            namespace=found["namespace"] or "",
-        )
-        return not_allowed(asked, found["account"])
-    for pattern, told in (*_REFUSED, *_ANY):
-        found = pattern.search(message)
-        if found:
-            return told(found)
-    what = f" to {deed}" if deed else ""
-    return Refusal(
-        reason="Forbidden",
-        sentence=f"The cluster does not let {account or 'us'}{what}: {_sentence(message)}",
-        remedy="Whoever runs the cluster can say which rule that is.",
     )
 
 
@@ -146,6 +121,16 @@ def _sentence(text: str) -> str:
 
 
 Telling = Callable[[re.Match[str]], Refusal]
+
+
+def _cannot(found: re.Match[str]) -> Refusal:
+    asked = Deed(
+        verb=found["verb"],
+        resource=found["resource"],
+        group=found["group"] or "",
+        namespace=found["namespace"] or "",
+    )
+    return not_allowed(asked, found["account"])
 
 
 def _quota(found: re.Match[str]) -> Refusal:
@@ -248,8 +233,26 @@ def _account_new(found: re.Match[str]) -> Refusal:
     )
 
 
-# Admission's refusals, which come as Forbidden.
-_REFUSED: tuple[tuple[re.Pattern[str], Telling], ...] = (
+# What a webhook says comes first: it may quote any of the others.
+_KNOWN: tuple[tuple[re.Pattern[str], Telling], ...] = (
+    (
+        re.compile(
+            r'admission webhook "(?P<name>[^"]+)" denied the request:? ?(?P<what>.*)', re.DOTALL
+        ),
+        _webhook,
+    ),
+    (
+        re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<what>.+)', re.DOTALL),
+        _webhook_down,
+    ),
+    (
+        re.compile(
+            r'User "(?P<account>[^"]+)" cannot (?P<verb>\w+) '
+            r'(?:resource|path) "(?P<resource>[^"]+)"'
+            r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]+)")?'
+        ),
+        _cannot,
+    ),
     (
         re.compile(
             r"exceeded quota: (?P<quota>[^,]+), requested: (?P<asked>.+?), used: (?P<used>.+?), "
@@ -275,20 +278,6 @@ _REFUSED: tuple[tuple[re.Pattern[str], Telling], ...] = (
         ),
         _limits,
     ),
-)
-
-# Those that come with several codes.
-_ANY: tuple[tuple[re.Pattern[str], Telling], ...] = (
     (re.compile(r'No API token found for service account "(?P<name>[^"]+)"'), _account_new),
     (re.compile(r'^namespaces "(?P<name>[^"]+)" not found'), _namespace_missing),
-    (
-        re.compile(
-            r'admission webhook "(?P<name>[^"]+)" denied the request:? ?(?P<what>.*)', re.DOTALL
-        ),
-        _webhook,
-    ),
-    (
-        re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<what>.+)', re.DOTALL),
-        _webhook_down,
-    ),
 )

@@ -11,6 +11,7 @@ import logging
 import random
 import socket
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -54,6 +55,7 @@ class Watcher:
         keys: Callable[[Object], Iterable[str]] = lambda _thing: (),
         on_change: Change = lambda _before, _after: None,
         on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -64,6 +66,8 @@ class Watcher:
         self._keys = keys
         self._on_change = on_change
         self._on_trouble = on_trouble
+        self._clock = clock
+        self._last_sign = clock()
         self._lock = threading.RLock()
         self._things: dict[str, Object] = {}  # by uid
         self._places: dict[tuple[str, str], str] = {}  # the uid of whoever is there now
@@ -77,8 +81,23 @@ class Watcher:
             target=self._run, name=f"watch-{kind.plural}-{namespace or 'all'}", daemon=True
         )
 
+    @property
+    def has_died(self) -> bool:
+        """Whether it began and will see nothing more, though nobody has stopped it."""
+        is_over = self._thread.ident is not None and not self._thread.is_alive()
+        return is_over and not self._stopping.is_set()
+
+    @property
+    def silence(self) -> float:
+        """For how many seconds nothing came from the cluster, nor a try of ours failed.
+
+        Longer than `LONGEST_SILENCE` and a few pauses: whoever reads is stuck.
+        """
+        return 0.0 if self._thread.ident is None else self._clock() - self._last_sign
+
     def start(self) -> None:
         """Begin; `synced` is set once the first look is complete."""
+        self._give_sign()
         self._thread.start()
 
     def stop(self, timeout: float | None = 5.0) -> None:
@@ -166,6 +185,7 @@ class Watcher:
             if more:
                 query["continue"] = more
             page = self._connection.request("GET", self._path(), query=query)
+            self._give_sign()
             for thing in page.get("items") or ():
                 # Lists leave out what all in them have.
                 thing.setdefault("apiVersion", self.kind.api_version)
@@ -196,6 +216,7 @@ class Watcher:
             **self._selection(),
         }
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
+        self._give_sign()
         response = opened.response
         with self._lock:
             self._response = response
@@ -205,6 +226,7 @@ class Watcher:
                 return True
             for event in _events(response):
                 heard = True
+                self._give_sign()
                 self._take(event)
         finally:
             with self._lock:
@@ -266,7 +288,11 @@ class Watcher:
             if not uids:
                 self._index.pop(key, None)
 
+    def _give_sign(self) -> None:
+        self._last_sign = self._clock()
+
     def _failed(self, error: Exception) -> None:
+        self._give_sign()
         if getattr(error, "status", None) == _GONE:
             self._version = ""
         known = error if isinstance(error, WindlassError) else WatchEnded(repr(error))

@@ -120,6 +120,7 @@ class Recorder:
         self._connection = connection
         self._waiting: queue.Queue[Happening | None] = queue.Queue(_MOST_WAITING)
         self._trouble = ""
+        self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
@@ -143,8 +144,14 @@ class Recorder:
         except queue.Full:
             _log.warning("too many events wait to be told: %s %s is not", reason, message)
 
+    @property
+    def has_died(self) -> bool:
+        """Whether nothing is told any more, though nobody has stopped it."""
+        return not self._thread.is_alive() and not self._is_stopped
+
     def stop(self, timeout: float = 5.0) -> None:
         """Tell what is left, for so long."""
+        self._is_stopped = True
         try:
             self._waiting.put(None, timeout=timeout)
         except queue.Full:

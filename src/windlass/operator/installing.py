@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib.resources import files
 from typing import Any
 
@@ -17,6 +18,7 @@ DEFINITIONS = Kind(
 )
 _MANAGER = "app.kubernetes.io/managed-by"
 _NOT_FOUND = 404
+_PATIENCE = 30.0  # seconds for a cluster to take up a definition
 
 
 class Installed(msgspec.Struct, frozen=True):
@@ -40,7 +42,10 @@ def definitions() -> list[Object]:
 
 
 def install(connection: Connection, *, replace: bool = False) -> list[Installed]:
-    """Bring the definitions to a cluster. Those of another's making are kept, unless asked."""
+    """Bring the definitions to a cluster. Those of another's making are kept, unless asked.
+
+    `install(connect())` returns once objects of these kinds can be made.
+    """
     return [_install(connection, each, replace=replace) for each in definitions()]
 
 
@@ -52,12 +57,34 @@ def _install(connection: Connection, wanted: Object, *, replace: bool) -> Instal
         if error.status != _NOT_FOUND:
             raise
         connection.request("POST", DEFINITIONS.path(), wanted)
+        _wait_established(connection, name)
         return Installed(name, "created")
     is_ours = labels_of(there).get(_MANAGER) == labels_of(wanted)[_MANAGER]
     if not is_ours and not replace:
         return Installed(name, "kept")
     version = there["metadata"]["resourceVersion"]
     body = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
-    new = connection.request("PUT", DEFINITIONS.path(name=name), body)
-    is_same = new["metadata"]["resourceVersion"] == version
-    return Installed(name, "unchanged" if is_same else "updated")
+    # The cluster fills in what a definition does not say: it says itself what would become of it.
+    new = connection.request("PUT", DEFINITIONS.path(name=name), body, query={"dryRun": "All"})
+    if new["spec"] == there["spec"] and labels_of(new) == labels_of(there):
+        return Installed(name, "unchanged")
+    connection.request("PUT", DEFINITIONS.path(name=name), body)
+    _wait_established(connection, name)
+    return Installed(name, "updated")
+
+
+def _wait_established(connection: Connection, name: str) -> None:
+    """Return when objects of that definition can be made: a moment after it is there."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        there = connection.request("GET", DEFINITIONS.path(name=name))
+        said = {each["type"]: each for each in (there.get("status") or {}).get("conditions") or ()}
+        if said.get("Established", {}).get("status") == "True":
+            return
+        if time.monotonic() > end:
+            why = said.get("NamesAccepted", {}).get("message") or "it does not say why"
+            raise KubernetesError(
+                f"The cluster does not take up the definition {name}: {why}",
+                hint=f"See what it says: kubectl describe crd {name}",
+            )
+        time.sleep(0.1)

@@ -30,6 +30,7 @@ from windlass.operator.memory import inherited, memory_text, remembered
 from windlass.operator.names import JOB_NAME, MEMORY, OPERATOR_NAME
 from windlass.operator.projecting import is_same, status_of
 from windlass.operator.translating import Translation, is_ours, remnant, translate
+from windlass.operator.views import View
 
 INVALID_REASON = "InvalidSpec"
 _MERGE = "application/merge-patch+json"
@@ -42,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class Jobs:
-    """The jobs of some namespaces, or of all: a `JobStore`. See `start`, `synced` and `stop`."""
+    """The jobs of some namespaces, or of all, as `view` sees them: a `JobStore`."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Jobs:
         counts: Counts,
         kinds: Sequence[JobKind] = JOB_KINDS,
         on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._recorder = recorder
@@ -61,24 +63,10 @@ class Jobs:
         self._lock = threading.Lock()
         self._translations: dict[str, tuple[int, Translation | InvalidArgument]] = {}
         self._written: dict[str, str] = {}  # the memory that we wrote ourselves
-        self.watchers = [
-            Watcher(
-                connection, kind.kind, namespace=namespace,
-                on_change=self._changed, on_trouble=on_trouble,
-            )
-            for kind in kinds
-            for namespace in (namespaces or ("",))
-        ]  # fmt: skip
-
-    def start(self) -> None:
-        """Begin to see them."""
-        for watcher in self.watchers:
-            watcher.start()
-
-    def stop(self) -> None:
-        """See them no more."""
-        for watcher in self.watchers:
-            watcher.stop()
+        self.view = View(
+            connection, [kind.kind for kind in kinds], namespaces,
+            on_change=self._changed, on_trouble=on_trouble, clock=clock,
+        )  # fmt: skip
 
     def watch(self, wake: Callable[[str], None]) -> None:
         """Have `wake` called with the uid of whatever changed."""
@@ -136,7 +124,7 @@ class Jobs:
 
     def unfinished(self) -> Iterable[str]:
         """Those not settled, and those whose status does not say so yet; the oldest first."""
-        found = [thing for watcher in self.watchers for thing in watcher.items()]
+        found = self.view.items()
         found.sort(key=lambda each: (each["metadata"]["creationTimestamp"], place_of(each)))
         for thing in found:
             status = remembered(thing)
@@ -145,11 +133,7 @@ class Jobs:
 
     def find(self, uid: str) -> Object | None:
         """The object of a job."""
-        for watcher in self.watchers:
-            found = watcher.get(uid)
-            if found is not None:
-                return found
-        return None
+        return self.view.get(uid)
 
     def translation(self, uid: str) -> Translation | None:
         """What a job's pods are made from; none if it is gone, or makes no sense."""
@@ -168,7 +152,7 @@ class Jobs:
         """The uids of the jobs that a pod or service says it is of, by its labels."""
         labels = labels_of(thing)
         namespace, name = place_of(thing)[0], labels.get(JOB_NAME, "")
-        for watcher in self.watchers:
+        for watcher in self.view.watchers:
             found = watcher.at(namespace, name)
             if found is not None and _is_of(found, labels):
                 yield uid_of(found)
@@ -361,12 +345,7 @@ class Jobs:
         self._watcher_of(thing).tell(thing)
 
     def _watcher_of(self, thing: Object) -> Watcher:
-        namespace, _ = place_of(thing)
-        return next(
-            each
-            for each in self.watchers
-            if each.kind.name == thing["kind"] and each.namespace in ("", namespace)
-        )
+        return self.view.of(BY_NAME[thing["kind"]].kind, place_of(thing)[0])
 
 
 def _is_to_act_on(thing: Object) -> bool:

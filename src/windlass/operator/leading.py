@@ -103,6 +103,12 @@ class Leading:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
 
+    @property
+    def has_died(self) -> bool:
+        """Whether it tries no more, though nobody has stopped it."""
+        is_over = self._thread.ident is not None and not self._thread.is_alive()
+        return is_over and not self._stopping.is_set()
+
     def start(self) -> None:
         """Begin to try."""
         self._thread.start()

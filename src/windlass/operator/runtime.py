@@ -8,7 +8,8 @@ else owns is never touched.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import (
@@ -22,7 +23,6 @@ from windlass.kube.kinds import (
     uid_of,
 )
 from windlass.kube.pods import state_of
-from windlass.kube.watching import Watcher
 from windlass.model.errors import KubernetesError, WindlassError
 from windlass.model.job import Assignment, CleanPolicy, Job, JobSpec
 from windlass.model.status import ConditionType, EventKind, Phase, Replica, ReplicaId
@@ -38,6 +38,7 @@ from windlass.operator.names import (
     replica_of,
 )
 from windlass.operator.translating import Translation
+from windlass.operator.views import View
 from windlass.runtimes.protocol import NameHeld
 
 _CONTAINERS = {kind.operator_name: kind.container for kind in JOB_KINDS}
@@ -52,7 +53,7 @@ class NotOurs(WindlassError):
 
 
 class Pods:
-    """Replicas as pods: a `Runtime`. See `start` and `stop`, besides."""
+    """Replicas as pods, as `view` sees them: a `Runtime`."""
 
     def __init__(
         self,
@@ -62,29 +63,16 @@ class Pods:
         *,
         recorder: Recorder,
         on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._jobs = jobs
         self._recorder = recorder
         self._wake: Callable[[str], None] = lambda _uid: None
-        self.watchers = [
-            Watcher(
-                connection, kind, namespace=namespace, selector=JOB_NAME, keys=_keys,
-                on_change=self._changed, on_trouble=on_trouble,
-            )
-            for kind in (PODS, SERVICES)
-            for namespace in (namespaces or ("",))
-        ]  # fmt: skip
-
-    def start(self) -> None:
-        """Begin to see pods and services."""
-        for watcher in self.watchers:
-            watcher.start()
-
-    def stop(self) -> None:
-        """See them no more."""
-        for watcher in self.watchers:
-            watcher.stop()
+        self.view = View(
+            connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=_keys,
+            on_change=self._changed, on_trouble=on_trouble, clock=clock,
+        )  # fmt: skip
 
     def validate(self, spec: JobSpec) -> list[str]:
         """Nothing: what makes no sense in an object is told when it is translated."""
@@ -103,10 +91,10 @@ class Pods:
         if made_from is None:
             return  # it is gone, and so will be all that it owns
         name = replica_name(job.name, replica.role, replica.index)
-        there = self._at(PODS, made_from.namespace, name)
+        there = self.view.at(PODS, made_from.namespace, name)
         if there is not None and self._is_in_the_way(there, made_from, replica):
             raise NameHeld(f"the pod {name} is still there")
-        service = self._at(SERVICES, made_from.namespace, name)
+        service = self.view.at(SERVICES, made_from.namespace, name)
         if service is None or not _is_owned_by(service, job.uid):
             self._make(SERVICES, make_service(made_from, replica), made_from, replica)
         if there is None:
@@ -130,12 +118,7 @@ class Pods:
         if made_from is not None:
             self._claim(made_from)
             self._serve(made_from)
-        found = []
-        for pod in self._owned(PODS, job.uid):
-            replica = replica_of(labels_of(pod))
-            if replica is not None:
-                found.append(_seen(pod, replica))
-        return found
+        return [self._only(job, replica, pods) for replica, pods in self._attempts(job.uid)]
 
     def watch(self, callback: Callable[[str], None]) -> None:
         """Have `callback` called with the uid of the job that a pod or service is of."""
@@ -157,7 +140,7 @@ class Pods:
 
     def close(self) -> None:
         """See nothing any more. Pods live on."""
-        self.stop()
+        self.view.stop()
 
     def _changed(self, before: Object | None, after: Object | None) -> None:
         for thing in (before, after):
@@ -199,7 +182,7 @@ class Pods:
                 raise
             self._take_over(kind, namespace, name, made_from, replica)
             return
-        self._watcher(kind, namespace).tell(_named(kind, new))
+        self.view.of(kind, namespace).tell(_named(kind, new))
         self._tell(made_from, f"SuccessfulCreate{kind.name}", f"Created {kind.name.lower()}", name)
 
     def _take_over(
@@ -226,7 +209,7 @@ class Pods:
         if not matches:
             self._disown(kind, there, made_from)
             raise _not_ours(kind, there)
-        self._watcher(kind, namespace).tell(there)
+        self.view.of(kind, namespace).tell(there)
         if kind is PODS and replica_of(labels_of(there)) != replica:
             raise NameHeld(f"the pod {name} is of another attempt")
 
@@ -235,7 +218,7 @@ class Pods:
         job = made_from.job
         wanted = job_labels(made_from.kind, job.name)
         key = _job_key(made_from.namespace, wanted)
-        for watcher in self._watchers_of(made_from.namespace):
+        for watcher in (self.view.of(kind, made_from.namespace) for kind in (PODS, SERVICES)):
             for thing in watcher.found(key):
                 is_going = "deletionTimestamp" in thing["metadata"]
                 if controller_of(thing) is None and not is_going and replica_of(labels_of(thing)):
@@ -286,8 +269,30 @@ class Pods:
                 raise
             return None  # it changed: another look will see it as it is
         new = _named(kind, new)
-        self._watcher(kind, namespace).tell(new)
+        self.view.of(kind, namespace).tell(new)
         return new
+
+    def _attempts(self, job_uid: str) -> Iterable[tuple[ReplicaId, Sequence[Object]]]:
+        """The pods of each attempt of a job: one, unless somebody made a copy of it."""
+        found: dict[ReplicaId, list[Object]] = {}
+        for pod in self._owned(PODS, job_uid):
+            replica = replica_of(labels_of(pod))
+            if replica is not None:
+                found.setdefault(replica, []).append(pod)
+        return found.items()
+
+    def _only(self, job: Job, replica: ReplicaId, pods: Sequence[Object]) -> Replica:
+        """An attempt as its pod is: the one of its name, else the newest. Live copies of it go."""
+        name = replica_name(job.name, replica.role, replica.index)
+        *copies, pod = sorted(
+            pods,
+            key=lambda each: (place_of(each)[1] == name, each["metadata"]["creationTimestamp"]),
+        )
+        for copy in copies:
+            seen = _seen(copy, replica)
+            if not seen.phase.is_final and not seen.deleting:
+                self._delete(PODS, copy, job.uid)
+        return _seen(pod, replica)
 
     def _serve(self, made_from: Translation) -> None:
         """A service that somebody deleted comes back while its replica is there."""
@@ -307,7 +312,7 @@ class Pods:
         """Delete this very object, not one that has come in its place."""
         namespace, name = place_of(thing)
         options = {"preconditions": {"uid": uid_of(thing)}}
-        watcher = self._watcher(kind, namespace)
+        watcher = self.view.of(kind, namespace)
         try:
             answer = self._connection.request("DELETE", kind.path(namespace, name), options)
         except KubernetesError as error:
@@ -323,22 +328,7 @@ class Pods:
             self._recorder.tell(job, f"SuccessfulDelete{kind.name}", what, name=name)
 
     def _owned(self, kind: Kind, uid: str) -> Iterator[Object]:
-        for watcher in self.watchers:
-            if watcher.kind is kind:
-                yield from watcher.found(f"uid:{uid}")
-
-    def _at(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        return self._watcher(kind, namespace).at(namespace, name)
-
-    def _watchers_of(self, namespace: str) -> Sequence[Watcher]:
-        return [self._watcher(kind, namespace) for kind in (PODS, SERVICES)]
-
-    def _watcher(self, kind: Kind, namespace: str) -> Watcher:
-        return next(
-            each
-            for each in self.watchers
-            if each.kind is kind and each.namespace in ("", namespace)
-        )
+        return self.view.found(kind, f"uid:{uid}")
 
     def _tell(self, made_from: Translation, reason: str, message: str, name: str) -> None:
         thing = self._jobs.find(made_from.job.uid)

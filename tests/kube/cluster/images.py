@@ -20,13 +20,13 @@ IMAGES = CACHE / f"images-{RECIPE}"
 
 # What `deploy/Dockerfile` has: Python, uv and certificates. Besides, the libraries that a Python
 # mounted from this machine, PyTorch and TensorFlow want of the system.
-_PACKAGES = (
+PACKAGES = (
     "base-files", "bash", "ca-certificates", "coreutils", "dash", "findutils", "grep", "libc-bin",
     "libgomp1", "libstdc++6", "procps", "python3", "python3-distutils", "python3-pip", "sed",
     "tar", "util-linux",
 )  # fmt: skip
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def make_images() -> None:
@@ -42,10 +42,10 @@ def make_images() -> None:
     pause_root = work / "pause"
     pause_root.mkdir()
     shutil.copy2(PAUSE, pause_root / "pause")
-    pause = {"Entrypoint": ["/pause"]}
+    pause: dict[str, object] = {"Entrypoint": ["/pause"]}
     write_archive(made / "pause.tar", PAUSE_IMAGE, pause_root, pause)
 
-    worker = {"Cmd": ["python3"], "Env": [f"PATH={_PATH}", "LANG=C.UTF-8"]}
+    worker: dict[str, object] = {"Cmd": ["python3"], "Env": [f"PATH={PATH}", "LANG=C.UTF-8"]}
     root = _worker_root(work)
     write_archive(made / "worker.tar", WORKER_IMAGE, root, worker)
 
@@ -54,7 +54,7 @@ def make_images() -> None:
     shutil.rmtree(work)
 
 
-def write_archive(archive: Path, name: str, root: Path, settings: dict[str, list[str]]) -> None:
+def write_archive(archive: Path, name: str, root: Path, settings: dict[str, object]) -> None:
     """Write a folder as an image of one layer, in the format of `docker save`."""
     folder = archive.with_suffix(".parts")
     folder.mkdir()
@@ -83,7 +83,7 @@ def _worker_root(work: Path) -> Path:
     for name in ("bin", "lib", "lib32", "lib64", "libx32", "sbin"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
-    debian.Apt(work / "apt").unpack(_PACKAGES, root)
+    debian.Apt(work / "apt").unpack(PACKAGES, root)
 
     # What the packages' own scripts would have done.
     (root / "etc" / "passwd").write_text(

@@ -1,0 +1,176 @@
+"""`windlass operator install`, and which namespaces an operator looks after."""
+
+from __future__ import annotations
+
+import copy
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from harness import BIN, eventually
+from kube.access import Cluster
+from kube.operating import Jobs, operating
+from kube.places import new_namespace
+from windlass.kube.kinds import Object
+from windlass.model.errors import KubernetesError
+from windlass.operator.installing import DEFINITIONS, definitions, install
+
+NAMES = [str(each["metadata"]["name"]) for each in definitions()]
+
+
+def command(cluster: Cluster, *words: str) -> str:
+    """What `windlass operator install` says."""
+    done = subprocess.run(
+        [BIN / "windlass", "operator", "install", *words],
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def said(what: str) -> str:
+    return "".join(f"{name}: {what}\n" for name in NAMES)
+
+
+@pytest.fixture
+def changing(alone: Cluster, jobs: Jobs) -> Iterator[Cluster]:
+    """The cluster, whose definitions may be changed: afterwards they are ours again."""
+    yield alone
+    install(jobs.connection, replace=True)
+
+
+def test_definitions_are_brought_once(changing: Cluster, jobs: Jobs) -> None:
+    for name in NAMES:
+        jobs.connection.request("DELETE", DEFINITIONS.path(name=name), {})
+    eventually(lambda: not any(_there(jobs, name) for name in NAMES), "they are gone")
+    assert command(changing) == said("created")
+    # At once: it returns when they can be used.
+    jobs.create("TFJob", "first", Worker=jobs.role(1, "pass"))
+    jobs.create("PyTorchJob", "second", Master=jobs.role(1, "pass"))
+    versions = [_version(jobs, name) for name in NAMES]
+    assert command(changing) == said("unchanged")
+    assert [_version(jobs, name) for name in NAMES] == versions
+    with operating(changing, "--namespace", jobs.namespace, "--alone"):
+        assert jobs.ended("TFJob", "first")["type"] == "Succeeded"
+        assert jobs.ended("PyTorchJob", "second")["type"] == "Succeeded"
+
+
+def test_older_definitions_of_ours_are_updated_under_jobs_that_run(
+    changing: Cluster, jobs: Jobs
+) -> None:
+    """Those before did not know `managedBy`, and dropped it."""
+    for each in definitions():
+        _define(jobs, _without_managed_by(each))
+    managed = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+    eventually(lambda: not _keeps(jobs, managed), "the older definition is in force")
+    with operating(changing, "--namespace", jobs.namespace, "--alone"):
+        wait = "import time; time.sleep(5)"
+        jobs.create("TFJob", "train", Worker=jobs.role(2, wait))
+        jobs.wait("TFJob", "train", "Running")
+        assert command(changing) == said("updated")
+        eventually(lambda: _keeps(jobs, managed), "the newer definition is in force")
+        assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
+        assert jobs.attempt("train-worker-0") == 1
+    assert command(changing) == said("unchanged")
+
+
+def test_definitions_of_others_are_kept_unless_asked(changing: Cluster, jobs: Jobs) -> None:
+    for each in definitions():
+        theirs = _without_managed_by(each)
+        theirs["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "another"}
+        _define(jobs, theirs)
+    versions = [_version(jobs, name) for name in NAMES]
+    assert command(changing) == said("kept as it was: it is another operator's")
+    assert [_version(jobs, name) for name in NAMES] == versions
+    assert command(changing, "--replace") == said("updated")
+    assert command(changing) == said("unchanged")
+
+
+@pytest.fixture
+def others(cluster: Cluster, core: client.CoreV1Api, jobs: Jobs) -> Iterator[list[Jobs]]:
+    """The jobs of two namespaces besides the test's own."""
+    made = [new_namespace(cluster, core, f"windlass-test-{secrets.token_hex(4)}") for _ in range(2)]
+    yield [Jobs(cluster, each) for each in made]
+    for each in made:
+        each.remove()
+
+
+def test_without_a_namespace_all_are_looked_after(
+    alone: Cluster, jobs: Jobs, others: list[Jobs]
+) -> None:
+    everywhere = [jobs, *others]
+    with operating(alone, "--lease-namespace", jobs.namespace) as process:
+        process.wait_leading()
+        assert "Looking after the jobs of all namespaces" in process.output
+        for each in everywhere:  # the same name: jobs are told apart by where they are
+            each.create("TFJob", "train", Worker=each.role(2, "pass"))
+        for each in everywhere:
+            assert each.ended("TFJob", "train")["type"] == "Succeeded"
+            assert set(each.pods()) == {"train-worker-0", "train-worker-1"}
+        metrics = process.ask("/metrics")[1]
+        for each in everywhere:
+            labels = f'{{namespace="{each.namespace}",kind="TFJob"}}'
+            assert f"windlass_operator_jobs_succeeded_total{labels} 1" in metrics
+
+
+def test_with_some_namespaces_the_others_are_left_alone(
+    cluster: Cluster, jobs: Jobs, others: list[Jobs]
+) -> None:
+    named, left = [jobs, others[0]], others[1]
+    # One of them twice, which is as good as once.
+    words = [word for each in [*named, jobs] for word in ("--namespace", each.namespace)]
+    with operating(cluster, *words, "--alone") as process:
+        left.create("TFJob", "train", Worker=left.role(1, "pass"))
+        for each in named:
+            each.create("TFJob", "train", Worker=each.role(2, "pass"))
+        for each in named:
+            assert each.ended("TFJob", "train")["type"] == "Succeeded"
+            assert each.attempt("train-worker-0") == each.attempt("train-worker-1") == 1
+        alone = left.get("TFJob", "train") or {}
+        assert "status" not in alone
+        assert "annotations" not in alone["metadata"]
+        assert not left.pods()
+        assert left.namespace not in process.ask("/metrics")[1]
+
+
+def _there(jobs: Jobs, name: str) -> Object | None:
+    try:
+        found: Object = jobs.connection.request("GET", DEFINITIONS.path(name=name))
+    except KubernetesError as error:
+        if error.status != 404:
+            raise
+        return None
+    return found
+
+
+def _version(jobs: Jobs, name: str) -> str:
+    """What changes whenever it is written."""
+    return str((_there(jobs, name) or {})["metadata"]["resourceVersion"])
+
+
+def _define(jobs: Jobs, definition: Object) -> None:
+    name = definition["metadata"]["name"]
+    version = (_there(jobs, name) or {})["metadata"]["resourceVersion"]
+    body = {**definition, "metadata": {**definition["metadata"], "resourceVersion": version}}
+    jobs.connection.request("PUT", DEFINITIONS.path(name=name), body)
+
+
+def _without_managed_by(definition: Object) -> Object:
+    older = copy.deepcopy(definition)
+    schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["runPolicy"]["properties"]["managedBy"]
+    return older
+
+
+def _keeps(jobs: Jobs, spec: dict[str, Any]) -> bool:
+    """Whether what a job says is kept."""
+    body = jobs.body("TFJob", "probe", spec=spec, Worker=jobs.role(1, "pass"))
+    path = f"/apis/kubeflow.org/v1/namespaces/{jobs.namespace}/tfjobs"
+    made = jobs.connection.request("POST", path, body, query={"dryRun": "All"})
+    return spec["runPolicy"].items() <= made["spec"]["runPolicy"].items()

@@ -1,0 +1,58 @@
+"""A real operator with a rig: it dies at a chosen step, loses a worker, or keeps count.
+
+`python rigged_operator.py operator --namespace lab` is the command `windlass`, with the rig that
+WINDLASS_RIG names:
+
+- `die:N` sends itself SIGKILL at the N-th step: just before and just after everything that it
+  writes to the cluster, but for events and its lease
+- `lose-worker` has the worker that first looks at a job end, as nothing should have it do
+- `count:FILE` appends to a file the uid of each job that is looked at by two at a time
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from rigged import RIG, Rig, count_overlaps
+
+
+def _die_at(step: int) -> None:
+    from windlass.kube.connecting import Connection
+
+    rig, ask = Rig(step), Connection.request
+    write = rig.around(ask)
+
+    def request(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
+        is_aside = any(each in path for each in ("/events", "/leases", "/selfsubject"))
+        act = ask if method == "GET" or is_aside else write
+        return act(self, method, path, *more, **options)
+
+    Connection.request = request  # type: ignore[method-assign]
+
+
+def _lose_worker() -> None:
+    from windlass.controller.loop import Controller
+
+    def reconcile(self: Controller, uid: str) -> bool:
+        raise SystemExit(f"looking at {uid}")
+
+    Controller.reconcile = reconcile  # type: ignore[method-assign]
+
+
+def _main() -> None:
+    kind, _, what = os.environ.pop(RIG).partition(":")
+    {
+        "die": lambda: _die_at(int(what)),
+        "lose-worker": _lose_worker,
+        "count": lambda: count_overlaps(what),
+    }[kind]()
+    from windlass.cli.main import main
+
+    sys.argv[0] = "windlass"
+    main()
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
