@@ -53,3 +53,29 @@ def leave_with(code: int) -> None:
 
 def whoami() -> tuple[int, int]:
     return wl.rank(), wl.world_size()
+
+
+def persist() -> int:
+    """Counts, reports and tells of it until it is let go; see `kube.gates`. How far it got."""
+    import os
+    import pathlib
+    import secrets
+    import time
+
+    gate = pathlib.Path("/gate")
+    rank, attempt = wl.rank(), os.environ["WINDLASS_ATTEMPT"]
+    which = f"{rank}-{attempt}"
+    (gate / f"began-{which}.{secrets.token_hex(4)}").touch()  # one for each time that it began
+    step = 0
+    while not (gate / f"go-{rank}").exists():
+        print(f"step {step}", flush=True)
+        wl.report(step, **{f"count_{which}": step})
+        step += 1
+        (gate / f".{which}").write_text(str(step))
+        (gate / f".{which}").rename(gate / f"steps-{which}")
+        if (gate / f"die-{which}").exists():
+            (gate / f"died-{which}").touch()
+            os._exit(137)
+        time.sleep(0.1)
+    (gate / f"done-{which}").touch()
+    return step

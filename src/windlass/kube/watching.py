@@ -142,7 +142,6 @@ class Watcher:
             try:
                 if not self._version or self._is_stale:
                     self._list()
-                self._recovered()
                 if self._watch():
                     failures = 0
                 else:  # it may go on like this: a server that ends every watch at once
@@ -196,6 +195,7 @@ class Watcher:
             **self._selection(),
         }
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
+        self._recovered()  # not before: one that goes on from where it was asked for no list
         response = opened.response
         with self._lock:
             self._response = response

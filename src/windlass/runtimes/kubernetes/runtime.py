@@ -247,6 +247,7 @@ class KubernetesRuntime:
             pod,
             is_seen=is_seen,
             waits_for=self._waits_for(attempt, pod, watcher),
+            unseen=_trouble_of(watcher),
             now=now,
         )
         if pod is None:
@@ -273,9 +274,8 @@ class KubernetesRuntime:
         trouble = self._errands.trouble_of(("make", attempt.path))
         if pod is None and trouble:
             return trouble
-        if watcher is not None and watcher.trouble is not None:
-            return watcher.trouble.message
-        return "" if pod is None else self._reasons.get(uid_of(pod), "")
+        reason = "" if pod is None else self._reasons.get(uid_of(pod), "")
+        return _trouble_of(watcher) or reason
 
     def _look_later(self, uid: str, after: float) -> None:
         key: Hashable = ("look", uid)
@@ -509,3 +509,9 @@ class KubernetesRuntime:
         again = partial(self._explain, claim, attempt, pod_uid)
         self._reasons.setdefault(pod_uid, "")
         self._errands.do(key, again, after=_EXPLAIN_AGAIN)
+
+
+def _trouble_of(watcher: Watcher | None) -> str:
+    """Why nothing new is seen of the pods of a namespace, if nothing is."""
+    trouble = None if watcher is None else watcher.trouble
+    return "" if trouble is None else trouble.message
