@@ -79,3 +79,35 @@ def persist() -> int:
         time.sleep(0.1)
     (gate / f"done-{which}").touch()
     return step
+
+
+def leave_in_order(code: int) -> int:
+    """Counts to 4 with a checkpoint each; told to end, it saves another and leaves with a code."""
+    import os
+    import pathlib
+    import signal
+    import sys
+    import time
+
+    latest = wl.latest_checkpoint()
+    begun = int(pathlib.Path(latest, "step").read_text()) + 1 if latest else 0
+    print(f"from {begun}", flush=True)
+
+    def save(step: int) -> None:
+        pathlib.Path("state").mkdir(exist_ok=True)
+        pathlib.Path("state/step").write_text(str(step))
+        wl.save_checkpoint("state", step=step)
+        wl.report(step, loss=1 / (step + 1))
+
+    def leave(*_: object) -> None:
+        save(2)
+        print("taken away", flush=True)
+        sys.exit(code)
+
+    signal.signal(signal.SIGTERM, leave)
+    for step in range(begun, 4):
+        if step == 2 and os.environ["WINDLASS_ATTEMPT"] == "1":
+            print("waiting", flush=True)
+            time.sleep(600)
+        save(step)
+    return begun
