@@ -18,6 +18,7 @@ from kubernetes import client
 from harness import stop_server
 from kube.access import HOW_TO, Cluster, find_cluster
 from kube.cluster.places import NAME
+from kube.gates import Gate
 from kube.pods import Namespace
 
 _SHARING = Path(tempfile.gettempdir()) / f"{NAME}-tests.lock"
@@ -80,6 +81,12 @@ def namespace(cluster: Cluster, core: client.CoreV1Api, sharing: None) -> Iterat
     made.create()
     yield made
     made.remove()
+
+
+@pytest.fixture
+def gate(own_cluster: Cluster, tmp_path: Path) -> Gate:
+    """What a test tells programs in pods by, and they the test."""
+    return Gate(tmp_path / "gate")
 
 
 @pytest.fixture

@@ -111,3 +111,11 @@ def leave_in_order(code: int) -> int:
             time.sleep(600)
         save(step)
     return begun
+
+
+def look_at_iniconfig() -> tuple[str, str]:
+    from importlib import metadata
+
+    import iniconfig
+
+    return metadata.version("iniconfig"), iniconfig.__file__

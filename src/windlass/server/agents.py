@@ -185,8 +185,8 @@ class Away:
         One that was told to end, and not by us, was taken away in the middle: whatever its program
         then left with is not its own end. Many save what they have, and leave with 0.
         """
-        was_stopped = record.get("reason") == STOPPED_BY_US and not (self.path / layout.STOP).exists()
-        if is_taken_away and was_stopped:
+        is_by_us = (self.path / layout.STOP).exists()
+        if is_taken_away and record.get("reason") == STOPPED_BY_US and not is_by_us:
             told = {"exit_code": None, "signal": "", "reason": EVICTED}
             record = {**record, **told, "message": "its pod was taken away"}
         write_json_once(str(self.path / layout.EXIT), record)

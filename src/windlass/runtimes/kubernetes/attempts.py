@@ -94,7 +94,7 @@ class PodAttempt(AttemptFiles):
             self.bury("Lost", "its node does not answer, and it was to be gone", ended=now)
             return self._ended() or self._pending("its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
-            return self._seen_living(deleting=state.deleting, unseen=unseen)
+            return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
         message = waits_for or _in_words(state)
         return self._pending(message, deleting=state.deleting)
 
