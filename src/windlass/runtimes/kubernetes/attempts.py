@@ -75,9 +75,9 @@ class PodAttempt(AttemptFiles):
     ) -> Replica:
         """How it stands; one whose pod is gone, or ended without a word, is buried on the way.
 
-        `is_seen` is whether all pods of its job are seen now: only then is one gone that is not
-        among them. `waits_for` is what there is to say of one that has not begun, `unseen` why
-        nothing new is known of one that has, if nothing is.
+        `is_seen` is whether its pod would be seen if there were one, since all are, and it was made
+        before the look: only then is it gone if it is not. `waits_for` is what there is to say of
+        one that has not begun, `unseen` why nothing new is known of one that has, if nothing is.
         """
         ended = self._ended()
         if ended is not None:

@@ -242,10 +242,12 @@ class KubernetesRuntime:
         now: float,
     ) -> Replica:
         name = naming.pod_name(claim.base, attempt.replica)
+        # Before the look: a pod that is made between the two is not one that is gone.
+        was_made = attempt.was_made
         pod = None if watcher is None else watcher.at(claim.namespace, name)
         seen = attempt.observe(
             pod,
-            is_seen=is_seen,
+            is_seen=is_seen and was_made,
             waits_for=self._waits_for(attempt, pod, watcher),
             unseen=_trouble_of(watcher),
             now=now,
@@ -427,8 +429,8 @@ class KubernetesRuntime:
             attempt.bury("StartFailed", error.message)  # asked again it would be the same
             self._tell(claim.uid)
             return
+        watcher.tell(pod)  # first: whoever knows that it was made is to see it
         attempt.note_made(pod)
-        watcher.tell(pod)
         if attempt.is_unwanted():  # by now
             self._errands.do(("end", attempt.path), partial(self._end, claim, attempt))
         self._tell(claim.uid)
