@@ -7,6 +7,8 @@ from kube.fixtures import (
     alone,
     cluster,
     core,
+    gate,
+    home_with_cluster,
     namespace,
     own_cluster,
     sharing,
@@ -15,8 +17,8 @@ from kube.fixtures import (
 from kube.operator_fixtures import definitions, jobs, operator
 
 __all__ = [
-    "admin", "alone", "cluster", "core", "definitions", "jobs", "namespace", "operator",
-    "own_cluster", "sharing",
+    "admin", "alone", "cluster", "core", "definitions", "gate", "home_with_cluster", "jobs",
+    "namespace", "operator", "own_cluster", "sharing",
 ]  # fmt: skip
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
+from harness import stop_server
 from kube.access import HOW_TO, Cluster, find_cluster
 from kube.cluster.places import NAME
+from kube.gates import Gate
 from kube.pods import Namespace
 
 _SHARING = Path(tempfile.gettempdir()) / f"{NAME}-tests.lock"
@@ -79,3 +81,24 @@ def namespace(cluster: Cluster, core: client.CoreV1Api, sharing: None) -> Iterat
     made.create()
     yield made
     made.remove()
+
+
+@pytest.fixture
+def gate(own_cluster: Cluster, tmp_path: Path) -> Gate:
+    """What a test tells programs in pods by, and they the test."""
+    return Gate(tmp_path / "gate")
+
+
+@pytest.fixture
+def home_with_cluster(
+    cluster: Cluster, tmp_path: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A home of one test, whose server has the cluster."""
+    path = tmp_path / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(path))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
+    monkeypatch.chdir(tmp_path)
+    yield path
+    stop_server(path)

@@ -43,6 +43,11 @@ class Mounts:
             for name, path in self._named().items()
         ]
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """For `volumes=` of an executor of ours."""
+        return {str(path): f"host:{path}:ro" for path in dict.fromkeys(self.paths)}
+
     def _named(self) -> dict[str, Path]:
         distinct = dict.fromkeys(self.paths)
         return {f"machine-{number}": path for number, path in enumerate(distinct)}

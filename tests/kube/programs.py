@@ -53,3 +53,69 @@ def leave_with(code: int) -> None:
 
 def whoami() -> tuple[int, int]:
     return wl.rank(), wl.world_size()
+
+
+def persist() -> int:
+    """Counts, reports and tells of it until it is let go; see `kube.gates`. How far it got."""
+    import os
+    import pathlib
+    import secrets
+    import time
+
+    gate = pathlib.Path("/gate")
+    rank, attempt = wl.rank(), os.environ["WINDLASS_ATTEMPT"]
+    which = f"{rank}-{attempt}"
+    (gate / f"began-{which}.{secrets.token_hex(4)}").touch()  # one for each time that it began
+    step = 0
+    while not (gate / f"go-{rank}").exists():
+        print(f"step {step}", flush=True)
+        wl.report(step, **{f"count_{which}": step})
+        step += 1
+        (gate / f".{which}").write_text(str(step))
+        (gate / f".{which}").rename(gate / f"steps-{which}")
+        if (gate / f"die-{which}").exists():
+            (gate / f"died-{which}").touch()
+            os._exit(137)
+        time.sleep(0.1)
+    (gate / f"done-{which}").touch()
+    return step
+
+
+def leave_in_order(code: int) -> int:
+    """Counts to 4 with a checkpoint each; told to end, it saves another and leaves with a code."""
+    import os
+    import pathlib
+    import signal
+    import sys
+    import time
+
+    latest = wl.latest_checkpoint()
+    begun = int(pathlib.Path(latest, "step").read_text()) + 1 if latest else 0
+    print(f"from {begun}", flush=True)
+
+    def save(step: int) -> None:
+        pathlib.Path("state").mkdir(exist_ok=True)
+        pathlib.Path("state/step").write_text(str(step))
+        wl.save_checkpoint("state", step=step)
+        wl.report(step, loss=1 / (step + 1))
+
+    def leave(*_: object) -> None:
+        save(2)
+        print("taken away", flush=True)
+        sys.exit(code)
+
+    signal.signal(signal.SIGTERM, leave)
+    for step in range(begun, 4):
+        if step == 2 and os.environ["WINDLASS_ATTEMPT"] == "1":
+            print("waiting", flush=True)
+            time.sleep(600)
+        save(step)
+    return begun
+
+
+def look_at_iniconfig() -> tuple[str, str]:
+    from importlib import metadata
+
+    import iniconfig
+
+    return metadata.version("iniconfig"), iniconfig.__file__

@@ -4,71 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import windlass as wl
-from harness import PATIENCE, eventually, kill_server, stop_server
+from harness import PATIENCE, eventually, kill_server
 from kube.access import Cluster
 from kube.pods import Namespace
+from kube.trials import is_empty, pods_of, python, said, there, what_is_said_of
 from windlass.client.session import default_client
 from windlass.kube.connecting import connect
 from windlass.runtimes.kubernetes import naming
 
+pytestmark = pytest.mark.usefixtures("home_with_cluster")
+
 UNREACHABLE = "https://127.0.0.1:1"
-
-
-@pytest.fixture(autouse=True)
-def home(
-    cluster: Cluster, tmp_path: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """A home of one test, whose server has the cluster."""
-    path = tmp_path / "home"
-    monkeypatch.setenv("WINDLASS_HOME", str(path))
-    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
-    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
-    monkeypatch.chdir(tmp_path)
-    yield path
-    stop_server(path)
-
-
-def there(namespace: Namespace, **more: Any) -> wl.Kubernetes:
-    return wl.Kubernetes(**{"namespace": namespace.name, "cpus": 0.05, **more})
-
-
-def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
-    """A job that runs a program of Python in a pod."""
-    executor = more.pop("executor", None) or there(namespace)
-    return wl.Job(wl.Command(["python3", "-u", "-c", program]), executor=executor, **more)
-
-
-def pods_of(namespace: Namespace) -> dict[str, Any]:
-    found = namespace.core.list_namespaced_pod(namespace.name, label_selector=naming.UID)
-    return {each.metadata.name: each for each in found.items}
-
-
-def is_empty(namespace: Namespace) -> bool:
-    """Whether nothing of ours is left there."""
-    core, own = namespace.core, {"label_selector": naming.UID}
-    lists = (
-        core.list_namespaced_pod,
-        core.list_namespaced_secret,
-        core.list_namespaced_service,
-    )
-    return not any(each(namespace.name, **own).items for each in lists)
-
-
-def said(trial: wl.Trial[Any]) -> list[str]:
-    return [str(line) for line in trial.logs()]
-
-
-def what_is_said_of(trial: wl.Trial[Any]) -> str:
-    trial.refresh()
-    return " ".join(str(each.message) for each in trial.replicas)
 
 
 def test_all_that_a_trial_had_in_the_cluster_goes_with_it(namespace: Namespace) -> None:
@@ -127,7 +79,9 @@ def test_a_trial_that_is_stopped_hands_over_what_it_said(namespace: Namespace) -
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_server_that_was_killed_finds_its_pods_again(home: Path, namespace: Namespace) -> None:
+def test_a_server_that_was_killed_finds_its_pods_again(
+    home_with_cluster: Path, namespace: Namespace
+) -> None:
     program = """if True:
         import time
         print("begun", flush=True)
@@ -136,7 +90,7 @@ def test_a_server_that_was_killed_finds_its_pods_again(home: Path, namespace: Na
     """
     trial = python(program, namespace).submit()
     eventually(lambda: "begun" in " ".join(said(trial)), "it runs")
-    kill_server(home)
+    kill_server(home_with_cluster)
     again = default_client().get_trial(trial.id)
     again.wait(timeout=PATIENCE)
     assert again.state == "SUCCEEDED" and again.restarts == 0
@@ -213,14 +167,14 @@ def test_something_of_that_name_which_is_not_ours_is_not_touched(namespace: Name
 
 
 def test_a_server_whose_cluster_is_away_starts_and_runs_what_is_local(
-    home: Path, namespace: Namespace, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    home_with_cluster: Path, namespace: Namespace, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = "import time; print('begun', flush=True); time.sleep(8); print('done')"
     trial = python(gate, namespace).submit()
     eventually(lambda: "begun" in " ".join(said(trial)), "it runs")
-    kill_server(home)
+    kill_server(home_with_cluster)
     config = json.loads(json.dumps(_kubeconfig(cluster)).replace(_server(cluster), UNREACHABLE))
-    away = home.parent / "away"
+    away = home_with_cluster.parent / "away"
     away.write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(away))
     began = time.monotonic()
@@ -231,7 +185,7 @@ def test_a_server_whose_cluster_is_away_starts_and_runs_what_is_local(
         python("", namespace).submit()
     still = default_client().get_trial(trial.id)
     assert still.state == "RUNNING"
-    kill_server(home)
+    kill_server(home_with_cluster)
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     again = default_client().get_trial(trial.id)
     again.wait(timeout=PATIENCE)

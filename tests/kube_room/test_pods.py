@@ -140,3 +140,11 @@ def test_only_the_end_of_what_a_container_said_is_kept() -> None:
     assert message.count("\n") == 4
     long = state_of(pod("Failed", ended(1, message="x" * 5000)), NAME).message
     assert len(long) < 700
+
+
+def test_a_pod_that_runs_on_a_node_that_does_not_answer_says_so() -> None:
+    said = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
+    state = state_of(pod("Running", running(), conditions=said), NAME)
+    assert (state.phase, state.message) == (Phase.RUNNING, "its node does not answer")
+    said[1]["status"] = "False"  # that is its node's own word
+    assert state_of(pod("Running", running(), conditions=said), NAME).message == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,25 @@ def test_an_environment_left_half_made_is_made_again(world: World) -> None:
     job = world.script("import iniconfig; print('ran')", python=python)
     assert world.run(job).exit_code == 0
     assert world.lines(job)[-1] == ("stdout", "ran")
+
+
+def test_where_packages_come_from_may_be_said_by_the_job(world: World, tmp_path: Path) -> None:
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    with zipfile.ZipFile(shelf / "nowhere_else-1.0-py3-none-any.whl", "w") as wheel:
+        info = "nowhere_else-1.0.dist-info"
+        wheel.writestr("nowhere_else.py", "VALUE = 7\n")
+        wheel.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: nowhere-else\nVersion: 1.0\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+    job = world.script(
+        "import nowhere_else; print(nowhere_else.VALUE)",
+        python=python_with(world, "nowhere-else==1.0\n"),
+        env={"UV_FIND_LINKS": str(shelf), "UV_NO_INDEX": "1"},
+    )
+    assert world.run(job).exit_code == 0, world.lines(job)
+    assert world.lines(job)[-1] == ("stdout", "7")

@@ -23,6 +23,7 @@ LOST = frozenset(
 )  # fmt: skip
 START_FAILED = "StartFailed"
 OUT_OF_MEMORY = "OOMKilled"
+NODE_SILENT = "NodeNotReady"  # of one that runs, for all that is known
 POD_DEADLINE = "PodDeadlineExceeded"  # its own, which is not the job's
 
 _NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError", "CreateContainerError"})
@@ -92,7 +93,9 @@ def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
         changes = {"phase": Phase.UNKNOWN, "reason": "NodeLost", "message": message}
         return msgspec.structs.replace(state, **changes)
     if "running" in inner:
-        return msgspec.structs.replace(state, phase=Phase.RUNNING)
+        silent = {"reason": NODE_SILENT, "message": "its node does not answer"}
+        changes = silent if _is_node_silent(pod, status) else {}
+        return msgspec.structs.replace(state, phase=Phase.RUNNING, **changes)
     reason, message = _waits_for(status, inner)
     return msgspec.structs.replace(state, reason=reason, message=message)
 
@@ -144,6 +147,14 @@ def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return str(condition.get("reason") or "Evicted"), str(condition.get("message") or "")
     return None
+
+
+def _is_node_silent(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Whether others than its node say that it is not ready: its node says that of containers."""
+    if (pod.get("spec") or {}).get("readinessGates"):
+        return False  # somebody else may have a say in it, too
+    said = {each.get("type"): each.get("status") for each in status.get("conditions") or ()}
+    return said.get("Ready") == "False" and said.get("ContainersReady") == "True"
 
 
 def _ended_by_itself(state: PodState, terminated: Mapping[str, Any]) -> PodState:

@@ -161,7 +161,6 @@ class Watcher:
             try:
                 if not self._version or self._is_stale:
                     self._list()
-                self._recovered()
                 if self._watch():
                     failures = 0
                 else:  # it may go on like this: a server that ends every watch at once
@@ -217,6 +216,7 @@ class Watcher:
         }
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._give_sign()
+        self._recovered()  # not before: one that goes on from where it was asked for no list
         response = opened.response
         with self._lock:
             self._response = response

@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from windlass.engine.slots import STOPPED_BY_US
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import Digest, Job
 from windlass.model.status import ReplicaId
@@ -38,6 +39,7 @@ GROWING = {layout.LOG: LOG, layout.METRICS: METRICS, NAMES: ""}  # and what is n
 LEFT_BEHIND = frozenset(
     (layout.RESULT, layout.RESULT_TEXT, layout.ERROR, layout.ERROR_PICKLE, layout.STATE)
 )
+EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
 _COMING = ".coming"
 
@@ -177,8 +179,16 @@ class Away:
         self._nudge(CHECKPOINT)
         return []
 
-    def end(self, record: dict[str, Any]) -> None:
-        """Write how it ended, unless that is known."""
+    def end(self, record: dict[str, Any], *, is_taken_away: bool = False) -> None:
+        """Write how it ended, unless that is known.
+
+        One that was told to end, and not by us, was taken away in the middle: whatever its program
+        then left with is not its own end. Many save what they have, and leave with 0.
+        """
+        is_by_us = (self.path / layout.STOP).exists()
+        if is_taken_away and record.get("reason") == STOPPED_BY_US and not is_by_us:
+            told = {"exit_code": None, "signal": "", "reason": EVICTED}
+            record = {**record, **told, "message": "its pod was taken away"}
         write_json_once(str(self.path / layout.EXIT), record)
         self._nudge(STATE)
 

@@ -9,6 +9,9 @@ from windlass.model.status import ConditionType, Phase
 from windlass.model.wire import TrialPage
 from windlass.server.services import Services
 
+# One that runs has something to say when nothing new is known of it; others wait for something.
+_GOING = (Phase.PENDING.value, Phase.RUNNING.value)
+
 
 async def describe(services: Services, trial_id: int) -> TrialRecord:
     """A trial as it stands now."""
@@ -45,5 +48,6 @@ def _what_it_does(record: TrialRecord) -> str:
     why = next(restarting, None)
     if why is not None:
         return why.message
-    busy = (each for each in newest.values() if each.phase == Phase.PENDING.value and each.message)
+    busy = [each for each in newest.values() if each.phase in _GOING and each.message]
+    busy.sort(key=lambda each: _GOING.index(each.phase))
     return next((f"{each.role}-{each.index}: {each.message}" for each in busy), "")

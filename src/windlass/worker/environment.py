@@ -68,7 +68,7 @@ class Environment:
         ]  # fmt: skip
 
     def environ(self, author: Mapping[str, str]) -> dict[str, str]:
-        """What uv gets: the author's settings for indexes and caches, none that redirect it."""
+        """What uv gets: its author's and its job's settings for indexes, none that redirect it."""
         kept = dict(author)
         for name in ("VIRTUAL_ENV", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH"):
             kept.pop(name, None)

@@ -204,7 +204,9 @@ class Supervision:
         count = environment.package_count()
         self._enter("installing", f"installing {count} package{'s' * (count != 1)}")
         environment.prepare()
-        environ = environment.environ(self._private.get("environ") or os.environ)
+        # Where packages come from may be said by the job: in a pod nothing else says it.
+        said = {**self._launch["env"], **(self._private.get("secrets") or {})}
+        environ = environment.environ({**(self._private.get("environ") or os.environ), **said})
         folder = os.path.dirname(environment.target)
         for argv in environment.commands():
             status = self._attend(Fork().become(argv, environ, folder, merged=True))

@@ -74,6 +74,16 @@ def ended(code: int, reason: str = "Error", at: float = NOW - 60, **more: Any) -
     return pod("Succeeded" if code == 0 else "Failed", terminated=told)
 
 
+def test_one_that_runs_says_why_nothing_new_is_known_of_it(world: World) -> None:
+    world.begin()
+    world.attempt.note_made(pod())
+    away = "The Kubernetes API at https://lab:6443 cannot be reached"
+    for each, is_seen in ((pod(running={}), True), (None, False)):
+        seen = world.attempt.observe(each, is_seen=is_seen, waits_for="", now=NOW, unseen=away)
+        assert (seen.phase, seen.message) == (Phase.RUNNING, away)
+    assert world.see(pod(running={})).message == ""
+
+
 def test_the_exit_record_is_the_truth_whatever_the_pod_says(world: World) -> None:
     world.write(layout.EXIT, {"exit_code": 0, "started": NOW - 9, "ended": NOW - 5})
     for each in (None, pod(running={}), ended(137, "OOMKilled")):

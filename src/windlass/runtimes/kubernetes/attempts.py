@@ -70,17 +70,20 @@ class PodAttempt(AttemptFiles):
         grace = (read_json(self._file(layout.STOP)) or {}).get("grace")
         return float(grace) if isinstance(grace, (int, float)) else 0.0
 
-    def observe(self, pod: Object | None, *, is_seen: bool, waits_for: str, now: float) -> Replica:
+    def observe(
+        self, pod: Object | None, *, is_seen: bool, waits_for: str, now: float, unseen: str = ""
+    ) -> Replica:
         """How it stands; one whose pod is gone, or ended without a word, is buried on the way.
 
-        `is_seen` is whether all pods of its job are seen now: only then is one gone that is not
-        among them. `waits_for` is what there is to say of one that has not begun.
+        `is_seen` is whether its pod would be seen if there were one, since all are, and it was made
+        before the look: only then is it gone if it is not. `waits_for` is what there is to say of
+        one that has not begun, `unseen` why nothing new is known of one that has, if nothing is.
         """
         ended = self._ended()
         if ended is not None:
             return ended
         if pod is None:
-            return self._without_pod(is_seen=is_seen, waits_for=waits_for)
+            return self._without_pod(is_seen=is_seen, waits_for=waits_for, unseen=unseen)
         state = state_of(pod, CONTAINER)
         self._node = state.node or self._node
         if not self._address and state.address:
@@ -91,7 +94,7 @@ class PodAttempt(AttemptFiles):
             self.bury("Lost", "its node does not answer, and it was to be gone", ended=now)
             return self._ended() or self._pending("its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
-            return self._seen_living(deleting=state.deleting)
+            return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
         message = waits_for or _in_words(state)
         return self._pending(message, deleting=state.deleting)
 
@@ -117,12 +120,14 @@ class PodAttempt(AttemptFiles):
         record |= {"exit_code": exit_code, "started": record["started"] or started}
         write_json_once(self._file(layout.EXIT), record)
 
-    def _without_pod(self, *, is_seen: bool, waits_for: str) -> Replica:
+    def _without_pod(self, *, is_seen: bool, waits_for: str, unseen: str) -> Replica:
         if not self.was_made:
             return self._pending(waits_for or "being made")
         if not is_seen:
             # What it did last is what is known: a cluster out of sight is no reason to end it.
-            return self._seen_living() if self.was_begun else self._pending(waits_for or "starting")
+            if self.was_begun:
+                return self._seen_living(unseen=unseen)
+            return self._pending(waits_for or "starting")
         if self.is_told_to_stop:
             told = "" if self.was_begun else "stopped before it was started"
             self.bury("Stopped", told)
@@ -161,9 +166,13 @@ class PodAttempt(AttemptFiles):
         told = state.message or "it does not say why"
         return "Lost", f"its pod ended before it said how its program did: {told}", None
 
-    def _seen_living(self, *, deleting: bool = False) -> Replica:
+    def _seen_living(self, *, deleting: bool = False, unseen: str = "") -> Replica:
         seen = self._living()
-        return Replica(**{**_fields(seen), "deleting": True}) if deleting else seen
+        changes = {
+            "deleting": seen.deleting or deleting,
+            "message": storable(unseen) or seen.message,
+        }
+        return Replica(**{**_fields(seen), **changes})
 
     def _pending(self, message: str, *, deleting: bool = False) -> Replica:
         return self._replica(

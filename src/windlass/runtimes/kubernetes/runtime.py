@@ -242,11 +242,14 @@ class KubernetesRuntime:
         now: float,
     ) -> Replica:
         name = naming.pod_name(claim.base, attempt.replica)
+        # Before the look: a pod that is made between the two is not one that is gone.
+        was_made = attempt.was_made
         pod = None if watcher is None else watcher.at(claim.namespace, name)
         seen = attempt.observe(
             pod,
-            is_seen=is_seen,
+            is_seen=is_seen and was_made,
             waits_for=self._waits_for(attempt, pod, watcher),
+            unseen=_trouble_of(watcher),
             now=now,
         )
         if pod is None:
@@ -273,9 +276,8 @@ class KubernetesRuntime:
         trouble = self._errands.trouble_of(("make", attempt.path))
         if pod is None and trouble:
             return trouble
-        if watcher is not None and watcher.trouble is not None:
-            return watcher.trouble.message
-        return "" if pod is None else self._reasons.get(uid_of(pod), "")
+        reason = "" if pod is None else self._reasons.get(uid_of(pod), "")
+        return _trouble_of(watcher) or reason
 
     def _look_later(self, uid: str, after: float) -> None:
         key: Hashable = ("look", uid)
@@ -427,8 +429,8 @@ class KubernetesRuntime:
             attempt.bury("StartFailed", error.message)  # asked again it would be the same
             self._tell(claim.uid)
             return
+        watcher.tell(pod)  # first: whoever knows that it was made is to see it
         attempt.note_made(pod)
-        watcher.tell(pod)
         if attempt.is_unwanted():  # by now
             self._errands.do(("end", attempt.path), partial(self._end, claim, attempt))
         self._tell(claim.uid)
@@ -509,3 +511,9 @@ class KubernetesRuntime:
         again = partial(self._explain, claim, attempt, pod_uid)
         self._reasons.setdefault(pod_uid, "")
         self._errands.do(key, again, after=_EXPLAIN_AGAIN)
+
+
+def _trouble_of(watcher: Watcher | None) -> str:
+    """Why nothing new is seen of the pods of a namespace, if nothing is."""
+    trouble = None if watcher is None else watcher.trouble
+    return "" if trouble is None else trouble.message

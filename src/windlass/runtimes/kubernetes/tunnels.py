@@ -127,20 +127,27 @@ class Tunnels:
 
     def _begin(self, pod_uid: str, way: _Way) -> None:
         if pod_uid in self._wanted and pod_uid not in self._tasks:
-            self._tasks[pod_uid] = [
-                asyncio.ensure_future(self._keep_one(way)) for _ in range(self._count)
-            ]
+            # One knocks until somebody answers, then the others come: an agent takes its time to
+            # begin, and of many pods that begin together each knock costs the cluster something.
+            is_reached = asyncio.Event()
+            first = asyncio.ensure_future(self._keep_one(way, is_reached))
+            others = (self._follow(way, is_reached) for _ in range(self._count - 1))
+            self._tasks[pod_uid] = [first, *map(asyncio.ensure_future, others)]
 
     def _cease(self, pod_uid: str) -> None:
         for task in self._tasks.pop(pod_uid, ()):
             task.cancel()
 
-    async def _keep_one(self, way: _Way) -> None:
+    async def _follow(self, way: _Way, is_reached: asyncio.Event) -> None:
+        await is_reached.wait()
+        await self._keep_one(way, is_reached)
+
+    async def _keep_one(self, way: _Way, is_reached: asyncio.Event) -> None:
         """One connection after the other."""
         failures = 0
         while True:
             try:
-                was_used = await self._carry(way)
+                was_used = await self._carry(way, is_reached)
                 failures = 0 if was_used else failures + 1
             except Exception as error:  # noqa: BLE001 -- whatever it is, the next try may go well
                 failures += 1
@@ -150,7 +157,7 @@ class Tunnels:
                 pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 16), LONGEST_PAUSE)
                 await asyncio.sleep(pause)
 
-    async def _carry(self, way: _Way) -> bool:
+    async def _carry(self, way: _Way, is_reached: asyncio.Event) -> bool:
         """Open a connection and carry what goes through it; whether anything did."""
         async with contextlib.AsyncExitStack() as stack:
             socket = await asyncio.wait_for(self._open(way, stack), _OPENING)
@@ -158,6 +165,7 @@ class Tunnels:
             first = await self._first(socket)
             if first is None:
                 return False
+            is_reached.set()
             parts = urlsplit(self._url())
             reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
             try:

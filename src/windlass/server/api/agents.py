@@ -56,6 +56,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: Annotated[str, Meta(max_length=10_000)] = ""
     started: Annotated[float, Meta(ge=0, le=1e12)] | None = None
     ended: Annotated[float, Meta(ge=0, le=1e12)] | None = None
+    taken_away: bool = False  # whoever runs its agent wanted it gone: its pod is deleted
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -225,7 +226,9 @@ async def end(
     """How it ended: the last thing that is said of it."""
     away = _away(services, uid, role, index, attempt)
     away.check(may_have_ended=True)
-    await asyncio.to_thread(away.end, msgspec.to_builtins(data))
+    record = msgspec.to_builtins(data)
+    taken_away = record.pop("taken_away", False)
+    await asyncio.to_thread(away.end, record, is_taken_away=taken_away)
     return {"taken": True}
 
 

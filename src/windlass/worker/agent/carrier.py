@@ -45,8 +45,11 @@ class Carrier:
             return  # it is not for us
         self._news.set()
 
-    def finish(self) -> None:
-        """Have all of it with the server, the end last of all; however long that takes."""
+    def finish(self, *, is_taken_away: bool = False) -> None:
+        """Have all of it with the server, the end last of all; however long that takes.
+
+        It is taken away if whoever runs this wanted it gone, and not its program.
+        """
         self._is_ending.set()
         self._news.set()
         self._thread.join()
@@ -54,7 +57,7 @@ class Carrier:
             self._saved.ship_parts()
             self._saved.ship_checkpoints()
             self._saved.ship_outputs()
-            self._shipping.ship_end()
+            self._shipping.ship_end(is_taken_away=is_taken_away)
         except (GivenUp, Refused) as error:
             sys.stderr.write(f"windlass: not all of it could be handed over: {error}\n")
 

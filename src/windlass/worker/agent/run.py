@@ -74,7 +74,9 @@ class Agent:
         self._attend(ears, carrier)
         self._see_that_it_ended()
         if not orders.is_dismissed:
-            self._wait_for(_Aside(carrier.finish), is_patient=True)
+            is_taken_away = self._give_up is not None
+            finish = _Aside(lambda: carrier.finish(is_taken_away=is_taken_away))
+            self._wait_for(finish, is_patient=True)
         self._channel.close()
         code = (read_json(os.path.join(self._dir, EXIT)) or {}).get("exit_code")
         return code if isinstance(code, int) and 0 <= code <= 255 else 1

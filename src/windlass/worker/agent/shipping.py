@@ -37,14 +37,14 @@ class Shipping:
         while self._ship_some(deadline):
             pass
 
-    def ship_end(self, deadline: float | None = None) -> None:
+    def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
         """All that is left, and last of all how it ended."""
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)
             if os.path.isfile(path):
                 self._ship_whole(name, path, deadline)
-        record = read_json(self._path(EXIT)) or {}
+        record = {**(read_json(self._path(EXIT)) or {}), "taken_away": is_taken_away}
         self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
 
     def _ship_some(self, deadline: float | None) -> bool:
