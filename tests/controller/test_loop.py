@@ -472,3 +472,23 @@ def test_an_attempt_whose_name_is_held_is_asked_for_again_when_that_is_told_and_
     assert asked == [FIRST, FIRST]
     assert place.alive() == ["job-1 main-0.1"]
     assert not [event for event in place.store.events["job-1"] if "CreateFailed" in event]
+
+
+def test_a_name_held_by_what_is_not_seen_is_asked_for_again_after_a_pause():
+    place = Place(job())
+    asked = []
+
+    def held(uid, replica):
+        asked.append(replica)
+        if len(asked) < 3:
+            raise NameHeld("something of another's is on its way out", is_told=False)
+
+    place.runtime.on_create = held
+    place.work()
+    assert asked == [FIRST]
+    for _ in range(2):
+        place.clock.advance(0.02)
+        place.work()
+    assert asked == [FIRST] * 3
+    assert place.alive() == ["job-1 main-0.1"]
+    assert not [event for event in place.store.events["job-1"] if "CreateFailed" in event]

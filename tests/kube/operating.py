@@ -114,8 +114,7 @@ def operating(cluster: Cluster, *words: str, **more: Any) -> Iterator[OperatorPr
         yield process
     finally:
         process.stop()
-        if os.environ.get("WINDLASS_TEST_SHOW"):
-            sys.stderr.write(process.output)
+        sys.stderr.write(process.output)  # pytest shows it if the test fails
 
 
 class Jobs:
@@ -188,7 +187,12 @@ class Jobs:
             found.update(next((held[each] for each in types if each in held), {}))
             return bool(found)
 
-        eventually(holds, f"{name} is {' or '.join(types)}: {self.conditions(kind, name)}")
+        try:
+            eventually(holds, f"{name} is {' or '.join(types)}")
+        except AssertionError as error:
+            pods = {each: pod["status"] for each, pod in self.pods().items()}
+            seen = (self.get(kind, name), pods, self.events(name))
+            raise AssertionError("\n".join(map(str, (error, *seen)))) from None
         return found
 
     def ended(self, kind: str, name: str) -> dict[str, Any]:

@@ -313,10 +313,10 @@ class Controller:
         known = self._failures.setdefault(uid, {})
         try:
             act()
-        except NameHeld as held:  # whose end will be told, and is a reason for another look
+        except NameHeld as held:  # whose end, if it is told, is a reason for another look
             _log.debug("job %s: %s waits: %s", uid, name_of(replica), held)
             self._expectations.withdraw(uid, replica)
-            return True
+            return held.is_told
         except Exception as error:  # noqa: BLE001  # a runtime's trouble is told and tried again
             self._expectations.withdraw(uid, replica)
             what = "starting" if reason == "CreateFailed" else "stopping"

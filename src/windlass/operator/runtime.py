@@ -194,7 +194,8 @@ class Pods:
         except KubernetesError as error:
             if error.status != _NOT_FOUND:
                 raise
-            raise NameHeld(f"the {kind.name.lower()} {name} was still there") from None
+            what = f"the {kind.name.lower()} {name} was still there"
+            raise NameHeld(what, is_told=False) from None  # its end may have been told before
         wanted = job_labels(made_from.kind, made_from.job.name)
         matches = wanted.items() <= labels_of(there).items()
         if matches and controller_of(there) is None:
@@ -204,7 +205,8 @@ class Pods:
             there = adopted
         if not _is_owned_by(there, made_from.job.uid):
             if "deletionTimestamp" in there["metadata"]:
-                raise NameHeld(f"the {kind.name.lower()} {name} is on its way out")
+                what = f"the {kind.name.lower()} {name} is on its way out"
+                raise NameHeld(what, is_told=JOB_NAME in labels_of(there))
             raise _not_ours(kind, there)
         if not matches:
             self._disown(kind, there, made_from)

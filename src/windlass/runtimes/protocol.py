@@ -12,8 +12,13 @@ from windlass.model.status import Replica, ReplicaId
 class NameHeld(Exception):
     """An attempt cannot start yet: what has its name is still on its way out.
 
-    It is asked for again once the runtime has told that something changed, and not before.
+    It is asked for again once the runtime has told that something changed, and not before; or,
+    where the runtime does not see what that is and so will tell nothing (`is_told`), after a pause.
     """
+
+    def __init__(self, message: str, *, is_told: bool = True) -> None:
+        super().__init__(message)
+        self.is_told = is_told
 
 
 class Runtime(Protocol):
