@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import secrets
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,11 @@ from kubernetes import client
 
 from harness import stop_server
 from kube.access import HOW_TO, Cluster, find_cluster
-from kube.cluster.places import NAME
+from kube.cluster.places import CACHE, NAME
 from kube.gates import Gate
 from kube.pods import Namespace
 
-_SHARING = Path(tempfile.gettempdir()) / f"{NAME}-tests.lock"
+_SHARING = CACHE / f"{NAME}-tests.lock"
 
 
 def skip_without_cluster(item: pytest.Item) -> None:
@@ -62,6 +61,7 @@ def core(admin: client.ApiClient) -> client.CoreV1Api:
 @pytest.fixture
 def sharing(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None]:
     """The right to use the cluster, together with others unless the test asks for `alone`."""
+    CACHE.mkdir(parents=True, exist_ok=True)
     with _SHARING.open("a") as file:
         is_alone = "alone" in request.fixturenames
         fcntl.flock(file, fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH)
