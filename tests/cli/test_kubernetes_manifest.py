@@ -70,3 +70,12 @@ def test_a_job_is_refused_where_no_cluster_is_known(project: Project) -> None:
     assert answer.returncode != 0
     assert "No Kubernetes cluster is known here" in answer.stderr
     assert "wl.TokenAuthentication(" in answer.stderr
+
+
+def test_two_namespaces_are_refused(project: Project) -> None:
+    executor = '{ backend = "kubernetes", namespace = "research" }'
+    project.write("job.toml", f'command = ["true"]\nexecutor = {executor}')
+    answer = manifest(project, "--namespace", "lab")
+    assert answer.returncode == 1
+    assert "job.toml says namespace research, and --namespace lab." in answer.stderr
+    assert manifest(project, "--namespace", "research").returncode == 0

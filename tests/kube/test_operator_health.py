@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import threading
 import time
 import urllib.error
@@ -10,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import eventually
+from harness import BIN, PATIENCE, eventually
 from kube.access import Cluster
 from kube.operating import Jobs, operating
 from kube.proxies import Proxy
@@ -115,3 +118,16 @@ def test_a_worker_that_died_is_an_illness(cluster: Cluster, jobs: Jobs) -> None:
         jobs.create("TFJob", "train", Worker=jobs.role(1, "pass"))
         wanted = (503, "the loop that looks at jobs has died\n")
         eventually(lambda: process.ask("/healthz") == wanted, "it says so")
+
+
+def test_where_nothing_can_be_answered_is_told_in_a_line(cluster: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [BIN / "windlass", "operator", "--alone", "--listen", f"127.0.0.1:{port}"],
+            env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+            capture_output=True, text=True, timeout=PATIENCE,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    told = f"Nothing can be answered at 127.0.0.1:{port}: Address already in use."
+    assert told in done.stderr and "Traceback" not in done.stderr

@@ -12,6 +12,7 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from kube.access import Cluster
+from kube.cluster.credentials import token_of
 from kube.pods import Namespace
 from kube.trials import is_empty, pods_of, python, said, there, what_is_said_of
 from windlass.client.session import default_client
@@ -230,3 +231,18 @@ def test_pods_that_cannot_reach_the_server_where_it_says_are_reached_by_it(
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
     assert "reached" in " ".join(said(trial))
+
+
+def test_a_token_that_was_renewed_in_its_file_is_taken_up(
+    own_cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, good = tmp_path / "kubeconfig", own_cluster.kubeconfig.read_text()
+    mine.write_text(good.replace(token_of("admin"), "one-of-yesterday"))
+    monkeypatch.setenv("KUBECONFIG", str(mine))
+    job = python("print('hello')", namespace)
+    with pytest.raises(wl.KubernetesError, match="has expired"):
+        job.submit()
+    mine.write_text(good)
+    trial = job.submit().wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", said(trial)
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

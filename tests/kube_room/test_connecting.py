@@ -71,6 +71,20 @@ def test_a_connection_knows_when_somebody_logged_in_or_out_since(place: Path) ->
     assert not connect().is_outdated
 
 
+def test_a_connection_knows_when_the_file_it_is_from_was_written_or_replaced(place: Path) -> None:
+    file = place / ".kube" / "config"
+    write_kubeconfig(file, "usual")
+    connection = connect()
+    assert not connection.is_outdated
+    new = file.with_name("new")
+    write_kubeconfig(new, "usual")
+    new.replace(file)
+    assert connection.is_outdated
+    connection = connect()
+    os.utime(file)
+    assert connection.is_outdated
+
+
 def test_a_token_is_kept_for_its_owner_alone_and_shown_to_nobody() -> None:
     home = Home.find()
     write_login(home, TokenLogin(server="https://lab:6443", token="secret-of-mine"))

@@ -107,6 +107,7 @@ def manifest(file: str, context: str | None, namespace: str | None, as_json: boo
     from windlass.kube.manifests import as_yaml
     from windlass.kube.seeing import list_nodes
     from windlass.model.errors import InvalidArgument, KubernetesError
+    from windlass.model.kubernetes import KubernetesOptions
     from windlass.runtimes.kubernetes.manifests import manifests_of
 
     spec = outline_of(read_job(file))
@@ -114,6 +115,12 @@ def manifest(file: str, context: str | None, namespace: str | None, as_json: boo
         raise InvalidArgument(
             f"{file}: the job runs on the server's machine, in no pods.",
             hint='Have it run on a cluster: executor = { backend = "kubernetes" }',
+        )
+    named = (spec.roles[0].kubernetes or KubernetesOptions()).namespace
+    if namespace and named and namespace != named:
+        raise InvalidArgument(
+            f"{file} says namespace {named}, and --namespace {namespace}.",
+            hint="Leave one of them out.",
         )
     try:
         connection = connect(context, namespace)

@@ -111,16 +111,28 @@ def _run(
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    operator = Operator(
-        connection, namespaces,
-        identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
-        lease_namespace=leases, host=host, port=port, workers=workers, on_trouble=_tell,
-    )  # fmt: skip
+    try:
+        operator = Operator(
+            connection, namespaces,
+            identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+            lease_namespace=leases, host=host, port=port, workers=workers, on_trouble=_tell,
+        )  # fmt: skip
+    except OSError as error:
+        raise _cannot_listen(listen, error) from None
     where = f"namespace {', '.join(namespaces)}" if namespaces else "all namespaces"
     print(f"Looking after the jobs of {where} at {connection.server}.", flush=True)
     print(f"Health and metrics: http://{host}:{operator.port}", flush=True)
     operator.run(stop)
     print("Stopped. Pods run on.", flush=True)
+
+
+def _cannot_listen(listen: str, error: OSError) -> WindlassError:
+    from windlass.model.errors import WindlassError
+
+    return WindlassError(
+        f"Nothing can be answered at {listen}: {error.strerror or error}.",
+        hint="Say where else: --listen 127.0.0.1:8081, or port 0 for any that is free.",
+    )
 
 
 def _parse(listen: str) -> tuple[str, int]:

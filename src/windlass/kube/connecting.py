@@ -24,6 +24,7 @@ from windlass.kube.logins import (
     Login,
     TokenLogin,
     authority_file,
+    file_stamp,
     login_stamp,
     read_login,
 )
@@ -50,6 +51,7 @@ class Connection:
     source: str  # where all this was found, for people
     home: Home = field(repr=False)
     stamp: tuple[int, int] | None = field(repr=False, default=None)
+    files: Mapping[str, tuple[int, int] | None] = field(repr=False, default_factory=dict)
 
     def request(
         self,
@@ -108,8 +110,13 @@ class Connection:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether somebody logged in or out since: a new one may be another account's."""
-        return login_stamp(self.home) != self.stamp
+        """Whether somebody logged in or out since, or the files it is from were written.
+
+        A new one may be another account's, and has the token of today.
+        """
+        if login_stamp(self.home) != self.stamp:
+            return True
+        return any(file_stamp(path) != stamp for path, stamp in self.files.items())
 
     def close(self) -> None:
         """Give the sockets back."""
@@ -161,6 +168,7 @@ def _connected(
         source=found.source,
         home=home,
         stamp=stamp,
+        files=found.files,
     )
 
 
@@ -171,6 +179,7 @@ class _Found:
     source: str
     account: str
     namespace: str = ""
+    files: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
 
 
 def _configured(
@@ -199,7 +208,9 @@ def _configured(
         "this is no pod.",
         hint="Log in: wl.TokenAuthentication(token=..., server=...).login()\n"
         "or name a file: wl.KubeConfigFileAuthentication(path).load_config()\n"
-        "or put one at ~/.kube/config, as the tool of your cluster's provider does.",
+        "or put one at ~/.kube/config, as the tool of your cluster's provider does.\n"
+        "KUBECONFIG counts as it was when the server was started: after a change of it, "
+        "windlass server stop.",
     )
 
 
@@ -208,7 +219,9 @@ def _from_config_file(
 ) -> _Found:
     """From a kubeconfig file, or several as `KUBECONFIG` names them."""
     config = kubernetes.config
-    there = [path for path in paths.split(os.pathsep) if os.path.exists(os.path.expanduser(path))]
+    named = [os.path.expanduser(path) for path in paths.split(os.pathsep)]
+    stamps = {path: file_stamp(path) for path in named}  # before they are read
+    there = [path for path in named if stamps[path] is not None]
     if not there:
         raise KubernetesError(
             f"There is no kubeconfig file {paths!r}.",
@@ -247,6 +260,7 @@ def _from_config_file(
         source=f"{paths}, context {chosen['name']}",
         account=str(inner.get("user") or ""),
         namespace=str(inner.get("namespace") or ""),
+        files=stamps,
     )
 
 

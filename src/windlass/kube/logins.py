@@ -85,9 +85,18 @@ def forget_strays(home: Home) -> None:
 
 def login_stamp(home: Home) -> tuple[int, int] | None:
     """Another one after every login and logout."""
+    return file_stamp(home.kubernetes_login)
+
+
+def file_stamp(path: str | Path) -> tuple[int, int] | None:
+    """Another one whenever a file was written or replaced; none if it is not there.
+
+    >>> file_stamp("/no/such/file") is None
+    True
+    """
     try:
-        found = home.kubernetes_login.stat()
-    except FileNotFoundError:
+        found = os.stat(path)
+    except OSError:
         return None
     return found.st_mtime_ns, found.st_ino
 

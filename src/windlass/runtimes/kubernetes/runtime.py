@@ -464,7 +464,7 @@ class KubernetesRuntime:
                 watcher.tell_gone(gone)
         elif labels_of(pod).get(naming.UID) == claim.uid:
             if grace is None:
-                grace = GRACE if attempt.was_begun and not attempt.has_ended else _SHORT
+                grace = _grace_of(attempt, pod)
             objects.remove(connection, PODS, pod, grace=grace)
         self._tell(claim.uid)
 
@@ -511,6 +511,17 @@ class KubernetesRuntime:
         again = partial(self._explain, claim, attempt, pod_uid)
         self._reasons.setdefault(pod_uid, "")
         self._errands.do(key, again, after=_EXPLAIN_AGAIN)
+
+
+def _grace_of(attempt: PodAttempt, pod: Object) -> int:
+    """How many seconds a pod has to leave in.
+
+    None if no program was started in it: a kubelet that waits for an image may take a minute to
+    see that it is not wanted any more. One that starts nevertheless is told so by the server.
+    """
+    if attempt.was_begun and not attempt.has_ended:
+        return GRACE
+    return 0 if state_of(pod, CONTAINER).started is None else _SHORT
 
 
 def _trouble_of(watcher: Watcher | None) -> str:
