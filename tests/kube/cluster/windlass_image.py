@@ -21,6 +21,8 @@ from kube.cluster.places import CACHE, SOCKET, STATE
 from kube.mounts import Mounts, package_index
 
 WINDLASS_IMAGE = "windlass:test"
+RECIPE = "1"
+"""To be changed with anything here that changes what is in it; the project's files count anyway."""
 
 # $1: the root, $2: the command; then what it sees of this machine meanwhile.
 _RUN = """
@@ -36,7 +38,8 @@ exec chroot "$root" sh -ec "$command"
 
 def have_windlass_image() -> str:
     """Have the cluster know the image as the project is now; its name."""
-    with locked():
+    # Not the lock of the clusters: this takes minutes, and keeps nobody from starting one.
+    with locked(CACHE / "windlass-images.lock"):
         digest = _digest()
         archive = CACHE / "windlass-images" / f"{digest}.tar"
         if not archive.exists():
@@ -51,8 +54,8 @@ def have_windlass_image() -> str:
 
 def _digest() -> str:
     """What changes with anything that the image is made from."""
-    found = hashlib.sha256(IMAGES.name.encode())
-    for path in (DOCKERFILE, Path(__file__), PROJECT / "pyproject.toml"):
+    found = hashlib.sha256(f"{IMAGES.name} {RECIPE}".encode())
+    for path in (DOCKERFILE, PROJECT / "pyproject.toml"):
         found.update(path.read_bytes())
     for path in sorted((PROJECT / "src").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
