@@ -31,7 +31,7 @@ kube-down: $(READY)
 # WINDLASS_TEST_KUBECONFIG=~/.kube/config make test-kube runs them on any cluster.
 test-kube: $(READY)
 	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
-	@$(BIN)/python -m pytest tests/kube
+	@$(BIN)/python -m pytest tests/kube -n 3 --dist loadfile
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -7,6 +7,7 @@ for itself while it runs.
 from __future__ import annotations
 
 import fcntl
+import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ def skip_without_cluster(item: pytest.Item) -> None:
     """For `pytest_runtest_setup`: skips in here are told in one line, those of fixtures in many."""
     if "cluster" in getattr(item, "fixturenames", ()) and find_cluster() is None:
         pytest.skip(HOW_TO)
+    if item.get_closest_marker("slow") and os.environ.get("WINDLASS_KUBE") == "short":
+        pytest.skip("it takes minutes: `make test-kube` runs it")
 
 
 @pytest.fixture(scope="session")

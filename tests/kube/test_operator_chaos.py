@@ -7,6 +7,8 @@ import random
 import threading
 import time
 
+import pytest
+
 from harness import eventually
 from kube.access import Cluster
 from kube.cluster.parts import part_named
@@ -21,6 +23,7 @@ SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
 JOBS = 30
 
 
+@pytest.mark.slow
 def test_an_operator_killed_at_random_during_30_jobs(
     cluster: Cluster, namespace: Namespace, jobs: Jobs
 ) -> None:
@@ -44,6 +47,7 @@ def test_an_operator_killed_at_random_during_30_jobs(
         process.stop()
 
 
+@pytest.mark.slow
 def test_an_api_server_that_is_away_for_30_seconds(alone: Cluster, jobs: Jobs) -> None:
     words = ("--namespace", jobs.namespace, "--lease-namespace", jobs.namespace)
     process = OperatorProcess(alone, *words)

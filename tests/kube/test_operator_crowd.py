@@ -36,6 +36,7 @@ def exit_code(pod: Object) -> int:
     return FATES[number % len(FATES)][0][int(labels["windlass.dev/attempt"]) - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.case(13)
 def test_five_hundred_jobs_at_once_each_end_right(
     cluster: Cluster, jobs: Jobs, tmp_path: Path

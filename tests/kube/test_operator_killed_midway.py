@@ -24,6 +24,7 @@ FAIL_ONCE = (
 FEWEST_STEPS = 2 * (3 + 2 + 1 + 2 * 3)
 
 
+@pytest.mark.slow
 @pytest.mark.case(10)
 def test_an_operator_killed_at_any_step_from_decision_to_pod_creates_nothing_twice(
     cluster: Cluster, jobs: Jobs

@@ -20,6 +20,7 @@ from windlass.model.errors import KubernetesError
 SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
 
 
+@pytest.mark.slow
 def test_connections_that_break_at_random_while_jobs_run(
     own_cluster: Cluster, jobs: Jobs, tmp_path: Path
 ) -> None:
@@ -41,6 +42,7 @@ def test_connections_that_break_at_random_while_jobs_run(
             assert process.ask("/healthz") == (200, "ok\n")
 
 
+@pytest.mark.slow
 def test_watches_that_are_too_old_to_go_on_begin_anew(
     alone: Cluster, jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def is_ready(core: client.CoreV1Api) -> bool:
     return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
+@pytest.mark.slow
 def test_replicas_whose_node_is_gone_are_lost_and_start_again_when_there_is_one(
     kubelet: Part, core: client.CoreV1Api, namespace: Namespace, gate: Gate
 ) -> None:
@@ -83,6 +84,7 @@ def test_replicas_whose_node_is_gone_are_lost_and_start_again_when_there_is_one(
     check_that_all_start_again(trial, kubelet, namespace, gate)
 
 
+@pytest.mark.slow
 def test_replicas_whose_node_does_not_answer_are_lost_once_they_were_to_be_gone(
     kubelet: Part, namespace: Namespace, gate: Gate
 ) -> None:

@@ -13,6 +13,7 @@ from kube.trials import is_empty, pods_of, said, there
 MANY = 100
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home_with_cluster")
 def test_a_hundred_pods_of_one_job_run_and_go(own_cluster: Cluster, namespace: Namespace) -> None:
     executor = there(namespace, cpus=0.005)

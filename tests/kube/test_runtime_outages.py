@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("home_with_cluster")
 A_MINUTE = 600  # steps of `persist`
 
 
+@pytest.mark.slow
 def test_an_api_server_that_is_away_for_a_minute(
     alone: Cluster, namespace: Namespace, gate: Gate
 ) -> None:
@@ -63,6 +64,7 @@ def test_an_api_server_that_is_away_for_a_minute(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
+@pytest.mark.slow
 def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
     alone: Cluster,
     namespace: Namespace,

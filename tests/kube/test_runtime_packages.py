@@ -40,6 +40,7 @@ def installs(trial: wl.Trial[Any]) -> bool:
     return any(INSTALLED in line for line in said(trial))
 
 
+@pytest.mark.slow
 def test_without_a_cache_each_pod_installs_its_packages(namespace: Namespace) -> None:
     for _ in range(2):
         trial = looking(namespace)
