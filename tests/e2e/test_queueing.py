@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import pytest
 
 import windlass as wl
 from harness import PATIENCE, Project, eventually, stop_trials
+from windlass.client.standstill import Standstill
+from windlass.client.view import View
 from windlass.worker.files import is_locked
 
 PROGRAM = """
@@ -111,6 +114,22 @@ def test_no_more_run_at_once_than_there_are_cpus_and_who_waits_says_why_and_wher
         running += 1 if what == "begin" else -1
         highest = max(highest, running)
     assert (highest, len(machine.begun())) == (2, 6)
+
+
+def test_who_sees_no_status_line_is_told_what_is_waited_for_once(machine: Machine) -> None:
+    trials = machine.submit("for name in 'abcd': submit(name)\n")
+    eventually(lambda: sorted(machine.begun()) == ["a", "b"], "the first two run")
+    told = io.StringIO()
+    with Standstill(View(err=told), patience=0.01) as standstill:
+        for name in ("c", "c", "d", "a"):
+            standstill.look(trials[name].refresh().record)
+            line = f"({name}) queued: needs 1 CPU, 0 free;"
+            eventually(lambda: name == "a" or line in told.getvalue(), "it says so")  # noqa: B023
+    assert told.getvalue().count("\n") == 2
+    with Standstill(View(err=told)) as standstill:
+        standstill.look(trials["d"].record)
+    assert told.getvalue().count("\n") == 2, "it began, or nobody waits any more, before long"
+    machine.let_go("all")
 
 
 WAITS_FOR_ITSELF = """

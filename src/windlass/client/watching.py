@@ -11,6 +11,7 @@ from windlass.client.naming import names_of
 from windlass.client.outcomes import how_it_ended
 from windlass.client.session import Client
 from windlass.client.standing import share_of, status_text
+from windlass.client.standstill import Standstill
 from windlass.client.submission import Draft, send
 from windlass.client.transport import path_of
 from windlass.client.trials import Trial
@@ -67,25 +68,29 @@ def _watch(
     first: News | None,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
-    watcher = _Watcher(client, following, view)
-    try:
-        end = watcher.follow(events, first)
-    except KeyboardInterrupt:
-        end = watcher.stop_and_follow(before_stop)
-        view.say(f"Trial {end.trial.id} ({end.trial.name}) {how_it_ended(end.trial)}.")
-        raise KeyboardInterrupt from None
+    with Standstill(view) as standstill:
+        watcher = _Watcher(client, following, view, standstill)
+        try:
+            end = watcher.follow(events, first)
+        except KeyboardInterrupt:
+            end = watcher.stop_and_follow(before_stop)
+            view.say(f"Trial {end.trial.id} ({end.trial.name}) {how_it_ended(end.trial)}.")
+            raise KeyboardInterrupt from None
     return Trial(client.transport, end.trial), end
 
 
 class _Watcher:
     """One watched trial."""
 
-    def __init__(self, client: Client, following: Following, view: View) -> None:
+    def __init__(
+        self, client: Client, following: Following, view: View, standstill: Standstill
+    ) -> None:
         self._client = client
         self._following = following
         self._view = view
         self._turns: Turns | None = None
         self._told_of_waiting = False
+        self._standstill = standstill
 
     def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
         if first is not None and (end := self._show(first)):
@@ -122,6 +127,8 @@ class _Watcher:
             self._tell_turns(news)
             self._view.status(status_text(news), share_of(news))
             self._tell_of_waiting(news)
+            if not self._told_of_waiting:
+                self._standstill.look(news)
         elif isinstance(news, LogPage):
             for part in news.items:
                 self._view.show(part)

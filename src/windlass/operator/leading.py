@@ -99,6 +99,7 @@ class Leading:
         self._name = name
         self._on_gain, self._on_loss = on_gain, on_loss
         self._sight = Sight()
+        self._waits_for = ""  # who leads, as was said
         self._lease: Object | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
@@ -141,7 +142,8 @@ class Leading:
         return is_late or self._sight.holder not in ("", self.identity)
 
     def _lose(self) -> None:
-        _log.warning("leading no more")
+        level = logging.INFO if self._stopping.is_set() else logging.WARNING
+        _log.log(level, "leading no more")
         self.led.clear()
         self._on_loss()
 
@@ -163,8 +165,12 @@ class Leading:
             return False
         self._sight = seen(self._sight, lease, time.monotonic())
         if not may_take(self._sight, self.identity, time.monotonic()):
+            if self._sight.holder != self._waits_for:
+                _log.info("waiting: %s leads", self._sight.holder)
+            self._waits_for = self._sight.holder
             self.trouble = ""
             return False
+        self._waits_for = ""
         self._lease = None  # whatever comes of it: it is read again, unless this goes well
         spec = lease_spec(lease.get("spec") or {}, self.identity, time.time())
         new = self._write({**lease, "spec": spec})

@@ -95,7 +95,8 @@ class PodAttempt(AttemptFiles):
             return self._ended() or self._pending("its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
             return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
-        message = waits_for or _in_words(state)
+        # As far as the pod itself tells: its events have not been asked for yet.
+        message = waits_for or str(explain(pod, (), now) or _in_words(state))
         return self._pending(message, deleting=state.deleting)
 
     def settles_at(self, pod: Object) -> float | None:
