@@ -152,6 +152,7 @@ def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespa
     trial = python("x = b'1' * (1 << 30)", namespace, executor=executor).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "FAILED" and trial.exit_code == 137, trial.error
+    assert "it reached its limit of 67 MB of memory" in trial.message
 
 
 def test_something_of_that_name_which_is_not_ours_is_not_touched(namespace: Namespace) -> None:

@@ -85,7 +85,8 @@ TOLD = {
     ),
     "registry-unknown": (
         "RegistryUnknown",
-        "The registry of registry.invalid/lab/train:7 is a machine that nobody knows.",
+        "The registry of registry.invalid/lab/train:7 cannot be found from the cluster: its name is "
+        "unknown there.",
     ),
     "runs-as-root": (
         "RunsAsRoot",

@@ -25,6 +25,7 @@ _PLAIN = (
 _NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
 _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
 _EXECUTOR = re.compile(r"\bexecutor=wl\.Local\(([^)]*)\)")
+_OF_CLUSTER = re.compile(rf"\b({_NAME})= of wl\.Kubernetes\b")
 _VOLUMES = re.compile(r'\bvolumes=\{"([^"]*)": "([^"]*)"\}')
 _GIVEN_SECRET = re.compile(r", or give it: secrets=\{[^}]*\}")
 _ARGUMENT = re.compile(rf"(?<![\w-])({_NAME})=(?:\"([^\"]*)\"|'([^']*)'|([\w.]+))?")
@@ -46,6 +47,8 @@ def as_options(text: str) -> str:
     'set aside what it needs: --memory 8GB, or give it longer: --timeout'
     >>> as_options("Ask for less: executor=wl.Local(cpus=0.5), or fewer replicas.")
     'Ask for less: --cpus 0.5, or fewer replicas.'
+    >>> as_options("Choose another (namespace= of wl.Kubernetes).")
+    'Choose another (--namespace).'
     >>> as_options("Once more: trial.rerun(), or windlass rerun 7")
     'Once more: windlass rerun 7'
     >>> as_options("windlass run: restart_policy: there is no 'Sometimes'")
@@ -53,6 +56,7 @@ def as_options(text: str) -> str:
     """
     text = _GIVEN_SECRET.sub("", text)
     text = _EXECUTOR.sub(r"\1", text)
+    text = _OF_CLUSTER.sub(r"\1=", text)
     text = _METHOD.sub("", text)
     text = _FLAG.sub(r"--\1", text)
     text = _LIST.sub(_each, text)

@@ -146,7 +146,7 @@ def _out_of_memory(trial: TrialRecord, *, is_sure: bool) -> str:
     roles = {role.name: role for role in trial.spec.roles}
     asked = roles.get(failed, trial.spec.roles[0]).resources.memory
     more = "ask for more memory=" if asked else 'set aside what it needs: memory="8GB"'
-    what = "it took more memory than there is" if is_sure else "perhaps it ran out of memory"
+    what = "it took more memory than it may" if is_sure else "perhaps it ran out of memory"
     return f"Tip: {what}: {more}, or make the work smaller"
 
 

@@ -100,7 +100,7 @@ _KNOWN: tuple[tuple[str, str, str, str], ...] = (
     (
         r"no such host|server misbehaving",
         "RegistryUnknown",
-        "The registry of {image} is a machine that nobody knows.",
+        "The registry of {image} cannot be found from the cluster: its name is unknown there.",
         f"Is the name right ({_CHOOSE})? Do the cluster's machines have a way out?",
     ),
     (

@@ -180,7 +180,7 @@ def _fitting(
     if not of_kind:
         raise ResourceError(
             f"'{accelerator}' is nothing that this cluster has: {told(nodes)}.",
-            hint=f"Ask for one of these. {_ON_DEMAND}",
+            hint=f"{_one_of_these(nodes)}{_ON_DEMAND}",
         )
     large = [node for node in of_kind if _amount(node.allocatable, GPU) >= accelerator.count]
     if not large:
@@ -255,9 +255,13 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
         f"'{size.name}' ({size.topology} on {size.hosts} "
         f"machine{'' if size.hosts == 1 else 's'}) is nothing that this cluster has: "
         f"{told(nodes)}.",
-        hint="Ask for one of these. Where machines come on demand, say which: node_selector= "
+        hint=f"{_one_of_these(nodes)}Where machines come on demand, say which: node_selector= "
         f'of wl.Kubernetes, such as {{"{GKE_TOPOLOGY}": "{size.topology}"}}.',
     )
+
+
+def _one_of_these(nodes: Iterable[Node]) -> str:
+    return "Ask for one of these. " if any(node.count for node in nodes) else ""
 
 
 def told(nodes: Iterable[Node]) -> str:

@@ -277,7 +277,7 @@ class Supervision:
             ending = {"exit_code": 128 - code, "signal": name, "reason": "Signal"}
             is_by_others = code == -signal.SIGKILL and not departure.was_first_killed
             if is_by_others and memory.oom_kills() > kills_before:
-                ending["message"] = "the system ran out of memory"
+                ending["message"] = memory.why_killed()
         if departure.was_first_asked:
             ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
         if self._watch.log.has_lost:
