@@ -85,8 +85,8 @@ TOLD = {
     ),
     "registry-unknown": (
         "RegistryUnknown",
-        "The registry of registry.invalid/lab/train:7 cannot be found from the cluster: its name is "
-        "unknown there.",
+        "The registry of registry.invalid/lab/train:7 cannot be found from the cluster: its "
+        "name is unknown there.",
     ),
     "runs-as-root": (
         "RunsAsRoot",

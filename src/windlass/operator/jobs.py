@@ -127,9 +127,16 @@ class Jobs:
         found = self.view.items()
         found.sort(key=lambda each: (each["metadata"]["creationTimestamp"], place_of(each)))
         for thing in found:
-            status = remembered(thing)
-            if status is None or not status.settled or self._is_unfinished(thing, status):
+            if self._is_open(thing):
                 yield uid_of(thing)
+
+    def _is_open(self, thing: Object) -> bool:
+        try:
+            status = remembered(thing)
+            return status is None or not status.settled or self._is_unfinished(thing, status)
+        except Exception:  # noqa: BLE001 -- whatever is in one object, the others are looked after
+            _log.exception("%s/%s cannot be understood", *place_of(thing))
+            return False
 
     def find(self, uid: str) -> Object | None:
         """The object of a job."""
@@ -223,6 +230,9 @@ class Jobs:
             found = translate(thing)
         except InvalidArgument as error:
             found = error
+        except Exception as error:  # noqa: BLE001 -- templates hold anything
+            _log.exception("%s/%s cannot be translated", *place_of(thing))
+            found = InvalidArgument(f"It makes no sense: {type(error).__name__}: {error}.")
         with self._lock:
             self._translations[uid] = (generation, found)
         return found

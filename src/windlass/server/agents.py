@@ -29,9 +29,10 @@ from windlass.server.blobs import BlobStore
 from windlass.worker import checkpoints, shards
 from windlass.worker.files import read_json, write_bytes, write_json_once
 from windlass.worker.keeping import held
+from windlass.worker.manifests import blobs_of, decode
 from windlass.worker.metricfile import NAMES
 from windlass.worker.nudge import CHECKPOINT, LOG, METRICS, STATE, send_once
-from windlass.worker.restore import open_folder
+from windlass.worker.restore import RestoreError, open_folder, read_tree
 from windlass.worker.whereabouts import OUTPUTS
 
 AGENTS = f"{API}/agents/"
@@ -41,6 +42,7 @@ LEFT_BEHIND = frozenset(
 )
 EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
+_LARGEST_MANIFEST = 64 << 20
 _COMING = ".coming"
 
 
@@ -65,7 +67,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One rank's part of a checkpoint, as it must be to be believed."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=4096, pattern=r"^[^/\x00]+\Z")]
+    name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^(?!\.{1,2}\Z)[^/\x00]+\Z")]
     manifest: Digest
     step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     rank: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)]
@@ -151,10 +153,8 @@ class Away:
     def put_checkpoint(self, record: dict[str, Any], blobs: BlobStore) -> tuple[int, list[str]]:
         """Take in a checkpoint: its number, or what of it is missing."""
         with held(str(blobs.root)):  # nothing goes between the look and the record
-            listed = blobs.listed(record["manifest"])
-            missing = blobs.missing(listed or ())
-            if listed is None or missing:
-                return 0, [*missing, *(() if listed is not None else (record["manifest"],))]
+            if missing := _missing_of(blobs, record["manifest"]):
+                return 0, missing
             folder = str(layout.checkpoints_dir(self._home, self._job.trial_id))
             number = checkpoints.adopt(folder, record)
         self._nudge(CHECKPOINT)
@@ -162,10 +162,14 @@ class Away:
 
     def put_part(self, part: Part, blobs: BlobStore) -> list[str]:
         """Take in one rank's part of a checkpoint; what of it is missing."""
-        missing = blobs.missing([part.manifest])
-        missing += blobs.missing(() if missing else blobs.listed(part.manifest) or ())
-        if missing:
-            return missing
+        with held(str(blobs.root)):
+            if missing := _missing_of(blobs, part.manifest):
+                return missing
+            self._add(part)
+        self._nudge(CHECKPOINT)
+        return []
+
+    def _add(self, part: Part) -> None:
         role, index, attempt = self._replica.role, self._replica.index, self._replica.attempt
         folder = str(layout.checkpoints_dir(self._home, self._job.trial_id))
         saver = checkpoints.Saver(folder, role, index, attempt)
@@ -176,8 +180,6 @@ class Away:
             "manifest": part.manifest,
         }
         shards.add(saver, told, part.step, part.rank, part.ranks, uid=part.uid)
-        self._nudge(CHECKPOINT)
-        return []
 
     def end(self, record: dict[str, Any], *, is_taken_away: bool = False) -> None:
         """Write how it ended, unless that is known.
@@ -254,3 +256,18 @@ def _turn_of(path: Path) -> threading.Lock:
             for each in [each for each, lock in _turns.items() if not lock.locked()]:
                 del _turns[each]
         return _turns.setdefault(path, threading.Lock())
+
+
+def _missing_of(blobs: BlobStore, manifest: str) -> list[str]:
+    """The blobs of a checkpoint's files that are not here; `InvalidArgument` if it is no list."""
+    if blobs.missing([manifest]):
+        return [manifest]
+    if blobs.size(manifest) > _LARGEST_MANIFEST:
+        raise InvalidArgument(f"The list of files {manifest[:12]} is too large.")
+    data = blobs.get(manifest)
+    try:
+        read_tree(data)
+    except RestoreError as error:
+        why = f"The list of files {manifest[:12]} makes no sense: {error}."
+        raise InvalidArgument(why) from None
+    return blobs.missing(blobs_of(decode(data)))

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from windlass.worker.digests import is_digest, place_of
 from windlass.worker.files import remove_if_there, write_bytes
+from windlass.worker.manifests import blobs_of, decode
 
 DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
 _LIST = b'{"files":['  # how the list of the files of a tree begins
@@ -142,7 +143,7 @@ class BlobStore:
         them here. It is made again when it turns out to be missing.
         """
         self._note(digest, time.time())
-        return not self.missing(_listed_in(path) or ())
+        return not self.missing(_needed_by(path))
 
     def withdraw(self, digest: str) -> bool:
         """Remove a blob that nothing points to; false if somebody wants it after all.
@@ -284,6 +285,20 @@ class Arrivals:
         for blob in self._waiting:
             blob.__exit__()
         self._waiting.clear()
+
+
+def _needed_by(path: str) -> Iterable[str]:
+    """The blobs that a list of files cannot do without; none if it is no list."""
+    with open(path, "rb") as file:
+        if file.read(len(_LIST)) != _LIST:
+            return ()
+        file.seek(0)
+        data = file.read()
+    try:
+        # Not whatever reads like a digest: a file may be called so.
+        return [digest for digest in blobs_of(decode(data)) if is_digest(digest)]
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError):
+        return ()  # it only begins like one
 
 
 def _listed_in(path: str) -> list[str] | None:

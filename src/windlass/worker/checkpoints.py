@@ -52,7 +52,7 @@ class Saver:
     @property
     def replica(self) -> str:
         """Its replica, in a name that no other trial of the home has."""
-        return f"{os.path.basename(_up(self.folder, 1))}-{self.role}-{self.index}-"
+        return f"{os.path.basename(_up(self.folder, 1))}.{self.role}.{self.index}."
 
     def facts(self) -> dict[str, Any]:
         return {"role": self.role, "index": self.index, "attempt": self.attempt}
@@ -83,7 +83,7 @@ def begin(saver: Saver) -> str:
 
     os.makedirs(saver.folder, mode=0o700, exist_ok=True)
     os.makedirs(saver.blobs, mode=0o700, exist_ok=True)
-    mine = f"{saver.replica}{saver.attempt}-"
+    mine = f"{saver.replica}{saver.attempt}."
     for name in os.listdir(saver.blobs):
         # Two attempts of a replica never run at the same time.
         if name.startswith(STAGING + saver.replica) and not name.startswith(STAGING + mine):
@@ -159,7 +159,7 @@ def clear(folder: str, blobs: str) -> None:
             remove_tree(path)
             remove_if_there(path)
     for name in os.listdir(blobs):
-        if name.startswith(f"{STAGING}{trial}-"):
+        if name.startswith(f"{STAGING}{trial}."):
             remove_tree(os.path.join(blobs, name))
 
 

@@ -80,7 +80,13 @@ def place_of(blobs: str, digest: str) -> str:
 
     >>> place_of("/blobs", "b3-" + "ab" * 32)[:15]
     '/blobs/ab/b3-ab'
+    >>> place_of("/blobs", "../token")
+    Traceback (most recent call last):
+    ...
+    ValueError: '../token' is no digest
     """
+    if not is_digest(digest):
+        raise ValueError(f"{digest[:100]!r} is no digest")
     return f"{blobs}/{digest[-64:-62]}/{digest}"
 
 

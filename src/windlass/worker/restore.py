@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Restored files carry this modification time, by which unchanged ones are known again.
 RESTORED = 1_577_836_800 * 10**9
 _SMALL = 256 * 1024
+_LARGEST_IN_BUNDLE = 1 << 20  # bytes of a file: whoever reads it holds it in memory
+_FARTHEST_IN_BUNDLE = 1 << 30  # where it may begin
 _AT_ONCE = 1 << 30
 _FICLONE = 0x40049409  # of linux/fs.h
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -390,7 +392,8 @@ def _is_in_bundle(mode: str, size: int, offset: object, check: object) -> bool:
     return (
         mode in ("f", "x")
         and type(offset) is int
-        and min(offset, size) >= 0
+        and 0 <= size <= _LARGEST_IN_BUNDLE
+        and 0 <= offset <= _FARTHEST_IN_BUNDLE
         and isinstance(check, str)
         and check != ""
     )

@@ -19,6 +19,7 @@ from windlass.worker.digests import place_of
 from windlass.worker.files import is_locked, read_json, write_bytes
 from windlass.worker.manifests import decode, encode
 from windlass.worker.refusing import invalid
+from windlass.worker.restore import read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,9 +213,10 @@ def _example(path: str, rank: int) -> str:
 
 
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
-    manifest = part["manifest"]
-    with open(place_of(saver.blobs, manifest), "rb") as file:
-        return decode(file.read())
+    with open(place_of(saver.blobs, part["manifest"]), "rb") as file:
+        manifest = file.read()
+    read_tree(manifest)  # one that makes no sense is refused: it may come from elsewhere
+    return decode(manifest)
 
 
 def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:

@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.kube.connecting import Connection
 from windlass.kube.explaining import explain
-from windlass.kube.kinds import PODS, SERVICES, Object, labels_of, uid_of
+from windlass.kube.kinds import PODS, SERVICES, Object, labels_of, place_of, uid_of
 from windlass.kube.nodes import Placement
 from windlass.kube.pods import state_of
 from windlass.kube.watching import Watcher
@@ -302,12 +302,14 @@ class KubernetesRuntime:
         """The connection, made when it is first needed, and anew after a login."""
         with self._lock:
             outdated: list[Watcher] = []
-            if self._connection is not None and self._connection.is_outdated:
-                outdated = list(self._watchers.values())
-                self._connection, self._watchers = None, {}
-            if self._connection is None:
+            if self._connection is None or self._connection.is_outdated:
+                # First of all: what cannot be had now leaves everything as it is.
                 self._connection = self._around.connect()
+                outdated = list(self._watchers.values())
+                self._watchers = {}
             connection = self._connection
+        if outdated:
+            self._tunnels.drop_all()  # they are opened anew by the first look at each pod
         for watcher in outdated:
             watcher.stop(timeout=0)
             self._watch(watcher.namespace)
@@ -393,7 +395,7 @@ class KubernetesRuntime:
 
     def _open_tunnels(self, uid: str, pod: Object) -> None:
         connection = self._connection
-        if connection is not None:
+        if connection is not None and self._is_ours(uid, pod):
             self._tunnels.keep(
                 uid_of(pod),
                 connection,
@@ -401,6 +403,14 @@ class KubernetesRuntime:
                 pod["metadata"]["name"],
                 self._around.token_for(uid),
             )
+
+    def _is_ours(self, uid: str, pod: Object) -> bool:
+        """Whether it is where that trial's is: a stranger's with our labels is told no token."""
+        claim, replica = self._claims.find(uid), naming.replica_of(labels_of(pod))
+        if claim is None or replica is None:
+            return False
+        where = (claim.namespace, naming.pod_name(claim.base, replica))
+        return place_of(pod) == where
 
     def _make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         """Make the pod of an attempt, with all that it needs."""

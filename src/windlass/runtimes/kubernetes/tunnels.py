@@ -83,6 +83,13 @@ class Tunnels:
         if loop is not None:
             loop.call_soon_threadsafe(self._cease, pod_uid)
 
+    def drop_all(self) -> None:
+        """Let go of every pod, for now."""
+        with self._lock:
+            wanted = list(self._wanted)
+        for pod_uid in wanted:
+            self.drop(pod_uid)
+
     def has(self, pod_uid: str) -> bool:
         """Whether connections to a pod are kept."""
         with self._lock:

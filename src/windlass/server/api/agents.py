@@ -200,9 +200,10 @@ async def put_checkpoint(
     away = _away(services, uid, role, index, attempt)
     away.check()
     saved = msgspec.convert(data, Saved)
-    if saved.name != os.path.basename(saved.name):
+    if saved.name != os.path.basename(saved.name) or saved.name in (".", ".."):
         raise InvalidArgument(f"{saved.name[:200]!r} is no name of a checkpoint.")
-    number, lacking = await asyncio.to_thread(away.put_checkpoint, data, services.blobs)
+    record = {name: data[name] for name in Saved.__struct_fields__ if name in data}
+    number, lacking = await asyncio.to_thread(away.put_checkpoint, record, services.blobs)
     if lacking:
         raise MissingBlobs(lacking)
     return {"number": number}

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from windlass.worker.agent.channel import GivenUp, Refused
+from windlass.worker.agent.channel import GivenUp
 from windlass.worker.agent.saved import Saved
 from windlass.worker.agent.shipping import Shipping
 from windlass.worker.files import read_json
@@ -16,6 +16,7 @@ from windlass.worker.nudge import CHECKPOINT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from windlass.worker.agent.channel import Channel
@@ -33,6 +34,7 @@ class Carrier:
         self._saved = Saved(channel, base, launch)
         self._news = threading.Event()
         self._has_saved = False
+        self._told: set[str] = set()
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._carry, name="windlass-carrier", daemon=True)
         self._thread.start()
@@ -54,12 +56,25 @@ class Carrier:
         self._news.set()
         self._thread.join()
         try:
-            self._saved.ship_parts()
-            self._saved.ship_checkpoints()
-            self._saved.ship_outputs()
-            self._shipping.ship_end(is_taken_away=is_taken_away)
-        except (GivenUp, Refused) as error:
-            sys.stderr.write(f"windlass: not all of it could be handed over: {error}\n")
+            # Each for itself: whatever is wrong with one, how it ended is told.
+            self._try(self._saved.ship_parts)
+            self._try(self._saved.ship_checkpoints)
+            self._try(self._saved.ship_outputs)
+            self._try(lambda: self._shipping.ship_end(is_taken_away=is_taken_away))
+        except GivenUp:
+            sys.stderr.write("windlass: not all of it could be handed over: nobody waits for it\n")
+
+    def _try(self, ship: Callable[[], None]) -> None:
+        """Ship something; what goes wrong is said, and keeps nothing else back."""
+        try:
+            ship()
+        except GivenUp:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it is: the rest is shipped
+            told = f"windlass: not all of it could be handed over: {str(error) or repr(error)}\n"
+            if told not in self._told:
+                self._told.add(told)
+                sys.stderr.write(told)
 
     def _carry(self) -> None:
         next_outputs = time.monotonic() + _OUTPUTS_EVERY
@@ -68,13 +83,13 @@ class Carrier:
                 if self._news.wait(max(0.0, next_outputs - time.monotonic())):
                     self._is_ending.wait(_GATHER)
                     self._news.clear()
-                self._shipping.ship()
+                self._try(self._shipping.ship)
                 if self._has_saved:
                     self._has_saved = False
-                    self._saved.ship_parts()
-                    self._saved.ship_checkpoints()
+                    self._try(self._saved.ship_parts)
+                    self._try(self._saved.ship_checkpoints)
                 if time.monotonic() >= next_outputs:
-                    self._saved.ship_outputs()
+                    self._try(self._saved.ship_outputs)
                     next_outputs = time.monotonic() + _OUTPUTS_EVERY
-        except (GivenUp, Refused):
+        except GivenUp:
             return  # what is left is tried once more in the end

@@ -49,6 +49,10 @@ class GivenUp(Exception):
     """Whoever asked need not wait any longer."""
 
 
+class Changed(Exception):
+    """The file that was to be sent is not what it was, or gone."""
+
+
 class Channel:
     """Requests to the server, from any thread."""
 
@@ -74,6 +78,7 @@ class Channel:
     ) -> bytes:
         """The answer to a request, however long it takes; `Refused` if there will be none.
 
+        `Changed` if it is about a file that cannot be sent as it was.
         `deadline` is by `time.monotonic`: `GivenUp` after it, and when the channel is closed.
         With `into`, the path of a file, the answer is written there, however large.
         """
@@ -121,7 +126,7 @@ class Channel:
         try:
             if isinstance(body, FileBody):
                 headers["Content-Length"] = str(body.size)
-                with open(body.path, "rb") as file:
+                with _opened(body.path) as file:
                     connection.request(method, path, _Cut(file, body.size), headers)
             else:
                 connection.request(method, path, body, headers)
@@ -224,11 +229,21 @@ class _Cut:
         if not self._left:
             return b""
         most = min(self._left, _PIECE if size < 0 else size)
-        piece: bytes = self._file.read(most)
+        try:
+            piece: bytes = self._file.read(most)
+        except OSError as error:
+            raise Changed(str(error)) from None
         if not piece:
-            raise ConnectionError("the file has become shorter")
+            raise Changed("it has become shorter")
         self._left -= len(piece)
         return piece
+
+
+def _opened(path: str) -> Any:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise Changed(str(error)) from None
 
 
 def _read_line(sock: socket.socket) -> bytes:

@@ -7,10 +7,11 @@ not. Here only the newest stays, which a program may ask for; the disk of a pod 
 from __future__ import annotations
 
 import os
+import sys
 from urllib.parse import quote
 
 from windlass.worker import checkpoints, shards
-from windlass.worker.agent.channel import FileBody
+from windlass.worker.agent.channel import Changed, FileBody, Refused
 from windlass.worker.digests import place_of
 from windlass.worker.files import read_json, remove_if_there, write_json
 from windlass.worker.manifests import blobs_of, decode
@@ -49,15 +50,21 @@ class Saved:
         for number, record in reversed(checkpoints.records(self._folder)):
             if number <= shipped or number == 0 or "manifest" not in record:
                 continue
-            self._ship(record, deadline)
+            try:
+                self._ship(record, deadline)
+            except Refused as error:
+                _refused(f"checkpoint {number}", error)
             note_shipped(self._folder, number)
             self._forget_before(number)
 
     def ship_parts(self, deadline: float | None = None) -> None:
         """Have the server take in the parts of checkpoints that were saved here."""
         for path, part in shards.left(self._folder):
-            self._ship_blobs(part["manifest"], deadline)
-            self._channel.ask_json("POST", f"{self._base}/parts", part, deadline=deadline)
+            try:
+                self._ship_blobs(part["manifest"], deadline)
+                self._channel.ask_json("POST", f"{self._base}/parts", part, deadline=deadline)
+            except Refused as error:
+                _refused(f"the part of the checkpoint of step {part.get('step')}", error)
             if (read_json(path) or {}).get("uid") == part["uid"]:  # else it was saved again
                 remove_if_there(path)
 
@@ -112,11 +119,23 @@ class Saved:
                 continue
             try:
                 body = FileBody(path)
-                where = f"{self._base}/outputs?path={quote(place, safe='')}"
+                where = f"{self._base}/outputs?path={quote(os.fsencode(place), safe='')}"
                 self._channel.ask("PUT", where, body, deadline=deadline)
-            except FileNotFoundError:
-                continue  # it was removed meanwhile
+            except (FileNotFoundError, Changed):
+                continue  # it was removed or written meanwhile: another time, if it is there
+            except Refused as error:
+                _refused(f"the output {place!a}", error)
             self._sent[place] = stamp
+
+
+def _refused(what: str, error: Refused) -> None:
+    """Say of something that the server will not have it, ever, and let the rest go on.
+
+    Blobs that went missing there are brought another time.
+    """
+    if error.code == "missing_blobs":
+        raise error
+    sys.stderr.write(f"windlass: {what} could not be handed over: {error}\n")
 
 
 def _listed(blobs: str, manifest: str) -> list[str]:

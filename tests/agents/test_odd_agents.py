@@ -1,0 +1,176 @@
+"""What an agent may send that means harm, or is odd: refused or taken, and nothing else suffers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_world import Elsewhere, request
+
+import windlass as wl
+from harness import PATIENCE
+from windlass.model.job import Assignment, Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes import away
+from windlass.worker.agent.channel import Changed, Channel, FileBody
+
+
+@pytest.fixture
+def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
+    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    yield place
+    place.front.close()
+
+
+class Hostile:
+    """Whoever has the token of a trial, and sends what they like."""
+
+    def __init__(self, place: Elsewhere, home: Path) -> None:
+        trial = wl.run(save_odd_names, replicas=2).submit([]).wait(timeout=PATIENCE)
+        record = trial.record
+        job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
+        self._token = place.token(record.uid)
+        role = record.spec.roles[0].name
+        self._bases = []
+        for index in range(2):
+            away.ask_for(home, job, ReplicaId(role, index, 2), Assignment())
+            self._bases.append(f"{place.url()}/api/v1/agents/{record.uid}/{role}/{index}/2")
+
+    def put(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        assert request(f"{self._bases[0]}/blobs/{digest}", self._token, "PUT", data) == 200
+        return digest
+
+    def part(self, rank: int, manifest: str) -> int:
+        part = {
+            "uid": "0" * 32, "name": "model", "manifest": manifest, "step": 1,
+            "rank": rank, "ranks": 2,
+        }  # fmt: skip
+        return self._post(rank, "parts", part)
+
+    def checkpoint(self, manifest: str, name: str = "model") -> int:
+        record = {
+            "uid": "1" * 32, "name": name, "manifest": manifest, "is_folder": True, "time": 1.0,
+        }  # fmt: skip
+        return self._post(0, "checkpoints", record)
+
+    def _post(self, rank: int, where: str, value: Any) -> int:
+        body = json.dumps(value).encode()
+        return request(f"{self._bases[rank]}/{where}", self._token, "POST", body)
+
+
+def listing(*entries: tuple[Any, ...]) -> bytes:
+    return json.dumps({"files": entries, "version": 2}, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("p", "f", "../token", 1, 0, "x"),
+        ("p", "f", "../token", 1),
+        ("p", "f", "../../../../../../../../dev/zero", 2 << 30, 0, "x"),
+        ("p", "f", "{own}", 2 << 30, 0, "x"),
+        ("p", "f", "{own}", 1, 1 << 62, "x"),
+        ("../p", "f", "{own}", 1),
+    ],
+)
+def test_files_of_the_server_are_compared_with_nothing(
+    elsewhere: Elsewhere, home: Path, entry: tuple[Any, ...]
+) -> None:
+    hostile = Hostile(elsewhere, home)
+    own = hostile.put(b"a")
+    asked = hostile.put(listing((entry[0], entry[1], entry[2].format(own=own), *entry[3:])))
+    assert hostile.part(0, hostile.put(listing(("p", "f", own, 1)))) == 200
+    assert hostile.part(1, asked) == 400
+    assert hostile.checkpoint(asked) == 400
+
+
+def test_what_is_no_list_of_files_is_no_checkpoint(elsewhere: Elsewhere, home: Path) -> None:
+    hostile = Hostile(elsewhere, home)
+    good = hostile.put(listing(("p", "f", hostile.put(b"a"), 1)))
+    assert hostile.checkpoint(hostile.put(b'{"files":[' + b" " * 1000)) == 400
+    assert hostile.checkpoint("f" * 64) == 409
+    assert hostile.checkpoint(good, name="..") == 400
+    assert hostile.checkpoint(good) == 200
+
+
+def save_odd_names(steps: list[int]) -> str:
+    import pathlib
+
+    rank = wl.rank()
+    folder = pathlib.Path("model")
+    folder.mkdir(exist_ok=True)
+    for step in steps:
+        (folder / ("ab" * 32)).write_text("a file that is called like a blob")
+        (folder / f"{rank}").write_text(str(step))
+        if step == 1:
+            (folder / "same").write_text(f"not the same: {rank}")
+        else:
+            (folder / "same").write_text("the same")
+        wl.save_checkpoint(folder, step=step, shard=True)
+    if steps and rank == 0:
+        out = os.fsencode(wl.output_dir())
+        for name in (b"odd\xff", b"kept.txt"):
+            pathlib.Path(os.fsdecode(os.path.join(out, name))).write_text("an output")
+    return "done"
+
+
+def test_what_is_refused_keeps_nothing_else_back(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    # At home one rank is told at once that its file is another's, and fails.
+    trial = wl.run(save_odd_names, replicas=2).submit([0, 1, 2]).wait(timeout=PATIENCE)
+    assert trial.state == "FAILED"
+    known = {each.uid for each in trial.list_checkpoints()}
+    agents = [elsewhere.run(trial, index=index) for index in (0, 1)]
+    assert [agent.wait() for agent in agents] == [0, 0]
+    assert [agent.ending()["exit_code"] for agent in agents] == [0, 0]
+    new = [each for each in trial.refresh().list_checkpoints() if each.uid not in known]
+    assert sorted(each.step or 0 for each in new) == [0, 2]
+    for each in new:
+        folder = each.download(tmp_path / str(each.step))
+        assert (folder / ("ab" * 32)).read_text() == "a file that is called like a blob"
+        assert (folder / "same").read_text() == "the same"
+    outputs = agents[0].folder.parent / "outputs"
+    assert (outputs / "kept.txt").read_text() == "an output"
+    assert len(list(outputs.iterdir())) == 2, "one under a name that can be said"
+
+
+def rewrite_outputs(path: str) -> int:
+    """Write a file again and again, shorter and longer, and remove it: some of it is kept."""
+    import time
+
+    target, end = wl.output_dir() / "state.json", time.monotonic() + 3
+    while time.monotonic() < end:
+        for size in (3_000_000, 10):
+            target.write_bytes(b"x" * size)
+        target.unlink()
+    target.write_bytes(b"last")
+    return 7
+
+
+def test_an_output_that_changes_while_it_is_sent_stops_nothing(elsewhere: Elsewhere) -> None:
+    trial = wl.run(rewrite_outputs).submit("").wait(timeout=PATIENCE)
+    agent = elsewhere.run(trial)
+    assert agent.wait() == 0
+    assert agent.ending()["exit_code"] == 0
+    assert (agent.folder.parent / "outputs" / "state.json").read_bytes() == b"last"
+
+
+def test_a_file_that_changed_under_its_upload_is_told_apart_from_a_server_that_is_away(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    channel = Channel([elsewhere.front.url], "any", None)
+    body = tmp_path / "state.json"
+    body.write_bytes(b"x" * 5_000_000)
+    sent = FileBody(str(body))
+    body.write_bytes(b"short")
+    with pytest.raises(Changed, match="shorter"):
+        channel.ask("PUT", "/api/v1/agents/none", sent)
+    body.unlink()
+    with pytest.raises(Changed, match="No such file"):
+        channel.ask("PUT", "/api/v1/agents/none", sent)
+    channel.close()
