@@ -21,11 +21,12 @@ from windlass.kube.kinds import Object, labels_of, place_of, uid_of
 from windlass.kube.watching import Watcher
 from windlass.model.errors import InvalidArgument, KubernetesError, WindlassError
 from windlass.model.job import Job, JobSpec
-from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica
+from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica, ReplicaId
 from windlass.operator import counting
 from windlass.operator.counting import Counts
 from windlass.operator.events import Recorder
 from windlass.operator.jobkinds import BY_NAME, JOB_KINDS, JobKind
+from windlass.operator.making import make_pod
 from windlass.operator.memory import inherited, memory_text, remembered
 from windlass.operator.names import JOB_NAME, MEMORY, OPERATOR_NAME
 from windlass.operator.projecting import is_same, status_of
@@ -228,6 +229,8 @@ class Jobs:
         found: Translation | InvalidArgument
         try:
             found = translate(thing)
+            for role in found.job.spec.roles:
+                make_pod(found, ReplicaId(role.name, 0, 1))  # whether that can be done
         except InvalidArgument as error:
             found = error
         except Exception as error:  # noqa: BLE001 -- templates hold anything
