@@ -101,9 +101,21 @@ def test_parts_of_an_attempt_that_was_followed_by_another_do_not_count(job: Job)
 def test_where_all_start_again_together_no_part_of_the_dead_is_left(job: Job) -> None:
     job.save(0, 5)
     job.save(1, 5)
-    shards.forget_dead(str(job.folder))  # as a supervisor does; none of them holds its lock
+    shards.forget_dead(str(job.folder), 2)  # as a supervisor does; none of them holds its lock
     job.save(2, 5, attempt=2)
     assert job.steps() == []
+
+
+def test_a_part_of_one_that_is_done_before_another_starts_is_not_lost(job: Job) -> None:
+    job.save(0, 5)
+    job.save(1, 5)
+    (job.trial / "worker-0" / "1" / "exit.json").write_text('{"exit_code": 0}')
+    (job.trial / "worker-1" / "1" / "exit.json").write_text('{"exit_code": 137}')
+    shards.forget_dead(str(job.folder), 1)  # the third starts late
+    job.save(2, 5)
+    assert job.steps() == [], "one that failed starts again, and saves again"
+    job.save(1, 5)
+    assert job.texts() == ["0 at 5 of 1", "1 at 5 of 1", "2 at 5 of 1"]
 
 
 def test_other_numbers_of_ranks_are_other_checkpoints(job: Job) -> None:

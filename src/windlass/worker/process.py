@@ -113,7 +113,7 @@ def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
     saver = Saver(folder, key["role"], key["index"], key["attempt"])
     is_together = bool(launch.get("together"))
     if is_together:
-        shards.forget_dead(folder)
+        shards.forget_dead(folder, saver.attempt)
     restored.forget_superseded(saver)
     found = restored.latest(saver, shared=is_together)
     return {} if found is None else {"WINDLASS_CHECKPOINT": found}

@@ -129,14 +129,22 @@ def _add(
     return uid
 
 
-def forget_dead(folder: str) -> None:
-    """Remove parts of attempts that are no more, where all start again together."""
+def forget_dead(folder: str, attempt: int) -> None:
+    """Remove parts of attempts that are no more, where all start again together.
+
+    `attempt` is the one that starts now. One of the same number may be over already that saved
+    its part and had nothing else to do: its part counts.
+    """
     if not os.path.isdir(os.path.join(folder, _SHARDS)):
         return
     with checkpoints.locked(folder):
         for place in _places(folder):
             for rank, part in _read(place).items():
-                if rank >= 0 and not is_locked(os.path.join(_attempt(folder, part), "lock")):
+                its = _attempt(folder, part) if rank >= 0 else ""
+                if not its or is_locked(os.path.join(its, "lock")):
+                    continue
+                code = (read_json(os.path.join(its, "exit.json")) or {}).get("exit_code")
+                if part["attempt"] < attempt or code != 0:
                     os.unlink(os.path.join(place, f"{rank}.json"))
 
 
