@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
 
 from harness import BIN, PATIENCE, Project, eventually, stop_server, stop_trials
+from scheduling import Scheduling, in_order
 
 __all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_trials"]
 
@@ -27,6 +29,15 @@ for number in (signal.SIGINT, signal.SIGQUIT):
 # How long an example takes says nothing on a machine that does other things.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,13 @@ from kube.fixtures import (
     own_cluster,
     sharing,
     skip_without_cluster,
+    windlass_image,
 )
 from kube.operator_fixtures import definitions, jobs, operator
 
 __all__ = [
     "admin", "alone", "cluster", "core", "definitions", "gate", "home_with_cluster", "jobs",
-    "namespace", "operator", "own_cluster", "sharing",
+    "namespace", "operator", "own_cluster", "sharing", "windlass_image",
 ]  # fmt: skip
 
 

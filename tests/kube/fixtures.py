@@ -10,6 +10,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from kubernetes import client
 from harness import stop_server
 from kube.access import HOW_TO, Cluster, find_cluster
 from kube.cluster.places import CACHE, NAME
+from kube.cluster.windlass_image import have_windlass_image
 from kube.gates import Gate
 from kube.pods import Namespace
 
@@ -30,6 +32,15 @@ def skip_without_cluster(item: pytest.Item) -> None:
         pytest.skip(HOW_TO)
     if item.get_closest_marker("slow") and os.environ.get("WINDLASS_KUBE") == "short":
         pytest.skip("it takes minutes: `make test-kube` runs it")
+
+
+@contextmanager
+def shared(how: int = fcntl.LOCK_SH) -> Iterator[None]:
+    """The cluster with others, for a while, or without."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _SHARING.open("a") as file:
+        fcntl.flock(file, how)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -61,13 +72,19 @@ def core(admin: client.ApiClient) -> client.CoreV1Api:
     return client.CoreV1Api(admin)
 
 
+@pytest.fixture(scope="session")
+def windlass_image(own_cluster: Cluster) -> str:
+    """The image of `deploy/Dockerfile`; made before a test has the cluster, for it takes long."""
+    return have_windlass_image()
+
+
 @pytest.fixture
 def sharing(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None]:
     """The right to use the cluster, together with others unless the test asks for `alone`."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with _SHARING.open("a") as file:
-        is_alone = "alone" in request.fixturenames
-        fcntl.flock(file, fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH)
+    is_alone = "alone" in request.fixturenames
+    is_in_place = not is_alone or request.path.parent.name == "alone"
+    assert is_in_place, "tests that have the cluster for themselves are in tests/kube/alone"
+    with shared(fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH):
         yield
 
 

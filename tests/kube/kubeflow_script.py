@@ -5,6 +5,7 @@
 
 import json
 import sys
+import time
 
 
 def main():
@@ -60,6 +61,9 @@ def main():
     training = TrainingClient(namespace=namespace, job_kind=kind)
     training.create_job(job, namespace=namespace)
     done = training.wait_for_job_conditions("mnist", wait_timeout=120, polling_interval=1)
+    # It has succeeded when its leader has; the others are left to run to their ends.
+    while any(pod.status.phase != "Succeeded" for pod in training.get_job_pods("mnist")):
+        time.sleep(0.2)
     logs, events = training.get_job_logs("mnist", verbose=True)
     all_logs, _ = training.get_job_logs("mnist", is_master=False)
     seen = {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kube.access import Cluster
+from kube.fixtures import shared
 from kube.operating import Jobs, OperatorProcess, operating
 from kube.pods import Namespace
 from windlass.kube.connecting import connect
@@ -16,7 +17,8 @@ from windlass.operator.installing import install
 @pytest.fixture(scope="session")
 def definitions(cluster: Cluster) -> None:
     """TFJob and PyTorchJob are known to the cluster."""
-    install(connect(config_file=str(cluster.kubeconfig)))
+    with shared():  # not while a test changes them
+        install(connect(config_file=str(cluster.kubeconfig)))
 
 
 @pytest.fixture

@@ -111,3 +111,9 @@ class Namespace:
                 return False
             raise
         return True
+
+
+def is_node_ready(core: client.CoreV1Api) -> bool:
+    """Whether the cluster of `make kube` has its node, and it takes pods."""
+    conditions = [each for node in core.list_node().items for each in node.status.conditions or ()]
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)

@@ -17,7 +17,6 @@ from kubernetes.stream import portforward, stream
 from harness import eventually
 from kube.accelerators import accelerators
 from kube.access import Cluster, account_client
-from kube.cluster.parts import part_named
 from kube.mounts import ROOT, package_index, project_environment, source
 from kube.pods import Namespace
 
@@ -253,38 +252,6 @@ def test_the_environment_of_the_tests_runs_in_a_pod(
     assert namespace.output("mounted").strip() == sys.prefix
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["etcd", "containerd", "apiserver", "controller-manager", "scheduler", "dns", "proxy"],
-)
-def test_a_part_is_stopped_and_started_by_itself(
-    name: str, alone: Cluster, namespace: Namespace
-) -> None:
-    part = part_named(name)
-    namespace.pod("lasting", "sleep", "1000")
-    namespace.wait_running("lasting")
-    part.stop()
-    assert part.pid is None
-    part.start()
-    part.wait()
-    _run_pod_again(namespace)
-    assert namespace.phase("lasting") == "Running"
-
-
-def test_a_node_whose_kubelet_stops_is_known_to_be_away(
-    alone: Cluster, namespace: Namespace
-) -> None:
-    kubelet = part_named("kubelet")
-    kubelet.stop()
-    try:
-        eventually(lambda: not _is_node_ready(namespace.core), "the node is not ready")
-    finally:
-        kubelet.start()
-        kubelet.wait()
-        eventually(lambda: _is_node_ready(namespace.core), "the node is ready")
-    _run_pod_again(namespace)
-
-
 _LOOK_UP = """
 import socket, sys, time
 for name, wanted in {wanted!r}.items():
@@ -397,25 +364,3 @@ def _scheduling(namespace: Namespace, pod: str) -> str:
     """What the scheduler says about a pod that waits."""
     status = namespace.core.read_namespaced_pod_status(pod, namespace.name).status
     return " ".join(each.message or "" for each in status.conditions or ())
-
-
-def _is_node_ready(core: client.CoreV1Api) -> bool:
-    conditions = core.list_node().items[0].status.conditions
-    return any(each.type == "Ready" and each.status == "True" for each in conditions)
-
-
-def _run_pod_again(namespace: Namespace) -> None:
-    """A pod from its making to its end, with a name looked up; what was stopped may be slow."""
-    program = """
-import socket, time
-for _ in range(300):
-    try:
-        socket.getaddrinfo("kubernetes.default", 443)
-        break
-    except OSError:
-        time.sleep(0.1)
-else:
-    raise SystemExit("no name")
-"""
-    namespace.python("afterwards", program)
-    namespace.output("afterwards")

@@ -15,7 +15,6 @@ from harness import BIN, eventually
 from kube.access import Cluster
 from kube.accounts import admin_connection
 from kube.cluster.places import NODE
-from kube.cluster.windlass_image import have_windlass_image
 from kube.deploying import bring, manifests, pods_of, remove, wait_available
 from kube.forwarding import Forwarded
 from kube.places import Place
@@ -39,11 +38,11 @@ def connection(own_cluster: Cluster, namespace: Namespace) -> Connection:
 
 @pytest.fixture
 def deployed(
-    own_cluster: Cluster, namespace: Namespace, connection: Connection, tmp_path: Path
+    windlass_image: str, namespace: Namespace, connection: Connection, tmp_path: Path
 ) -> Iterator[None]:
     """The manifests as they are, but for the name of the image; and a disk for their claim."""
     disk = _disk(namespace.name, tmp_path / "disk")
-    things = manifests("server.yaml", have_windlass_image())
+    things = manifests("server.yaml", windlass_image)
     try:
         bring(connection, [disk])
         bring(connection, things, namespace.name)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from kubernetes import client
 
 import windlass as wl
 from harness import PATIENCE, eventually
-from kube.access import Cluster
-from kube.cluster.parts import Part, part_named
-from kube.cluster.places import NODE
-from kube.gates import Gate
-from kube.persisting import REPLICAS, check_complete, persisting
 from kube.pods import Namespace
 from kube.programs import leave_in_order
 from kube.trials import is_empty, pods_of, said, there
@@ -55,76 +47,3 @@ def test_one_that_is_evicted_goes_on_from_what_it_saved_however_it_left(
     assert [each.step for each in trial.list_checkpoints(sort_by="step")] == [0, 1, 2, 3]
     assert [point.step for point in trial.metrics("loss")] == [0, 1, 2, 3]
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-
-
-@pytest.fixture
-def kubelet(alone: Cluster, core: client.CoreV1Api) -> Iterator[Part]:
-    """What speaks for the node; when the test is over it does so again."""
-    found = part_named("kubelet")
-    yield found
-    found.start()
-    found.wait()
-    eventually(lambda: is_ready(core), "the node is back")
-
-
-def is_ready(core: client.CoreV1Api) -> bool:
-    """Whether the node takes pods."""
-    nodes = [each for each in core.list_node().items if each.metadata.name == NODE]
-    conditions = [each for node in nodes for each in node.status.conditions or ()]
-    return any(each.type == "Ready" and each.status == "True" for each in conditions)
-
-
-@pytest.mark.slow
-def test_replicas_whose_node_is_gone_are_lost_and_start_again_when_there_is_one(
-    kubelet: Part, core: client.CoreV1Api, namespace: Namespace, gate: Gate
-) -> None:
-    trial = persisting(namespace, gate)
-    kubelet.stop()
-    core.delete_node(NODE)
-    check_that_all_start_again(trial, kubelet, namespace, gate)
-
-
-@pytest.mark.slow
-def test_replicas_whose_node_does_not_answer_are_lost_once_they_were_to_be_gone(
-    kubelet: Part, namespace: Namespace, gate: Gate
-) -> None:
-    trial = persisting(namespace, gate)
-    kubelet.stop()
-    eventually(lambda: "node does not answer" in trial.refresh().message, "that is told")
-    # A cluster does this after some minutes, unless all of its nodes are away.
-    for name in pods_of(namespace):
-        namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=1)
-    check_that_all_start_again(trial, kubelet, namespace, gate)
-
-
-def check_that_all_start_again(
-    trial: wl.Trial[int], kubelet: Part, namespace: Namespace, gate: Gate
-) -> None:
-    eventually(lambda: has_lost_all(trial), "all are known lost", patience=4 * PATIENCE)
-    # None of them can have begun: there is no node.
-    assert [each.partition(".")[0] for each in gate.named("began-")] == ["0-1", "1-1", "2-1"]
-    told = set(said(trial))
-    kubelet.start()
-    for rank in range(REPLICAS):
-        eventually(lambda rank=rank: gate.is_told(f"steps-{rank}-2"), f"{rank} starts again")
-        gate.tell(f"go-{rank}")
-    trial.wait(timeout=2 * PATIENCE)
-    assert trial.state == "SUCCEEDED", trial.message
-    assert trial.restarts == REPLICAS
-    ends = [(each.index, each.attempt, each.exit_code, each.reason) for each in trial.attempts]
-    assert ends == [
-        (0, 1, None, "Lost"),
-        (0, 2, 0, ""),
-        (1, 1, None, "Lost"),
-        (1, 2, 0, ""),
-        (2, 1, None, "Lost"),
-        (2, 2, 0, ""),
-    ]
-    check_complete(trial, gate, ["0-1", "0-2", "1-1", "1-2", "2-1", "2-2"], cut_short="-1")
-    assert told <= set(said(trial)), "what was told before is still there"
-    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-
-
-def has_lost_all(trial: wl.Trial[int]) -> bool:
-    trial.refresh()
-    return [each.attempt for each in trial.replicas] == [2] * REPLICAS

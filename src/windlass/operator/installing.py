@@ -17,7 +17,7 @@ DEFINITIONS = Kind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
 )
 _MANAGER = "app.kubernetes.io/managed-by"
-_NOT_FOUND = 404
+_NOT_FOUND, _CONFLICT = 404, 409
 _PATIENCE = 30.0  # seconds for a cluster to take up a definition
 
 
@@ -50,6 +50,18 @@ def install(connection: Connection, *, replace: bool = False) -> list[Installed]
 
 
 def _install(connection: Connection, wanted: Object, *, replace: bool) -> Installed:
+    """Bring one; whoever else brings, changes or takes it meanwhile, it is looked at again."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return _install_once(connection, wanted, replace=replace)
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT) or time.monotonic() > end:
+                raise
+        time.sleep(0.1)
+
+
+def _install_once(connection: Connection, wanted: Object, *, replace: bool) -> Installed:
     name = str(wanted["metadata"]["name"])
     try:
         there: Any = connection.request("GET", DEFINITIONS.path(name=name))
@@ -59,6 +71,13 @@ def _install(connection: Connection, wanted: Object, *, replace: bool) -> Instal
         connection.request("POST", DEFINITIONS.path(), wanted)
         _wait_established(connection, name)
         return Installed(name, "created")
+    if there["metadata"].get("deletionTimestamp"):
+        raise KubernetesError(
+            f"The definition {name} is being deleted, and still has jobs that are not gone.",
+            hint="See what keeps them, then try again: kubectl get "
+            f"{wanted['spec']['names']['plural']} --all-namespaces",
+            status=_CONFLICT,
+        )
     is_ours = labels_of(there).get(_MANAGER) == labels_of(wanted)[_MANAGER]
     if not is_ours and not replace:
         return Installed(name, "kept")

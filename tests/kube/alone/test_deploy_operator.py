@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from harness import eventually
 from kube.access import Cluster
-from kube.cluster.windlass_image import have_windlass_image
 from kube.deploying import bring, logs_of, manifests, pods_of, remove, wait_available
 from kube.operating import Jobs
 from windlass.kube.kinds import LEASES, PODS, Object
@@ -29,16 +28,18 @@ def deployed(jobs: Jobs, things: list[Object]) -> Iterator[None]:
 
 
 def test_two_operators_run_and_one_acts_with_the_rights_they_are_given(
-    alone: Cluster, jobs: Jobs
+    windlass_image: str, alone: Cluster, jobs: Jobs
 ) -> None:
     """The manifests as they are, but for the name of the image."""
-    with deployed(jobs, manifests("operator.yaml", have_windlass_image())):
+    with deployed(jobs, manifests("operator.yaml", windlass_image)):
         _check_it_works(jobs, "all namespaces")
 
 
-def test_with_rights_in_one_namespace_that_one_is_looked_after(alone: Cluster, jobs: Jobs) -> None:
+def test_with_rights_in_one_namespace_that_one_is_looked_after(
+    windlass_image: str, alone: Cluster, jobs: Jobs
+) -> None:
     """The manifests changed in the way that they say themselves."""
-    things = manifests("operator.yaml", have_windlass_image())
+    things = manifests("operator.yaml", windlass_image)
     with deployed(jobs, [_narrowed(each, jobs.namespace) for each in things]):
         _check_it_works(jobs, f"namespace {jobs.namespace}")
 

@@ -25,13 +25,23 @@ NAMES = [str(each["metadata"]["name"]) for each in definitions()]
 
 def command(cluster: Cluster, *words: str) -> str:
     """What `windlass operator install` says."""
-    done = subprocess.run(
+    return outcome(begun(cluster, *words))
+
+
+def begun(cluster: Cluster, *words: str) -> subprocess.Popen[str]:
+    """`windlass operator install`, which has only begun."""
+    return subprocess.Popen(
         [BIN / "windlass", "operator", "install", *words],
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
-        capture_output=True, text=True, timeout=120,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+
+
+def outcome(process: subprocess.Popen[str]) -> str:
+    with process:
+        told, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return told
 
 
 def said(what: str) -> str:
@@ -46,9 +56,7 @@ def changing(alone: Cluster, jobs: Jobs) -> Iterator[Cluster]:
 
 
 def test_definitions_are_brought_once(changing: Cluster, jobs: Jobs) -> None:
-    for name in NAMES:
-        jobs.connection.request("DELETE", DEFINITIONS.path(name=name), {})
-    eventually(lambda: not any(_there(jobs, name) for name in NAMES), "they are gone")
+    _remove_all(jobs)
     assert command(changing) == said("created")
     # At once: it returns when they can be used.
     jobs.create("TFJob", "first", Worker=jobs.role(1, "pass"))
@@ -59,6 +67,33 @@ def test_definitions_are_brought_once(changing: Cluster, jobs: Jobs) -> None:
     with operating(changing, "--namespace", jobs.namespace, "--alone"):
         assert jobs.ended("TFJob", "first")["type"] == "Succeeded"
         assert jobs.ended("PyTorchJob", "second")["type"] == "Succeeded"
+
+
+def test_several_bring_them_at_once(changing: Cluster, jobs: Jobs) -> None:
+    _remove_all(jobs)
+    told = [outcome(each) for each in [begun(changing) for _ in range(4)]]
+    lines = sorted(line for each in told for line in each.splitlines())
+    once = [f"{name}: created" for name in NAMES]
+    assert lines == sorted(once + [f"{name}: unchanged" for name in NAMES] * 3)
+
+
+def test_definitions_that_are_about_to_go_are_brought_once_they_are_gone(
+    changing: Cluster, jobs: Jobs
+) -> None:
+    """They go when the last of their jobs has gone, and one has somebody who holds it."""
+    body = jobs.body("TFJob", "held", Worker=jobs.role(1, "pass"))
+    body["metadata"]["finalizers"] = ["tests.windlass/held"]
+    path = f"/apis/kubeflow.org/v1/namespaces/{jobs.namespace}/tfjobs"
+    jobs.connection.request("POST", path, body)
+    jobs.connection.request("DELETE", DEFINITIONS.path(name="tfjobs.kubeflow.org"), {})
+    process = begun(changing)
+    eventually(lambda: _is_going(jobs, "tfjobs.kubeflow.org"), "it is about to go")
+    release = {"metadata": {"finalizers": None}}
+    jobs.connection.request(
+        "PATCH", f"{path}/held", release, content_type="application/merge-patch+json"
+    )
+    assert outcome(process).splitlines()[0] == "tfjobs.kubeflow.org: created"
+    jobs.create("TFJob", "next", Worker=jobs.role(1, "pass"))
 
 
 def test_older_definitions_of_ours_are_updated_under_jobs_that_run(
@@ -137,6 +172,16 @@ def test_with_some_namespaces_the_others_are_left_alone(
         assert "annotations" not in alone["metadata"]
         assert not left.pods()
         assert left.namespace not in process.ask("/metrics")[1]
+
+
+def _remove_all(jobs: Jobs) -> None:
+    for name in NAMES:
+        jobs.connection.request("DELETE", DEFINITIONS.path(name=name), {})
+    eventually(lambda: not any(_there(jobs, name) for name in NAMES), "they are gone")
+
+
+def _is_going(jobs: Jobs, name: str) -> bool:
+    return "deletionTimestamp" in (_there(jobs, name) or {})["metadata"]
 
 
 def _there(jobs: Jobs, name: str) -> Object | None:
