@@ -20,6 +20,7 @@ from typing import Any
 
 import windlass as wl
 from harness import PATIENCE, eventually
+from ways import Way, end, pipe_both
 from windlass.model.job import Assignment, Job
 from windlass.model.status import ReplicaId
 from windlass.runtimes import away, layout
@@ -62,34 +63,12 @@ class Elsewhere:
         return token_of((self.home / "token").read_text().strip(), uid)
 
 
-class Front:
+class Front(Way):
     """An address that stays, as a service of a cluster has one, whatever server there is."""
 
     def __init__(self, url: Callable[[], str]) -> None:
-        self._url = url
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                inner, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._lead, args=(inner,), daemon=True).start()
-
-    def _lead(self, inner: socket.socket) -> None:
-        with inner:
-            try:
-                outer = _connect(self._url())
-            except (OSError, ValueError):
-                return
-            with outer:
-                _pipe_both(inner, outer)
+        super().__init__(lambda: _connect(url()))
+        self.url = f"http://127.0.0.1:{self.port}"
 
 
 class Agent:
@@ -179,10 +158,7 @@ class Tunnels:
     def cut(self) -> None:
         """Break what is open; others are opened at once."""
         for each in list(self._open):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+            end(each)
 
     def knock(self, greeting: bytes) -> socket.socket:
         """A connection to the agent, with that for a greeting."""
@@ -215,7 +191,7 @@ class Tunnels:
             with _connect(self._url()) as outer:
                 self._open |= {inner, outer}
                 outer.sendall(first)
-                _pipe_both(inner, outer)
+                pipe_both(inner, outer)
                 self._open -= {inner, outer}
 
 
@@ -224,26 +200,6 @@ def _connect(url: str) -> socket.socket:
     connected = socket.create_connection((host, int(port)), 5)
     connected.settimeout(None)
     return connected
-
-
-def _pipe_both(one: socket.socket, other: socket.socket) -> None:
-    back = threading.Thread(target=_pipe, args=(other, one), daemon=True)
-    back.start()
-    _pipe(one, other)
-    back.join()
-
-
-def _pipe(source: socket.socket, target: socket.socket) -> None:
-    try:
-        while data := source.recv(65536):
-            target.sendall(data)
-    except OSError:
-        pass  # either end may go at any time
-    for each in (source, target):
-        try:
-            each.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            continue
 
 
 def _free_port() -> int:

@@ -26,6 +26,7 @@ from windlass.model.quantities import format_size
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.screens import Modes
 from windlass.model.wire import StopTrial
+from windlass.worker.files import write_all
 
 DETACH = b"\x1d"  # Ctrl-]
 _TWICE_WITHIN = 0.5
@@ -203,9 +204,7 @@ class _Attachment:
         self._waited_for = waits
 
     def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._stdout, view) :]
+        write_all(self._stdout, data)
 
     def _say(self, text: str) -> None:
         """Tell a person something, whatever mode the terminal is in."""

@@ -27,6 +27,7 @@ from windlass.model.errors import (
 from windlass.model.records import TrialRecord
 from windlass.model.text import clean
 from windlass.worker.digests import kind_of
+from windlass.worker.files import write_all
 from windlass.worker.manifests import check_of
 from windlass.worker.restore import Entry, RestoreError, Tree, open_folder, read_tree
 
@@ -337,9 +338,7 @@ def _write_file(
         fd = os.open(temporary, _WRITE, 0o777 if entry.mode == "x" else 0o666, dir_fd=parent)
 
         def write(piece: bytes | memoryview) -> None:
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(fd, view) :]
+            write_all(fd, piece)
 
         try:
             try:

@@ -33,6 +33,7 @@ from windlass.model.errors import (
 from windlass.model.outputs import MOST_OUTPUTS, FetchOutputs, OutputPage, WantedOutput
 from windlass.model.records import OutputFile, TrialRecord
 from windlass.model.text import clean
+from windlass.worker.files import write_all
 from windlass.worker.restore import open_folder
 
 _HEAD = struct.Struct(">QQd")
@@ -295,10 +296,7 @@ class _Fetch:
                 os.lseek(fd, 0, os.SEEK_END)
                 got = start
                 while piece := (yield from stream.piece()):
-                    view = memoryview(piece)
-                    while view:
-                        view = view[os.write(fd, view) :]
-                    got += len(piece)
+                    got += write_all(fd, piece)
                     self._progress = time.monotonic()
                 if got != size:
                     self._try_again(file, fd)

@@ -39,9 +39,7 @@ def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            view = memoryview(content)
-            while view:
-                view = view[os.write(fd, view) :]
+            write_all(fd, content)
             if durable:
                 os.fsync(fd)
         finally:
@@ -50,6 +48,14 @@ def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
     except OSError:
         remove_if_there(temporary)
         raise
+
+
+def write_all(fd: int, data: bytes | memoryview) -> int:
+    """Write all of it, however little goes at once; how many bytes that were."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    return len(data)
 
 
 def write_json_once(path: str, value: object) -> bool:

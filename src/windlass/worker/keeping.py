@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from windlass.worker.copying import Copying, digest_of
 from windlass.worker.digests import fastest_kind, kind_of, place_of
-from windlass.worker.files import write_bytes
+from windlass.worker.files import write_all, write_bytes
 from windlass.worker.gathering import changed_while_saved
 
 TYPE_CHECKING = False
@@ -292,9 +292,7 @@ def _read_all(source: int, size: int) -> bytes:
 def _write_new(path: str, data: bytes, *, durable: bool = False) -> None:
     target = os.open(path, _WRITE, 0o600)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(target, view) :]
+        write_all(target, data)
         if durable:
             os.fsync(target)
     finally:

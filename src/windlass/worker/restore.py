@@ -11,6 +11,7 @@ import os
 import stat
 
 from windlass.worker.digests import is_digest, place_of
+from windlass.worker.files import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def _copy_blob(source: int, target: int, entry: Entry) -> int:
     """Write a blob to a file; how many bytes."""
     copied = _copy_in_kernel(source, target) if entry.size > _SMALL else 0
     while chunk := os.read(source, _SMALL):
-        copied += _write_all(target, chunk)
+        copied += write_all(target, chunk)
         if copied == entry.size < _SMALL:
             break
     return copied
@@ -254,15 +255,8 @@ def _copy_part(source: int, target: int, entry: Entry) -> int:
         chunk = os.pread(source, min(entry.size - copied, _SMALL), entry.offset + copied)
         if not chunk:
             break
-        copied += _write_all(target, chunk)
+        copied += write_all(target, chunk)
     return copied
-
-
-def _write_all(target: int, chunk: bytes) -> int:
-    view = memoryview(chunk)
-    while view:
-        view = view[os.write(target, view) :]
-    return len(chunk)
 
 
 def _copy_in_kernel(source: int, target: int) -> int:

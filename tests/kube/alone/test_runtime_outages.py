@@ -12,10 +12,10 @@ import windlass as wl
 from harness import PATIENCE, eventually
 from kube.access import Cluster
 from kube.cluster.parts import part_named
-from kube.fronts import Front
 from kube.gates import Gate
 from kube.persisting import REPLICAS, check_complete, persisting
 from kube.pods import Namespace
+from kube.proxies import Proxy
 from kube.trials import is_empty, pods_of, said
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
@@ -72,12 +72,12 @@ def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    front = Front(alone)
-    monkeypatch.setenv("KUBECONFIG", str(front.kubeconfig(tmp_path)))
+    proxy = Proxy(alone)
+    monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
     trial = persisting(namespace, gate)
     server = part_named("apiserver")
     try:
-        front.cut()
+        proxy.shut()
         eventually(lambda: says_unreachable(trial), "nothing is seen")
         seen = namespace.core.list_namespaced_pod(namespace.name).metadata.resource_version
         # All of this happens while nobody looks: one pod goes, one is asked to die, one goes on.
@@ -92,7 +92,7 @@ def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
         eventually(lambda: is_too_old(namespace, seen), "the watch cannot go on from there")
     finally:
         server.start()
-        front.mend()
+        proxy.mend()
     eventually(lambda: gate.is_told("steps-1-2") and gate.is_told("steps-2-2"), "both start again")
     for rank in range(REPLICAS):
         gate.tell(f"go-{rank}")
@@ -109,7 +109,7 @@ def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
     # What the lost one had still to tell when it was killed is lost with it, and nothing else.
     check_complete(trial, gate, ["0-1", "1-1", "1-2", "2-1", "2-2"], cut_short="1-1")
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-    front.close()
+    proxy.close()
 
 
 def is_too_old(namespace: Namespace, version: str) -> bool:
