@@ -67,6 +67,7 @@ NOT_RUN = {
     ),
     ("kubernetes.md", "$ pip install 'windlass[kubernetes]'"),
     ("kubernetes.md", "import windlass as wl"),
+    ("kubernetes.md", "[replica] = trial.replicas"),
     (
         "kubernetes.md",
         'wl.Kubernetes(pod_patch={"hostNetwork": True, "containers": '

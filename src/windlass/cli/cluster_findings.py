@@ -1,140 +1,110 @@
-"""What `windlass kubernetes check` looks at, in the order in which things must be right."""
+"""What `windlass kubernetes check` and `windlass doctor` tell of the cluster that jobs run on.
+
+It is the server that talks to the cluster, so it is the server that is asked, if one runs. What
+this shell would choose is looked at where there is none, which would then be started by it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
-from windlass.cli.findings import Finding
+from windlass.client.discovery import Endpoint, describe_server, named_endpoint, running_endpoint
 from windlass.home import Home
 from windlass.model.errors import WindlassError
+from windlass.model.findings import ERROR, OK, WARNING, ClusterCheck, Finding
 
-if TYPE_CHECKING:
-    from windlass.kube.connecting import Connection
-    from windlass.kube.deeds import Deed
-
-_PORT_FORWARD = "pods/portforward"
+_ANSWER = 60.0  # seconds: more than the server takes to look
+_AT_A_GLANCE = 2.0  # seconds that a cluster has to answer in
 
 
-def examine(home: Home, context: str | None, namespace: str | None) -> Iterator[Finding]:
-    """Look at the cluster; what depends on what is wrong is not looked at."""
-    from windlass.kube.access import check_known, server_version
-    from windlass.kube.connecting import connect
+class _Asked(NamedTuple):
+    """What is known of the cluster, and by whom: none if by this process."""
 
+    seen: ClusterCheck
+    by: Endpoint | None
+
+
+def look_at_cluster(home: Home, context: str | None, namespace: str | None) -> Iterator[Finding]:
+    """Everything that must be right for jobs to run there; a context is one of this shell."""
     try:
-        connection = connect(context, namespace, home=home)
+        asked = _ask(home, context or "", namespace or "", 50.0)
     except WindlassError as error:
-        yield _error("cluster", error)
+        yield Finding("asked", ERROR, f"the server: {error.message}", error.hint or "")
         return
+    if asked.by is None:
+        yield from asked.seen.findings
+        return
+    yield Finding("asked", OK, f"the server at {asked.by.url}, which runs the jobs")
+    yield from asked.seen.findings
+    yield from _told_apart(home, namespace, asked)
+
+
+def glance_at_cluster(home: Home) -> Iterator[Finding]:
+    """In a line how it is; nothing where no cluster is known."""
     try:
-        yield Finding("cluster", "ok", f"{connection.server} ({connection.source})")
-        try:
-            version = server_version(connection)
-            yield _reachable(connection, version)
-            check_known(connection)
-        except WindlassError as error:
-            yield _error("reachable" if not getattr(error, "status", 0) else "account", error)
-            return
-        yield from _inside(connection, home)
-    finally:
-        connection.close()
-
-
-def _reachable(connection: Connection, version: str) -> Finding:
-    text = f"it answers, Kubernetes {version}"
-    if connection.is_trusted:
-        return Finding("reachable", "ok", text)
-    return Finding(
-        "reachable",
-        "warning",
-        f"{text}; its certificate is not checked, so that anybody could be it",
-        "Name that of its authority: ca_cert_path= in place of skip_tls=True.",
-    )
-
-
-def _inside(connection: Connection, home: Home) -> Iterator[Finding]:
-    from windlass.kube.access import account_name, check_namespace, missing_rights
-
-    account = account_name(connection)
-    yield Finding("account", "ok", account or "unknown")
-    try:
-        check_namespace(connection, connection.namespace)
-        yield Finding("namespace", "ok", connection.namespace)
+        seen = _ask(home, "", "", _AT_A_GLANCE).seen
     except WindlassError as error:
-        yield _error("namespace", error)
+        yield Finding("kubernetes", WARNING, error.message, error.hint or "")
         return
-    missing = missing_rights(connection, connection.namespace)
-    yield from _rights(missing, account)
-    yield from _nodes(connection)
-    yield _reaching(home, missing)
-
-
-def _rights(missing: list[Deed], account: str) -> Iterator[Finding]:
-    from windlass.kube.access import lacking
-    from windlass.kube.rights import RUNNING
-
-    for right in RUNNING:
-        lacks = [deed for deed in missing if deed.resource == right.resource]
-        verbs = [verb for verb in right.verbs if verb not in {deed.verb for deed in lacks}]
-        if not lacks:
-            yield Finding("right", "ok", f"{right.resource}: {', '.join(verbs)}")
-            continue
-        error = lacking(lacks, account)
-        yield Finding(
-            "right", "error", f"{error.message} Needed for: {right.why}.", error.hint or ""
-        )
-
-
-def _nodes(connection: Connection) -> Iterator[Finding]:
-    from windlass.kube.nodes import told
-    from windlass.kube.seeing import list_nodes
-
-    nodes = list_nodes(connection)
-    if nodes is None:
-        yield Finding(
-            "accelerators",
-            "warning",
-            "unknown: this account may not list nodes, so that what the cluster does not have is "
-            "found out only when a pod does not start",
-            "Somebody who may can grant it: kubectl create clusterrole windlass-nodes "
-            "--verb=list --resource=nodes, and a clusterrolebinding of it",
-        )
+    if not seen.is_known:
         return
-    ready = [node for node in nodes if node.is_ready and not node.is_cordoned]
-    text = f"{len(ready)} of {len(nodes)} ready"
-    if ready:
-        yield Finding("machines", "ok", text)
+    wrong = next((each for each in seen.findings if each.level == ERROR), None)
+    if not seen.server:  # no client, or no file that can be used: of those who want a cluster
+        assert wrong is not None  # noqa: S101 -- that is why there is none
+        yield Finding("kubernetes", WARNING, wrong.text, wrong.mend)
+        return
+    where = f"{seen.server} ({seen.source}), namespace {seen.namespace}"
+    if wrong is None:
+        yield Finding("kubernetes", OK, f"{where}: it answers, and jobs may run there")
     else:
-        yield Finding("machines", "warning", text, "Pods wait until one is: kubectl get nodes")
-    yield Finding("accelerators", "ok", told(nodes).removeprefix("it has "))
+        yield Finding("kubernetes", WARNING, f"{where}: {wrong.text}", _MORE)
 
 
-def _reaching(home: Home, missing: list[Deed]) -> Finding:
-    """Whether pods could reach the server, or it must reach them."""
-    from windlass.client.discovery import describe_server, named_endpoint
+_MORE = "Only jobs on that cluster mind. More: windlass kubernetes check"
+
+
+def _ask(home: Home, context: str, namespace: str, within: float) -> _Asked:
+    """What the server sees, if there is one; else, or with a context, what is seen from here."""
+    from windlass.client.transport import Transport
+
+    endpoint = None if context else named_endpoint() or running_endpoint(home)
+    if endpoint is not None:
+        transport = Transport(endpoint.url, endpoint.token, timeout=_ANSWER)
+        query = {"namespace": namespace, "within": within}
+        path = "/kubernetes/check"
+        return _Asked(transport.ask("GET", path, ClusterCheck, query=query), endpoint)
+    from windlass.kube.examining import examine
 
     named = named_endpoint()
-    described = describe_server(home) or {}
-    url = named.url if named else str(described.get("url") or "http://127.0.0.1")
-    host = urlsplit(url).hostname or ""
-    if not _is_loopback(host):
-        return Finding("server", "ok", f"pods reach it at {url}, if their network lets them")
-    if any(deed.resource == _PORT_FORWARD for deed in missing):
-        return Finding(
-            "server",
-            "error",
-            f"pods cannot reach it at {host}, and it may not reach them ({_PORT_FORWARD})",
-            "Have that right granted, or let the server listen where pods reach it.",
-        )
-    return Finding(
-        "server", "ok", f"pods cannot reach it at {host}; it reaches them through the cluster's API"
+    url = named.url if named else str((describe_server(home) or {}).get("url") or _LOOPBACK)
+    return _Asked(examine(home, context, namespace, url=url, within=within), None)
+
+
+_LOOPBACK = "http://127.0.0.1"
+
+
+def _told_apart(home: Home, namespace: str | None, asked: _Asked) -> Iterator[Finding]:
+    """Whether this shell's own settings mean another cluster than the server's do."""
+    from windlass.kube.connecting import connect
+
+    if asked.by is None or not asked.by.is_embedded:
+        return  # somebody else's server has settings of its own
+    try:
+        own = connect(None, namespace, home=home)
+    except WindlassError:
+        return  # there is nothing here that could be mistaken for the server's
+    own.close()
+    seen = asked.seen
+    if (own.server, own.namespace, own.account) == (seen.server, seen.namespace, seen.account):
+        return
+    there = f"{seen.server}, namespace {seen.namespace}" if seen.server else "no cluster"
+    yield Finding(
+        "this shell",
+        WARNING,
+        f"it means another: {own.server}, namespace {own.namespace}, as {own.account or 'nobody'} "
+        f"({own.source}). Jobs go where the server looks: {there}",
+        "To have them go where this shell looks: windlass server stop\n"
+        "The next command starts it again, with the KUBECONFIG of its shell. Let trials in pods "
+        "end first: those that it sees no more count as lost.",
     )
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def _error(check: str, error: WindlassError) -> Finding:
-    return Finding(check, "error", error.message, error.hint or "")

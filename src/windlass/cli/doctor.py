@@ -31,6 +31,7 @@ def command(as_json: bool) -> int:
 
 def examine(home: Home) -> Iterator[Finding]:
     """Look at everything; nothing is started or changed by it."""
+    from windlass.cli.cluster_findings import glance_at_cluster
     from windlass.cli.sighting import sight_server
     from windlass.model.errors import WindlassError
 
@@ -47,6 +48,7 @@ def examine(home: Home) -> Iterator[Finding]:
     yield _accelerators(seen)
     yield _uv()
     yield _git()
+    yield from glance_at_cluster(home)
 
 
 def _python() -> Finding:

@@ -1,23 +1,17 @@
-"""Findings: what a check looked at, how it is, and how to mend it."""
+"""Findings of a check, told to people and programs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from windlass.model.findings import Finding
+
+__all__ = ["Finding", "print_finding", "tell"]
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 _PLAIN_MARKS = {"ok": "ok", "warning": "!", "error": "x"}
 _WIDTH = 12
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at: how it is, and how to mend it."""
-
-    check: str
-    level: str  # "ok" | "warning" | "error"
-    text: str
-    mend: str = ""
 
 
 def tell(findings: Iterable[Finding], *, as_json: bool) -> int:
@@ -26,7 +20,7 @@ def tell(findings: Iterable[Finding], *, as_json: bool) -> int:
         from windlass.cli.machine import print_json
 
         found = list(findings)
-        print_json([finding._asdict() for finding in found])
+        print_json(found)
         return _exit_code(found)
     found = []
     for finding in findings:

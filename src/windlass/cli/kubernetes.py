@@ -54,12 +54,15 @@ def check(context: str | None, namespace: str | None, as_json: bool) -> int:
 
     Looked at: that it can be reached, who we are there, the namespace, each right that is needed,
     the accelerators of its machines. Nothing is created. Exit code 1: something must be mended.
+
+    The server runs the jobs, so it is asked, if one runs: it has the KUBECONFIG that it was started
+    with. That this shell means another cluster is told. With --context, this shell's is looked at.
     """
-    from windlass.cli.cluster_findings import examine
+    from windlass.cli.cluster_findings import look_at_cluster
     from windlass.cli.findings import tell
     from windlass.home import Home
 
-    return tell(examine(Home.find(), context, namespace), as_json=as_json)
+    return tell(look_at_cluster(Home.find(), context, namespace), as_json=as_json)
 
 
 @command.command(short_help="Print the role that an account needs.")

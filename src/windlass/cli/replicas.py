@@ -32,7 +32,8 @@ def print_replicas(record: TrialRecord) -> None:
     columns = [
         Column("  #" if is_alone else "  REPLICA"), Column("ATTEMPT", is_number=True),
         Column("PHASE"), Column("EXIT", is_number=True), Column("TOOK", is_number=True),
-        Column("ADDRESS"), Column("WHY", shrinks=True),
+        Column("ADDRESS"), Column("NODE", shrinks=True), Column("POD", shrinks=True),
+        Column("WHY", shrinks=True),
     ]  # fmt: skip
     now = time.time()
     rows = [_row(record, each, now, is_alone=is_alone) for each in shown]
@@ -76,6 +77,8 @@ def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alon
         "" if attempt.exit_code is None else str(attempt.exit_code),
         took,
         attempt.address,
+        clean(attempt.node) if attempt.pod is not None else "",
+        "" if attempt.pod is None else clean(attempt.pod.name),
         clean(why_of(record, attempt)),
     ]
 

@@ -70,6 +70,7 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     from windlass.cli.children import print_children
     from windlass.cli.lineage import print_lineage
     from windlass.cli.metrics import print_metrics
+    from windlass.cli.pods import package_lists, pod_lines, pods_in_full
     from windlass.cli.replicas import print_replicas
     from windlass.cli.usage import used
     from windlass.client.session import default_client
@@ -79,10 +80,13 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     trial = client.get_trial(trial_id)
     events = trial.events
     packages = _packages(client, trial.record.provenance.packages)
+    of_pods = {each: _packages(client, each) for each in package_lists(trial.record)}
     if as_json:
         from windlass.cli.machine import plain, print_json
 
-        print_json({**plain(trial.record), "events": events, "packages": packages})
+        pods = pods_in_full(trial.record, of_pods)
+        more = {"events": events, "packages": packages, "pods": pods}
+        print_json({**plain(trial.record), **more})
         return
     _print_head(trial.record)
     print_section("", _overview(trial.record))
@@ -96,7 +100,9 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
     print_section("Used", used(trial.record))
     print_lineage(trial)
     print_section("Code", _code(trial.record))
-    print_section("Where", _where(trial.record, packages))
+    print_section("Where", pod_lines(trial.record, of_pods))
+    from_here = "Where" if trial.record.spec.is_local else "Submitted from"
+    print_section(from_here, _where(trial.record, packages))
     print_replicas(trial.record)
     print_children(client, trial)
     _print_timeline(trial.record, events)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.client.transport import Transport
     from windlass.client.trials import Trial
     from windlass.model.queue import TaskRecord
+    from windlass.model.status import Pod
 
 _MOST = 1_000_000
 
@@ -31,7 +32,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     `state` is `Queued` or `Pending` before it runs, `Running`, `Succeeded`, `Failed`, or `Unknown`
     for one that cannot be asked. `devices` are the numbers of its accelerators, `memory` is in
-    bytes (0: no limit), `pid` is that of its process while that runs.
+    bytes (0: no limit), `pid` is that of its process while that runs. One that ran in a cluster has
+    a `pod`: its `namespace`, `name`, `image`, `image_id`, and the `python` and `platform` in it.
     """
 
     trial_id: int
@@ -44,6 +46,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...]
     node: str
     address: str
+    pod: Pod | None
     pid: int | None
     started: float | None
     ended: float | None

@@ -7,6 +7,7 @@ import msgspec
 from windlass.client.naming import has_several as has_several
 from windlass.model.quantities import format_duration
 from windlass.model.records import Attempt, TrialRecord
+from windlass.model.status import Pod
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +28,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     address: str = ""
+    pod: Pod | None = None  # of one that runs in a cluster
 
     @property
     def name(self) -> str:

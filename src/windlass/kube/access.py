@@ -150,9 +150,23 @@ def lacking(missing: Sequence[Deed], account: str) -> KubernetesError:
     where = f" in namespace {namespace}" if namespace else ""
     return KubernetesError(
         f"{account or 'This account'} lacks {len(missing)} rights{where}: {listed}.",
-        hint="Somebody who may can grant them: windlass kubernetes rights"
-        f"{f' --namespace {namespace}' if namespace else ''} --account {account or 'NAME'} "
-        "| kubectl apply -f -",
+        hint=granting(missing, account),
         status=403,
         reason="Forbidden",
+    )
+
+
+def granting(missing: Sequence[Deed], account: str) -> str:
+    """How somebody who may grants them, all at once.
+
+    >>> granting([Deed(verb="get", resource="pods/log", namespace="lab")], "ada")
+    'Somebody who may can grant it: windlass kubernetes rights --namespace lab --account ada | \
+kubectl apply -f -'
+    """
+    namespace = missing[0].namespace
+    return (
+        f"Somebody who may can grant {'it' if len(missing) == 1 else 'them'}: "
+        "windlass kubernetes rights"
+        f"{f' --namespace {namespace}' if namespace else ''} --account {account or 'NAME'} "
+        "| kubectl apply -f -"
     )

@@ -34,6 +34,8 @@ from windlass.model.errors import KubernetesError
 CONNECT_TIMEOUT = 10.0  # seconds until an address counts as dead
 READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
 
+NO_CLUSTER = "NoCluster"  # the reason where nothing says which one is meant
+
 _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -211,6 +213,7 @@ def _configured(
         "or put one at ~/.kube/config, as the tool of your cluster's provider does.\n"
         "KUBECONFIG counts as it was when the server was started: after a change of it, "
         "windlass server stop.",
+        reason=NO_CLUSTER,
     )
 
 

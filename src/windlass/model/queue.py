@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from windlass.model.records import TrialRecord
+from windlass.model.status import Pod
 from windlass.model.wire import Priority
 
 
@@ -51,6 +52,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: tuple[int, ...] = ()  # the accelerators it was given
     node: str = ""
     address: str = ""
+    pod: Pod | None = None  # of one that runs in a cluster
     pid: int | None = None  # of its process, while that runs
     started: float | None = None
     ended: float | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.model.job import Digest, JobSpec
-from windlass.model.status import Condition, ConditionType, JobStatus
+from windlass.model.status import Condition, ConditionType, JobStatus, Pod
 
 
 class TrialState(str, Enum):
@@ -114,6 +114,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     address: str = ""
+    pod: Pod | None = None  # of one that ran in a cluster
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

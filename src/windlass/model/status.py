@@ -32,6 +32,27 @@ class ReplicaId(msgspec.Struct, frozen=True, order=True):
         return f"{self.role}-{self.index}.{self.attempt}"
 
 
+class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The pod that an attempt has, or had: where it was, and what there was to run in.
+
+    >>> Pod(namespace="lab", name="wl-7-c0ffee-main-0-1", image="python:3.12-slim", python="3.12.4")
+    <lab/wl-7-c0ffee-main-0-1, python:3.12-slim, Python 3.12.4>
+    """
+
+    namespace: str
+    name: str
+    image: str = ""  # as it was asked for
+    image_id: str = ""  # as it was found: with its digest
+    python: str = ""  # "3.12.4"; empty until its program was about to begin
+    platform: str = ""
+    packages: str | None = None  # of the blob that lists what its image has installed
+
+    def __repr__(self) -> str:
+        python = f"Python {self.python}" if self.python else ""
+        said = (f"{self.namespace}/{self.name}", self.image, python)
+        return f"<{', '.join(each for each in said if each)}>"
+
+
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt of one replica, as a runtime reports it. A death by signal N is 128+N."""
 
@@ -45,6 +66,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node: str = ""
     address: str = ""
     deleting: bool = False
+    pod: Pod | None = None  # of one that runs in a cluster
 
 
 class ConditionType(str, Enum):

@@ -85,7 +85,7 @@ def _package_folders() -> list[tuple[str, int]]:
 
 
 def _list_packages() -> bytes:
-    from windlass.packaging.inventory import list_packages
+    from windlass.worker.inventory import list_packages
 
     return "".join(f"{line}\n" for line in list_packages()).encode("utf-8", "replace")
 

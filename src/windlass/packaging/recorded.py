@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass.model.errors import InvalidArgument
-from windlass.packaging.inventory import ELSEWHERE
 from windlass.packaging.provenance import installed_packages
+from windlass.worker.inventory import ELSEWHERE
 
 _PATIENCE = 60.0
 _PINNED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(==|@)\s*([^\s;#\\]+)")
@@ -65,7 +65,7 @@ def look_at(executable: str, cache_dir: Path) -> Interpreter:
     import json
     import subprocess
 
-    from windlass.packaging import inventory
+    from windlass.worker import inventory
 
     program = Path(inventory.__file__).read_text(encoding="utf-8")
     try:

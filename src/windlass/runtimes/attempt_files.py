@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from windlass.model.learning import learned
-from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.model.status import Phase, Pod, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.worker.files import read_json
 from windlass.worker.supervision import OUT_OF_TIME
@@ -84,6 +84,11 @@ class AttemptFiles:
         return ""
 
     @property
+    def pod(self) -> Pod | None:
+        """The pod that it has, if it runs in one."""
+        return None
+
+    @property
     def has_ended(self) -> bool:
         return (self.path / layout.EXIT).exists()
 
@@ -144,7 +149,9 @@ class AttemptFiles:
         return _as(read_json(self._file(name)), kind)
 
     def _replica(self, **fields: Any) -> Replica:
-        return Replica(id=self.replica, node=self.node, address=self.address, **fields)
+        return Replica(
+            id=self.replica, node=self.node, address=self.address, pod=self.pod, **fields
+        )
 
     def _end(self, reason: str, message: str, ended: float) -> dict[str, Any]:
         """The exit record of one that cannot write its own."""

@@ -11,6 +11,7 @@ from windlass.worker.digests import place_of
 LAUNCH = "launch.json"
 LOCK = "lock"
 STATE = "state.json"
+FACTS = "facts.json"  # what is known of the place of one that runs elsewhere
 STOP = "stop.json"
 EXIT = "exit.json"
 LOG = "log"

@@ -9,6 +9,7 @@ from windlass.server.api import (
     agents,
     blobs,
     checkpoints,
+    clusters,
     experiments,
     logs,
     metrics,
@@ -42,6 +43,7 @@ _ROOMS = (
     registry,
     templates,
     shells,
+    clusters,
     blobs,
     agents,
 )

@@ -23,7 +23,7 @@ from windlass.model.records import (
     TrialState,
     state_of,
 )
-from windlass.model.status import ConditionType, Event, JobStatus, Replica
+from windlass.model.status import ConditionType, Event, JobStatus, Pod, Replica
 from windlass.model.wire import CreateTrial
 from windlass.server.database import Connection, Row
 from windlass.server.experiments import experiment_of
@@ -80,14 +80,14 @@ _ATTEMPT_FIELDS = Attempt.__struct_fields__
 _PUT_ATTEMPT = """
 INSERT INTO attempts (
     trial_id, role, "index", attempt, phase, exit_code, reason, message, started, ended,
-    node, address
+    node, address, pod
 ) VALUES (
     :trial_id, :role, :index, :attempt, :phase, :exit_code, :reason, :message, :started, :ended,
-    :node, :address
+    :node, :address, :pod
 ) ON CONFLICT (trial_id, role, "index", attempt) DO UPDATE SET
     phase = excluded.phase, exit_code = excluded.exit_code, reason = excluded.reason,
     message = excluded.message, started = excluded.started, ended = excluded.ended,
-    node = excluded.node, address = excluded.address
+    node = excluded.node, address = excluded.address, pod = excluded.pod
 """
 
 _ADD_EVENT = """
@@ -257,11 +257,14 @@ def _attempt_of(replica: Replica) -> Attempt:
         ended=replica.ended,
         node=replica.node,
         address=replica.address,
+        pod=replica.pod,
     )
 
 
 def _attempt_row(trial_id: int, attempt: Attempt) -> dict[str, Any]:
-    return {"trial_id": trial_id, **{name: getattr(attempt, name) for name in _ATTEMPT_FIELDS}}
+    fields = {name: getattr(attempt, name) for name in _ATTEMPT_FIELDS}
+    pod = None if attempt.pod is None else _encode(attempt.pod)
+    return {"trial_id": trial_id, **fields, "pod": pod}
 
 
 def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
@@ -292,6 +295,8 @@ def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTri
         f'SELECT * FROM attempts{asked.text} ORDER BY role, "index", attempt', asked.parameters
     ):
         fields = {name: each[name] for name in _ATTEMPT_FIELDS}
+        if fields["pod"] is not None:
+            fields["pod"] = _decode(fields["pod"], Pod)
         by_trial[each["trial_id"]].append(Attempt(**fields))
     metrics = summaries_of(connection, list(by_trial))
     places = places_of(connection, {row["project_id"] for row in rows})

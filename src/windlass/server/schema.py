@@ -141,6 +141,7 @@ attempts = sa.Table(
     sa.Column("ended", sa.Float),
     sa.Column("node", sa.Text, nullable=False, default=""),
     sa.Column("address", sa.Text, nullable=False, default=""),
+    sa.Column("pod", sa.LargeBinary),
 )
 
 events = sa.Table(

@@ -95,6 +95,7 @@ def _task(
         devices=asked.devices if place.devices is None else place.devices,
         node=attempt.node,
         address=attempt.address,
+        pod=attempt.pod,
         pid=None if Phase(attempt.phase).is_final else place.pid,
         started=attempt.started,
         ended=attempt.ended,

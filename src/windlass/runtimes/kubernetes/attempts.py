@@ -10,18 +10,37 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from windlass.kube.explaining import explain
-from windlass.kube.kinds import Object, uid_of
+from windlass.kube.kinds import Object, place_of, uid_of
 from windlass.kube.pods import OUT_OF_MEMORY, START_FAILED, PodState, seconds_of, state_of
-from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.model.status import Phase, Pod, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempt_files import AttemptFiles, storable
 from windlass.runtimes.kubernetes.building import CONTAINER
 from windlass.worker.files import read_json, remove_if_there, write_json, write_json_once
 
-POD = "pod.json"  # which pod it has, or had: written once that is made
+POD = "pod.json"  # which pod it has, or had: written once that is made, and as it is found
 SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
 STUCK = 60.0  # seconds after which one that was to be gone counts as gone: its node is
+
+
+class _Noted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is noted of a pod: it outlives the pod, and whoever saw it."""
+
+    name: str
+    uid: str
+    namespace: str = ""
+    image: str = ""
+    image_id: str = ""
+    node: str = ""
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    python: str = ""
+    platform: str = ""
+    packages: str | None = None
 
 
 class PodAttempt(AttemptFiles):
@@ -30,11 +49,32 @@ class PodAttempt(AttemptFiles):
     def __init__(self, uid: str, replica: ReplicaId, path: Path, address: str) -> None:
         super().__init__(uid, replica, path)
         self._address = address
-        self._node = ""
+        self._noted: _Noted | None = None
+        self._facts: _Facts | None = None
 
     @property
     def node(self) -> str:
-        return self._node
+        noted = self._known_pod()
+        return "" if noted is None else noted.node
+
+    @property
+    def pod(self) -> Pod | None:
+        """Its pod, with what its agent said of the place once it was there."""
+        noted = self._known_pod()
+        if noted is None:
+            return None
+        if self._facts is None:
+            self._facts = self._read(layout.FACTS, _Facts)
+        facts = self._facts or _Facts()
+        return Pod(
+            namespace=noted.namespace,
+            name=noted.name,
+            image=storable(noted.image),
+            image_id=storable(noted.image_id),
+            python=storable(facts.python),
+            platform=storable(facts.platform),
+            packages=facts.packages,
+        )
 
     @property
     def address(self) -> str:
@@ -54,8 +94,8 @@ class PodAttempt(AttemptFiles):
         return self.has_ended or self.is_told_to_stop
 
     def note_made(self, pod: Object) -> None:
-        """It has a pod."""
-        write_json(self._file(POD), {"name": pod["metadata"]["name"], "uid": uid_of(pod)})
+        """It has a pod; where that runs, and in what, is seen later."""
+        self._note(_noted_of(pod))
 
     def never_mind(self) -> None:
         """It was not asked for after all."""
@@ -85,7 +125,7 @@ class PodAttempt(AttemptFiles):
         if pod is None:
             return self._without_pod(is_seen=is_seen, waits_for=waits_for, unseen=unseen)
         state = state_of(pod, CONTAINER)
-        self._node = state.node or self._node
+        self._note_seen(pod)
         if not self._address and state.address:
             self._address = state.address
         if state.phase.is_final:
@@ -167,6 +207,26 @@ class PodAttempt(AttemptFiles):
         told = state.message or "it does not say why"
         return "Lost", f"its pod ended before it said how its program did: {told}", None
 
+    def _known_pod(self) -> _Noted | None:
+        if self._noted is None:  # else it was read or written before, by this process
+            self._noted = self._read(POD, _Noted)
+        return self._noted
+
+    def _note_seen(self, pod: Object) -> None:
+        """Keep what is new of where it runs: once for its node, once for its image."""
+        known, seen = self._known_pod(), _noted_of(pod)
+        if known is None or known.uid != seen.uid:
+            return  # whoever made it notes that first
+        now = msgspec.structs.replace(
+            seen, node=seen.node or known.node, image_id=seen.image_id or known.image_id
+        )
+        if now != known:
+            self._note(now)
+
+    def _note(self, noted: _Noted) -> None:
+        write_json(self._file(POD), msgspec.to_builtins(noted))
+        self._noted = noted
+
     def _seen_living(self, *, deleting: bool = False, unseen: str = "") -> Replica:
         seen = self._living()
         changes = {
@@ -181,6 +241,26 @@ class PodAttempt(AttemptFiles):
             message=storable(message),
             deleting=deleting or self.is_told_to_stop,
         )
+
+
+def _noted_of(pod: Object) -> _Noted:
+    namespace, name = place_of(pod)
+    return _Noted(
+        name=name,
+        uid=uid_of(pod),
+        namespace=namespace,
+        image=_of_container(pod["spec"].get("containers"), "image"),
+        image_id=_of_container((pod.get("status") or {}).get("containerStatuses"), "imageID"),
+        node=str(pod["spec"].get("nodeName") or ""),
+    )
+
+
+def _of_container(listed: Any, field: str) -> str:
+    """What a list of containers says of the one in which the program runs."""
+    for each in listed or ():
+        if each.get("name") == CONTAINER:
+            return str(each.get(field) or "")
+    return ""
 
 
 def _fields(replica: Replica) -> dict[str, Any]:

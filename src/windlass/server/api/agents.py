@@ -28,7 +28,7 @@ from windlass.server.http import OCTETS, Answer, Request
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.worker.digests import kind_of
-from windlass.worker.files import read_json, remove_if_there
+from windlass.worker.files import read_json, remove_if_there, write_json
 
 _LARGEST_SHIPMENT = 16 << 20
 _LARGEST_LIST = 2 << 20
@@ -38,6 +38,7 @@ _AT_ONCE = 1 << 20
 _log = logging.getLogger("windlass")
 
 Count = Annotated[int, Meta(ge=0, lt=10**9)]
+_Line = Annotated[str, Meta(max_length=300)]
 _Place = Annotated[int, Meta(ge=0, le=2**62)]
 
 
@@ -63,7 +64,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an agent says of the place it is at."""
 
     python: Annotated[str, Meta(max_length=100)] = ""
-    platform: Annotated[str, Meta(max_length=100)] = ""
+    platform: Annotated[str, Meta(max_length=200)] = ""
+    packages: Annotated[list[_Line], Meta(max_length=5000)] = []
 
 
 async def begin(
@@ -74,6 +76,7 @@ async def begin(
     launch = away.check()
     job, _ = await asyncio.to_thread(_load, services, uid)
     private = read_json(str(services.private.path(uid))) or {}
+    await asyncio.to_thread(_note, services, away, data)
     _log.info("trial %d: an agent has %s, with Python %s", job.trial_id, away.name, data.python)
     return {
         "launch": launch,
@@ -81,6 +84,17 @@ async def begin(
         "python_version": job.spec.python.version,
         "checkpoint": await asyncio.to_thread(away.newest_checkpoint),
     }
+
+
+def _note(services: Services, away: Away, facts: Facts) -> None:
+    """Keep what is said of the place beside what else is known of the attempt."""
+    listed = "".join(f"{line}\n" for line in facts.packages).encode("utf-8", "replace")
+    told = {
+        "python": facts.python,
+        "platform": facts.platform,
+        "packages": services.blobs.put(listed) if listed else None,
+    }
+    write_json(str(away.path / layout.FACTS), told)
 
 
 async def ship(
@@ -301,7 +315,7 @@ def _load(services: Services, uid: str) -> Any:
 
 _ONE = f"{AGENTS}{{uid}}/{{role}}/{{index:int}}/{{attempt:int}}"
 routes = [
-    Route("POST", f"{_ONE}/begin", begin),
+    Route("POST", f"{_ONE}/begin", begin, largest_body=_LARGEST_LIST),
     Route("POST", f"{_ONE}/ship", ship, largest_body=_LARGEST_SHIPMENT),
     Route("GET", f"{_ONE}/orders", orders),
     Route("PUT", f"{_ONE}/files/{{name}}", put_file, largest_body=None),

@@ -3,4 +3,4 @@
 Their names are numbers of four digits, so that a later one is told from its name.
 """
 
-HEAD = "0009"
+HEAD = "0010"

@@ -89,6 +89,7 @@ CREATE TABLE attempts (
     ended FLOAT,
     node TEXT NOT NULL,
     address TEXT NOT NULL,
+    pod BLOB,
     PRIMARY KEY (trial_id, role, "index", attempt),
     FOREIGN KEY(trial_id) REFERENCES trials (id)
 );
@@ -258,4 +259,4 @@ CREATE TABLE checkpoint_uses (
     PRIMARY KEY (checkpoint_id, kind, user_id),
     FOREIGN KEY(checkpoint_id) REFERENCES checkpoints (id)
 );
-INSERT INTO alembic_version (version_num) VALUES ('0009');
+INSERT INTO alembic_version (version_num) VALUES ('0010');

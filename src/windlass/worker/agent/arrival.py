@@ -12,6 +12,7 @@ import zipfile
 from windlass.worker.agent.saved import note_shipped
 from windlass.worker.digests import kind_of, place_of
 from windlass.worker.files import write_bytes, write_json
+from windlass.worker.inventory import list_packages
 from windlass.worker.manifests import blobs_of, decode
 
 TYPE_CHECKING = False
@@ -26,6 +27,7 @@ _AT_ONCE = 2000  # blobs that are asked for in one request
 _TOGETHER = 32 << 20  # bytes of them
 _PIP = 300.0  # seconds
 _LARGE = 8 << 20  # a blob that is asked for by itself
+_LONGEST, _MOST_PACKAGES = 200, 5000  # of what is told of this place
 _OWN = "WINDLASS_AGENT_"  # what variables of ours begin with, that no trial is to see
 
 
@@ -157,9 +159,14 @@ class Arrival:
         os.replace(temporary, target)
 
 
-def _facts() -> dict[str, str]:
-    """What the server may want to know of this place."""
-    return {"python": "{}.{}.{}".format(*sys.version_info[:3]), "platform": sys.platform}
+def _facts() -> dict[str, Any]:
+    """What is kept of this place with the attempt."""
+    system = os.uname()
+    return {
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        "platform": f"{system.sysname}-{system.release}-{system.machine}"[:_LONGEST],
+        "packages": [line for line in list_packages() if len(line) <= _LONGEST][:_MOST_PACKAGES],
+    }
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:

@@ -1,0 +1,200 @@
+"""Examining a cluster: everything that must be right for jobs to run there, in that order."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from urllib.parse import urlsplit
+
+from windlass.home import Home
+from windlass.kube.access import (
+    account_name,
+    check_known,
+    check_namespace,
+    granting,
+    lacking,
+    missing_rights,
+    server_version,
+)
+from windlass.kube.connecting import NO_CLUSTER, Connection, connect
+from windlass.kube.deeds import Deed
+from windlass.kube.nodes import told
+from windlass.kube.package import load_kubernetes
+from windlass.kube.rights import RUNNING
+from windlass.kube.seeing import list_nodes
+from windlass.model.errors import WindlassError
+from windlass.model.findings import ERROR, OK, WARNING, ClusterCheck, Finding
+
+_PORT_FORWARD = "pods/portforward"
+
+
+def examine(
+    home: Home, context: str = "", namespace: str = "", *, url: str, within: float = 50.0
+) -> ClusterCheck:
+    """Look at the cluster that jobs of this process would use, for so many seconds at most.
+
+    `url` is where the server is, or will be. Nothing is created, and what depends on what is wrong
+    is not looked at.
+    """
+    return _Look(home, context, namespace, url).taken(within)
+
+
+class _Look:
+    """One look at a cluster, in a thread of its own: one that does not answer is left to it."""
+
+    def __init__(self, home: Home, context: str, namespace: str, url: str) -> None:
+        self._connect = partial(connect, context or None, namespace or None, home=home)
+        self._url = url
+        self._connection: Connection | None = None
+        self._is_known = True
+        self._found: queue.SimpleQueue[Finding | None] = queue.SimpleQueue()
+
+    def taken(self, seconds: float) -> ClusterCheck:
+        """What is found in that time."""
+        try:
+            load_kubernetes()  # which may take its time, and is none of the cluster's
+        except WindlassError as error:
+            return ClusterCheck(findings=(_error("cluster", error),))
+        threading.Thread(target=self._run, name="windlass-examine", daemon=True).start()
+        findings = tuple(self._heard(seconds))
+        return ClusterCheck(findings=findings, is_known=self._is_known, **self._which())
+
+    def _run(self) -> None:
+        try:
+            self._connection = self._connect()  # a program that logs us in may take its time, too
+            for each in _looked_at(self._connection, self._url):
+                self._found.put(each)
+        except WindlassError as error:
+            self._is_known = getattr(error, "reason", "") != NO_CLUSTER
+            self._found.put(_error("cluster", error))
+        finally:
+            self._found.put(None)
+            if self._connection is not None:
+                self._connection.close()
+
+    def _heard(self, seconds: float) -> Iterator[Finding]:
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                each = self._found.get(timeout=max(end - time.monotonic(), 0.0))
+            except queue.Empty:
+                where = self._which().get("server") or "who logs us in"
+                yield Finding(
+                    "reachable", ERROR, f"{where} took longer than {seconds:g} s",
+                    "Is it up, and is there a way to it from here (VPN, proxy, firewall)?",
+                )  # fmt: skip
+                return
+            if each is None:
+                return
+            yield each
+
+    def _which(self) -> dict[str, str]:
+        it = self._connection
+        if it is None:
+            return {}
+        return {
+            "server": it.server,
+            "source": it.source,
+            "namespace": it.namespace,
+            "account": it.account,
+        }
+
+
+def _looked_at(connection: Connection, url: str) -> Iterator[Finding]:
+    yield Finding("cluster", OK, f"{connection.server} ({connection.source})")
+    check = "reachable"
+    try:
+        yield _reachable(connection, server_version(connection))
+        check = "account"
+        check_known(connection)
+        account = account_name(connection)
+        yield Finding("account", OK, account or "unknown")
+        check = "namespace"
+        check_namespace(connection, connection.namespace)
+        yield Finding("namespace", OK, connection.namespace)
+        check = "right"
+        missing = missing_rights(connection, connection.namespace)
+        yield from _rights(missing, account)
+        check = "machines"
+        yield from _nodes(connection)
+        yield _reaching(url, missing)
+    except WindlassError as error:
+        yield _error(check if check != "reachable" or not _is_answer(error) else "account", error)
+
+
+def _reachable(connection: Connection, version: str) -> Finding:
+    text = f"it answers, Kubernetes {version}"
+    if connection.is_trusted:
+        return Finding("reachable", OK, text)
+    return Finding(
+        "reachable",
+        WARNING,
+        f"{text}; its certificate is not checked, so that anybody could be it",
+        "Name that of its authority: ca_cert_path= in place of skip_tls=True.",
+    )
+
+
+def _rights(missing: Sequence[Deed], account: str) -> Iterator[Finding]:
+    """Each that is needed, and once how to have all that are missing."""
+    for right in RUNNING:
+        lacks = [deed for deed in missing if deed.resource == right.resource]
+        if not lacks:
+            yield Finding("right", OK, f"{right.resource}: {', '.join(right.verbs)}")
+            continue
+        yield Finding("right", ERROR, f"{lacking(lacks, account).message} Needed for: {right.why}.")
+    if missing:
+        what = "one right is" if len(missing) == 1 else f"{len(missing)} rights are"
+        yield Finding("rights", ERROR, f"{what} missing", granting(missing, account))
+
+
+def _nodes(connection: Connection) -> Iterator[Finding]:
+    nodes = list_nodes(connection)
+    if nodes is None:
+        yield Finding(
+            "accelerators",
+            WARNING,
+            "unknown: this account may not list nodes, so that what the cluster does not have is "
+            "found out only when a pod does not start",
+            "Somebody who may can grant it: kubectl create clusterrole windlass-nodes "
+            "--verb=list --resource=nodes, and a clusterrolebinding of it",
+        )
+        return
+    ready = [node for node in nodes if node.is_ready and not node.is_cordoned]
+    text = f"{len(ready)} of {len(nodes)} ready"
+    if ready:
+        yield Finding("machines", OK, text)
+    else:
+        yield Finding("machines", WARNING, text, "Pods wait until one is: kubectl get nodes")
+    yield Finding("accelerators", OK, told(nodes).removeprefix("it has "))
+
+
+def _reaching(url: str, missing: Sequence[Deed]) -> Finding:
+    """Whether pods could reach the server, or it must reach them."""
+    host = urlsplit(url).hostname or ""
+    if not _is_loopback(host):
+        return Finding("server", OK, f"pods reach it at {url}, if their network lets them")
+    if any(deed.resource == _PORT_FORWARD for deed in missing):
+        return Finding(
+            "server",
+            ERROR,
+            f"pods cannot reach it at {host}, and it may not reach them ({_PORT_FORWARD})",
+            "Have that right granted, or let the server listen where pods reach it.",
+        )
+    return Finding(
+        "server", OK, f"pods cannot reach it at {host}; it reaches them through the cluster's API"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _is_answer(error: WindlassError) -> bool:
+    return bool(getattr(error, "status", 0))
+
+
+def _error(check: str, error: WindlassError) -> Finding:
+    return Finding(check, ERROR, error.message, error.hint or "")

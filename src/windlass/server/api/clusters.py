@@ -1,0 +1,31 @@
+"""The cluster of the server, which runs the jobs: whether they can run there."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Annotated
+
+from msgspec import Meta
+
+from windlass.model.findings import ClusterCheck
+from windlass.model.kubernetes import Namespace
+from windlass.model.wire import API
+from windlass.server.routing import Route
+from windlass.server.services import Services
+
+Seconds = Annotated[float, Meta(gt=0, le=50)]
+
+
+async def check_cluster(
+    services: Services, namespace: Namespace = "", within: Seconds = 50.0
+) -> ClusterCheck:
+    """What jobs find in the cluster: it is looked at as this process sees it, for some seconds."""
+    from windlass.kube.examining import examine  # most servers never have a cluster
+
+    url = services.urls[0] if services.urls else services.url
+    look = partial(examine, services.home, namespace=namespace, url=url, within=within)
+    return await asyncio.to_thread(look)
+
+
+routes = [Route("GET", f"{API}/kubernetes/check", check_cluster)]

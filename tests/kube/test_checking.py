@@ -1,0 +1,155 @@
+"""`windlass kubernetes check` and `doctor`: asked of who runs the jobs, told in few words."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import BIN, eventually, stop_server
+from kube.access import Cluster
+from kube.accounts import Accounts, admin_connection
+from kube.fronts import Front
+from kube.places import kubeconfig_for
+from kube.pods import Namespace
+from windlass.kube.access import missing_rights
+from windlass.kube.connecting import connect
+from windlass.kube.rights import RUNNING, rules_of
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine that knows no cluster, with a home of its own."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "WINDLASS_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "windlass"
+    monkeypatch.setenv("WINDLASS_HOME", str(path))
+    yield path
+    stop_server(path)
+
+
+def windlass(*words: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **({"KUBECONFIG": str(config)} if config else {})}
+    return subprocess.run([str(BIN / "windlass"), *words], capture_output=True, text=True, env=env)
+
+
+def findings(*words: str, config: Path | None = None) -> dict[str, dict[str, str]]:
+    """What was found, by what was looked at; of several the last."""
+    said = json.loads(windlass(*words, "--json", config=config).stdout)
+    return {each["check"]: each for each in said}
+
+
+def test_a_server_that_runs_is_asked_and_a_shell_that_means_another_place_is_told(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    meant = kubeconfig_for(cluster, namespace.name, tmp_path)
+    found = findings("kubernetes", "check", config=meant)
+    assert "asked" not in found, "none runs: this shell's own is what a server would have"
+    assert found["namespace"]["text"] == namespace.name
+
+    assert windlass("server", "start", config=meant).returncode == 0
+    found = findings("kubernetes", "check", config=meant)
+    assert "asked" in found and "this shell" not in found, found
+    assert found["namespace"]["text"] == namespace.name
+
+    other = findings("kubernetes", "check", config=cluster.kubeconfig)
+    assert other["namespace"]["text"] == namespace.name, "that is where jobs go"
+    assert other["this shell"]["level"] == "warning"
+    assert (
+        f"Jobs go where the server looks: {found['cluster']['text'].split()[0]}"
+        in (other["this shell"]["text"])
+    )
+    assert "windlass server stop" in other["this shell"]["mend"]
+    without = findings("kubernetes", "check")  # this shell knows none at all, and the server does
+    assert without["namespace"]["text"] == namespace.name and "this shell" not in without
+
+    [context] = yaml.safe_load(cluster.kubeconfig.read_text())["contexts"]
+    chosen = ("kubernetes", "check", "--context", context["name"])
+    own = findings(*chosen, config=cluster.kubeconfig)
+    assert "asked" not in own and own["namespace"]["text"] != namespace.name
+
+
+def test_a_job_goes_where_the_check_says(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    assert windlass("server", "start", config=nowhere).returncode == 0
+    done = windlass("kubernetes", "check", config=cluster.kubeconfig)
+    assert done.returncode == 1
+    assert f"There is no kubeconfig file '{nowhere}'" in done.stdout
+    assert "Jobs go where the server looks: no cluster" in done.stdout
+    run = windlass("run", "--backend", "kubernetes", "true", config=cluster.kubeconfig)
+    assert run.returncode != 0
+    assert f"There is no kubeconfig file '{nowhere}'" in run.stderr
+    assert windlass("server", "stop").returncode == 0
+    assert windlass("kubernetes", "check", config=cluster.kubeconfig).returncode == 0
+
+
+def test_all_rights_that_are_missing_are_granted_by_one_command(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    connection = admin_connection(cluster.kubeconfig, namespace.name)
+    accounts = Accounts(connection)
+    left_out = (["pods/log"], ["pods/portforward"], ["events"])
+    rules = [rule for rule in rules_of(RUNNING) if rule["resources"] not in left_out]
+    accounts.make("few", rules)
+    settings = yaml.safe_load(cluster.kubeconfig.read_text())
+    settings["users"][0]["user"] = {"token": accounts.token("few")}
+    settings["contexts"][0]["context"]["namespace"] = namespace.name
+    config = tmp_path / "few"
+    config.write_text(yaml.safe_dump(settings))
+    few = connect(config_file=str(config))
+    eventually(lambda: len(missing_rights(few, namespace.name)) == 4, "the role is in force")
+
+    said = json.loads(windlass("kubernetes", "check", "--json", config=config).stdout)
+    wrong = [each for each in said if each["check"] == "right" and each["level"] == "error"]
+    assert len(wrong) == 3
+    assert [each["mend"] for each in wrong] == [""] * 3
+    [rights] = [each for each in said if each["check"] == "rights"]
+    assert rights["text"] == "4 rights are missing"
+    assert rights["mend"].count("windlass kubernetes rights") == 1
+    command = rights["mend"].partition(": ")[2].partition(" | ")[0]
+    for manifest in yaml.safe_load_all(windlass(*command.split()[1:], config=config).stdout):
+        plural = {"Role": "roles", "RoleBinding": "rolebindings"}[manifest["kind"]]
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace.name}/{plural}"
+        connection.request("POST", path, manifest)
+    eventually(lambda: not missing_rights(few, namespace.name), "it is in force")
+    assert windlass("kubernetes", "check", config=config).returncode == 0
+
+
+def test_the_doctor_tells_in_a_line_of_a_cluster_that_is_known_and_of_no_other(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    assert "kubernetes" not in findings("doctor")
+    config = kubeconfig_for(cluster, namespace.name, tmp_path)
+
+    def is_well() -> bool:
+        # A cluster that is busy may take longer than a glance.
+        found = findings("doctor", config=config)["kubernetes"]
+        return found["level"] == "ok" and f"namespace {namespace.name}" in found["text"]
+
+    eventually(is_well, "the doctor says that jobs may run there")
+    assert windlass("server", "start", config=config).returncode == 0
+    eventually(lambda: "kubernetes" in findings("doctor"), "the server's is told without one here")
+
+
+def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
+    cluster: Cluster, home: Path, tmp_path: Path
+) -> None:
+    front = Front(cluster)
+    config = front.kubeconfig(tmp_path)
+    front.cut()
+    try:
+        assert windlass("doctor", config=config).returncode == 0, "only jobs there mind"
+        found = findings("doctor", config=config)["kubernetes"]
+        assert found["level"] == "warning"
+        assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
+        assert "More: windlass kubernetes check" in found["mend"]
+    finally:
+        front.close()
