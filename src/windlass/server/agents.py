@@ -37,13 +37,10 @@ from windlass.worker.whereabouts import OUTPUTS
 
 AGENTS = f"{API}/agents/"
 GROWING = {layout.LOG: LOG, layout.METRICS: METRICS, NAMES: ""}  # and what is nudged about
-LEFT_BEHIND = frozenset(
-    (layout.RESULT, layout.RESULT_TEXT, layout.ERROR, layout.ERROR_PICKLE, layout.STATE)
-)
+LEFT_BEHIND = frozenset((layout.RESULT, layout.RESULT_TEXT, layout.ERROR, layout.ERROR_PICKLE))
 EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
 _LARGEST_MANIFEST = 64 << 20
-_COMING = ".coming"
 
 
 def token_of(secret: str, uid: str) -> str:
@@ -145,10 +142,6 @@ class Away:
                 os.close(inner)
         finally:
             os.close(top)
-
-    def coming(self) -> Path:
-        """Where something may lie that is on its way, and that nobody looks at."""
-        return self.path / f"{_COMING}-{threading.get_ident()}-{os.urandom(4).hex()}"
 
     def put_checkpoint(self, record: dict[str, Any], blobs: BlobStore) -> tuple[int, list[str]]:
         """Take in a checkpoint: its number, or what of it is missing."""
