@@ -13,6 +13,7 @@ LOCK = "lock"
 STATE = "state.json"
 STOP = "stop.json"
 EXIT = "exit.json"
+TAKEN_UP = "taken-up.json"  # by the server, of one that runs elsewhere: its agent has come
 LOG = "log"
 METRICS = "metrics"
 SHOULD_STOP = "should_stop"  # in the directory of the trial

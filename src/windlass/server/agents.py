@@ -99,6 +99,10 @@ class Away:
             raise Conflict(f"{self._replica} has ended.")
         return launch
 
+    def note_taken_up(self, facts: dict[str, Any]) -> None:
+        """Write down that an agent has it: one that comes after it would do the same again."""
+        write_json_once(str(self.path / layout.TAKEN_UP), facts)
+
     def take(self, parts: Sequence[Piece]) -> dict[str, int]:
         """Write what is new of some files; how much of each is here then."""
         sizes: dict[str, int] = {}

@@ -75,6 +75,7 @@ async def begin(
     """All that an attempt is told: its launch file, its secrets, the checkpoint to go on from."""
     away = _away(services, uid, role, index, attempt)
     launch = away.check()
+    await asyncio.to_thread(away.note_taken_up, msgspec.to_builtins(data))
     job, _ = await asyncio.to_thread(_load, services, uid)
     private = read_json(str(services.private.path(uid))) or {}
     _log.info("trial %d: an agent has %s, with Python %s", job.trial_id, away.name, data.python)
