@@ -9,6 +9,10 @@ that WINDLASS_RIG names:
   put into the transaction, and after the commit
 - `die-writing:N` does so at the N-th step of writing to the database, whatever it is: before it
   begins, and after the commit, when nobody has been told
+- `die-in-cluster:N` does so at the N-th step of what it writes to a cluster: before and after each
+- `die-after:METHOD:KIND` does so when the cluster has answered the first of such requests
+- `hold:METHOD:KIND:FOLDER` leaves `held` in a folder before the first of them, and waits for `go`;
+  `done` is left when it was answered
 - `count:FILE` appends to a file the uid of each job that is looked at by two at a time
 """
 
@@ -20,6 +24,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +71,11 @@ class Rig:
 
     def _perhaps_die(self) -> None:
         if next(self._steps) == self._step:
-            os.kill(os.getpid(), signal.SIGKILL)
+            _die()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _die_at(step: int) -> None:
@@ -92,6 +101,52 @@ def _die_writing(step: int) -> None:
 
     rig = Rig(step)
     Database._write_group = rig.around(Database._write_group)  # type: ignore[method-assign]
+
+
+def die_in_cluster(step: int, *aside: str) -> None:
+    """Have it die before or after something that it writes to the cluster, some paths aside."""
+    from windlass.kube.connecting import Connection
+
+    rig, ask = Rig(step), Connection.request
+    write = rig.around(ask)
+
+    def request(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
+        is_aside = any(each in path for each in aside)
+        act = ask if method == "GET" or is_aside else write
+        return act(self, method, path, *more, **options)
+
+    Connection.request = request  # type: ignore[method-assign]
+
+
+def _at_request(
+    which: str, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None
+) -> None:
+    """Have something done before or after the first request of that method and kind."""
+    from windlass.kube.connecting import Connection
+
+    method_wanted, _, kind = which.partition(":")
+    ask, first = Connection.request, threading.Lock()
+
+    def request(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
+        is_it = method == method_wanted and path.endswith(f"/{kind}")
+        is_first = is_it and first.acquire(blocking=False)
+        if is_first and before:
+            before()
+        answer = ask(self, method, path, *more, **options)
+        if is_first and after:
+            after()
+        return answer
+
+    Connection.request = request  # type: ignore[method-assign]
+
+
+def _hold(which: str, folder: str) -> None:
+    def wait() -> None:
+        Path(folder, "held").touch()
+        while not Path(folder, "go").exists():
+            time.sleep(0.01)
+
+    _at_request(which, before=wait, after=Path(folder, "done").touch)
 
 
 def count_overlaps(path: str) -> None:
@@ -121,6 +176,9 @@ def _main() -> int:
         "die": lambda: _die_at(int(what)),
         "die-counting": lambda: _die_counting(int(what)),
         "die-writing": lambda: _die_writing(int(what)),
+        "die-in-cluster": lambda: die_in_cluster(int(what), "/selfsubject"),
+        "die-after": lambda: _at_request(what, after=_die),
+        "hold": lambda: _hold(*what.rsplit(":", 1)),
         "count": lambda: count_overlaps(what),
     }[kind]()
     from windlass.runtimes.launchers import Launchers

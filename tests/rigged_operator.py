@@ -13,23 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
-from rigged import RIG, Rig, count_overlaps
-
-
-def _die_at(step: int) -> None:
-    from windlass.kube.connecting import Connection
-
-    rig, ask = Rig(step), Connection.request
-    write = rig.around(ask)
-
-    def request(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
-        is_aside = any(each in path for each in ("/events", "/leases", "/selfsubject"))
-        act = ask if method == "GET" or is_aside else write
-        return act(self, method, path, *more, **options)
-
-    Connection.request = request  # type: ignore[method-assign]
+from rigged import RIG, count_overlaps, die_in_cluster
 
 
 def _lose_worker() -> None:
@@ -44,7 +29,7 @@ def _lose_worker() -> None:
 def _main() -> None:
     kind, _, what = os.environ.pop(RIG).partition(":")
     {
-        "die": lambda: _die_at(int(what)),
+        "die": lambda: die_in_cluster(int(what), "/events", "/leases", "/selfsubject"),
         "lose-worker": _lose_worker,
         "count": lambda: count_overlaps(what),
     }[kind]()

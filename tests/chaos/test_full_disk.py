@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from chance import Chaos
-from mounts import give_back, in_own_mounts, small_disk, take_inodes, take_space
 
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually, stop_server
+from mounts import give_back, in_own_mounts, small_disk, take_inodes, take_space
 from roles import role
 from roles import submit as submit_roles
 from windlass.worker.identity import is_alive

@@ -51,6 +51,7 @@ _OF_AGENTS = (
     ("POST", "begin"),
     ("POST", "ship"),
     ("GET", "orders"),
+    ("GET", "room"),
     ("PUT", "files/{name}"),
     ("PUT", "outputs"),
     ("POST", "missing"),

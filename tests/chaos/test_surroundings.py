@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 from chance import Chaos
-from mounts import in_own_mounts, read_only
 
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually, stop_server
+from mounts import in_own_mounts, read_only
 
 SQUARE = """
 import sys, windlass as wl

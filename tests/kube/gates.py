@@ -38,3 +38,8 @@ class Gate:
     def named(self, begin: str) -> list[str]:
         """The ends of all names there that begin so."""
         return sorted(each.name.removeprefix(begin) for each in self._folder.glob(f"{begin}*"))
+
+    def clear(self) -> None:
+        """Remove all that was told."""
+        for each in self._folder.iterdir():
+            each.unlink()

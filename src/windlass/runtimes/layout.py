@@ -14,6 +14,7 @@ STATE = "state.json"
 FACTS = "facts.json"  # what is known of the place of one that runs elsewhere
 STOP = "stop.json"
 EXIT = "exit.json"
+TAKEN_UP = "taken-up.json"  # by the server, of one that runs elsewhere: its agent has come
 LOG = "log"
 METRICS = "metrics"
 SHOULD_STOP = "should_stop"  # in the directory of the trial

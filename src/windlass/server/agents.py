@@ -37,13 +37,10 @@ from windlass.worker.whereabouts import OUTPUTS
 
 AGENTS = f"{API}/agents/"
 GROWING = {layout.LOG: LOG, layout.METRICS: METRICS, NAMES: ""}  # and what is nudged about
-LEFT_BEHIND = frozenset(
-    (layout.RESULT, layout.RESULT_TEXT, layout.ERROR, layout.ERROR_PICKLE, layout.STATE)
-)
+LEFT_BEHIND = frozenset((layout.RESULT, layout.RESULT_TEXT, layout.ERROR, layout.ERROR_PICKLE))
 EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
 _LARGEST_MANIFEST = 64 << 20
-_COMING = ".coming"
 
 
 def token_of(secret: str, uid: str) -> str:
@@ -102,6 +99,10 @@ class Away:
             raise Conflict(f"{self._replica} has ended.")
         return launch
 
+    def note_taken_up(self, facts: dict[str, Any]) -> None:
+        """Write down that an agent has it: one that comes after it would do the same again."""
+        write_json_once(str(self.path / layout.TAKEN_UP), facts)
+
     def take(self, parts: Sequence[Piece]) -> dict[str, int]:
         """Write what is new of some files; how much of each is here then."""
         sizes: dict[str, int] = {}
@@ -145,10 +146,6 @@ class Away:
                 os.close(inner)
         finally:
             os.close(top)
-
-    def coming(self) -> Path:
-        """Where something may lie that is on its way, and that nobody looks at."""
-        return self.path / f"{_COMING}-{threading.get_ident()}-{os.urandom(4).hex()}"
 
     def put_checkpoint(self, record: dict[str, Any], blobs: BlobStore) -> tuple[int, list[str]]:
         """Take in a checkpoint: its number, or what of it is missing."""

@@ -182,6 +182,10 @@ class BlobStore:
         """A blob that arrives in pieces."""
         return IncomingBlob(self)
 
+    def coming(self) -> Path:
+        """Where something may lie that is on its way: the start of a server removes it."""
+        return Path(self._root, f"{_INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
+
     def bring(self, source: Path, target: str) -> None:
         """Move a file in that is whole, on the disk, and has that place by its digest."""
         self._note(os.path.basename(target), time.time())

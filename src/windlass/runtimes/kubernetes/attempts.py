@@ -19,7 +19,7 @@ from windlass.model.status import Phase, Pod, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempt_files import AttemptFiles, storable
 from windlass.runtimes.kubernetes.building import CONTAINER
-from windlass.worker.files import read_json, remove_if_there, write_json, write_json_once
+from windlass.worker.files import read_json, write_json, write_json_once
 
 POD = "pod.json"  # which pod it has, or had: written once that is made, and as it is found
 SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
@@ -89,17 +89,18 @@ class PodAttempt(AttemptFiles):
     def is_told_to_stop(self) -> bool:
         return (self.path / layout.STOP).exists()
 
+    @property
+    def was_taken_up(self) -> bool:
+        """Whether an agent asked what it is to do: then there was a pod for it."""
+        return (self.path / layout.TAKEN_UP).exists() or self.was_begun
+
     def is_unwanted(self) -> bool:
-        """Whether nobody waits for it any more: it has ended, or is to."""
-        return self.has_ended or self.is_told_to_stop
+        """Whether nobody waits for it any more: it has ended, or is to, or its trial is deleted."""
+        return self.has_ended or self.is_told_to_stop or not self.was_asked_for
 
     def note_made(self, pod: Object) -> None:
         """It has a pod; where that runs, and in what, is seen later."""
         self._note(_noted_of(pod))
-
-    def never_mind(self) -> None:
-        """It was not asked for after all."""
-        remove_if_there(self._file(layout.LAUNCH))
 
     def tell_to_stop(self, grace: float) -> None:
         """Leave word for its agent."""

@@ -41,6 +41,7 @@ from windlass.runtimes.kubernetes.checking import Checks
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands
 from windlass.runtimes.kubernetes.tunnels import Tunnels
+from windlass.runtimes.kubernetes.turns import Turns
 
 HAND_OVER = 30.0  # seconds that an agent has to hand over what is left, before it is ended
 _SHORT = 5  # seconds for a pod whose program never began
@@ -76,6 +77,7 @@ class KubernetesRuntime:
         self._around = around
         self._claims = Claims(self._home)
         self._errands = Errands(on_failure=self._failed)
+        self._turns = Turns()
         self._checks = Checks(around.image)
         self._tunnels = Tunnels(around.url, around.tunnels)
         self._lock = threading.RLock()
@@ -414,11 +416,41 @@ class KubernetesRuntime:
 
     def _make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         """Make the pod of an attempt, with all that it needs."""
-        if attempt.is_unwanted() or attempt.was_made:
-            return
+        with self._turns.together(claim.uid):
+            # A job that was released has no claim: nobody would remove what it had from now on.
+            is_claimed = self._claims.find(claim.uid) is not None
+            if is_claimed and not attempt.is_unwanted() and not attempt.was_made:
+                self._make_now(claim, job, attempt)
+
+    def _make_now(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         connection = self._connected()
         watcher = self._begin_watch(claim.namespace)
-        replica = attempt.replica
+        if attempt.was_taken_up:
+            # Whoever made it was killed before that was noted: made again it would run twice.
+            pod = self._find(connection, claim, attempt)
+            gone = "its pod is gone, and nobody here had it removed"
+            end = None if pod is not None else ("Lost", gone)
+        else:
+            pod, end = self._make_pod(connection, claim, job, attempt.replica)
+        if end is not None:
+            attempt.bury(*end)
+        if pod is not None:
+            watcher.tell(pod)  # first: whoever knows that it was made is to see it
+            attempt.note_made(pod)
+            if attempt.is_unwanted():  # by now
+                self._errands.do(("end", attempt.path), partial(self._end, claim, attempt))
+        self._tell(claim.uid)
+
+    def _find(self, connection: Connection, claim: Claim, attempt: PodAttempt) -> Object | None:
+        name = naming.pod_name(claim.base, attempt.replica)
+        found = objects.look(connection, PODS, claim.namespace, name)
+        is_ours = found is not None and labels_of(found).get(naming.UID) == claim.uid
+        return found if is_ours else None
+
+    def _make_pod(
+        self, connection: Connection, claim: Claim, job: Job, replica: ReplicaId
+    ) -> tuple[Object | None, tuple[str, str] | None]:
+        """The pod of an attempt, or why there will never be one: reason and message."""
         owner = self._owner(connection, claim)
         if has_services(job.spec):
             service = service_of(claim, replica.role, replica.index, owner)
@@ -432,18 +464,11 @@ class KubernetesRuntime:
             image=self._around.image,
         )
         try:
-            pod = objects.make(connection, PODS, wanted)
+            return objects.make(connection, PODS, wanted), None
         except KubernetesError as error:
             if error.status not in _INVALID:
                 raise
-            attempt.bury("StartFailed", error.message)  # asked again it would be the same
-            self._tell(claim.uid)
-            return
-        watcher.tell(pod)  # first: whoever knows that it was made is to see it
-        attempt.note_made(pod)
-        if attempt.is_unwanted():  # by now
-            self._errands.do(("end", attempt.path), partial(self._end, claim, attempt))
-        self._tell(claim.uid)
+            return None, ("StartFailed", error.message)  # asked again it would be the same
 
     def _owner(self, connection: Connection, claim: Claim) -> str:
         """The uid of the Secret that owns all that a job has."""
@@ -479,12 +504,14 @@ class KubernetesRuntime:
         self._tell(claim.uid)
 
     def _release(self, claim: Claim) -> None:
-        connection = self._connected()
-        owner = objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
-        if owner is not None and labels_of(owner).get(naming.UID) == claim.uid:
-            objects.remove(connection, objects.SECRETS, owner)
-        self._owners.pop(claim.uid, None)
-        self._claims.drop(claim.uid)
+        """Have all that a job has go, when nothing more is being made for it."""
+        with self._turns.alone(claim.uid):
+            connection = self._connected()
+            owner = objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
+            if owner is not None and labels_of(owner).get(naming.UID) == claim.uid:
+                objects.remove(connection, objects.SECRETS, owner)
+            self._owners.pop(claim.uid, None)
+            self._claims.drop(claim.uid)
 
     # -- why a pod does not start -------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from windlass.server.api.blobs import fetch_blobs, get_blob
 from windlass.server.checkpoints import Saved
 from windlass.server.faults import MissingBlobs
 from windlass.server.http import OCTETS, Answer, Request
+from windlass.server.room import check_room
 from windlass.server.routing import Route
 from windlass.server.services import Services
 from windlass.worker.digests import kind_of
@@ -34,6 +36,7 @@ _LARGEST_SHIPMENT = 16 << 20
 _LARGEST_LIST = 2 << 20
 _PATIENCE = 25.0  # seconds until a question for orders is answered with the old ones
 _AT_ONCE = 1 << 20
+_LOOK_EVERY = 16 << 20  # bytes that come between two looks at the room that is left
 
 _log = logging.getLogger("windlass")
 
@@ -74,6 +77,7 @@ async def begin(
     """All that an attempt is told: its launch file, its secrets, the checkpoint to go on from."""
     away = _away(services, uid, role, index, attempt)
     launch = away.check()
+    await asyncio.to_thread(away.note_taken_up, msgspec.to_builtins(data))
     job, _ = await asyncio.to_thread(_load, services, uid)
     private = read_json(str(services.private.path(uid))) or {}
     await asyncio.to_thread(_note, services, away, data)
@@ -129,7 +133,7 @@ async def put_file(
         raise NotFound(f"No attempt leaves {name[:80]!r} behind.")
     away = _away(services, uid, role, index, attempt)
     away.check()
-    return await _receive(request, away, lambda coming: away.put_file(name, coming))
+    return await _receive(request, services, lambda coming: away.put_file(name, coming))
 
 
 async def put_output(
@@ -144,7 +148,7 @@ async def put_output(
     """A file that is kept."""
     away = _away(services, uid, role, index, attempt)
     away.check()
-    return await _receive(request, away, lambda coming: away.put_output(path, coming))
+    return await _receive(request, services, lambda coming: away.put_output(path, coming))
 
 
 async def put_blob(
@@ -163,13 +167,34 @@ async def put_blob(
             raise InvalidArgument("A blob was damaged on its way.")
         services.blobs.bring(coming, place)
 
-    return await _receive(request, away, keep, hasher)
+    return await _receive(request, services, keep, hasher)
 
 
-async def _receive(request: Request, away: Away, keep: Any, hasher: Any = None) -> dict[str, int]:
+async def room(
+    services: Services,
+    uid: str,
+    role: str,
+    index: int,
+    attempt: int,
+    size: Annotated[int, Meta(ge=0, le=2**62)],
+) -> dict[str, bool]:
+    """Whether so much can be brought now: who asks first sends nothing in vain."""
+    _away(services, uid, role, index, attempt).check()
+    check_room(services.blobs.root, size)
+    return {"has_room": True}
+
+
+async def _receive(
+    request: Request,
+    services: Services,
+    keep: Callable[[Path], None],
+    hasher: Any = None,
+) -> dict[str, int]:
     """Write a body to a file of no name, and have it kept once it is whole and on the disk."""
-    coming = away.coming()
-    size = 0
+    told = request.header(b"content-length")
+    check_room(services.blobs.root, int(told) if told.isdecimal() else 0)
+    coming = services.blobs.coming()
+    size = looked = 0
     try:
         with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             async for piece in request.stream():
@@ -177,6 +202,9 @@ async def _receive(request: Request, away: Away, keep: Any, hasher: Any = None) 
                     await _in_thread(hasher.update, piece)
                 await _in_thread(file.write, piece)
                 size += len(piece)
+                if size - looked >= _LOOK_EVERY:
+                    looked = size
+                    check_room(services.blobs.root)
             file.flush()
             await asyncio.to_thread(os.fsync, file.fileno())
         await asyncio.to_thread(keep, coming)
@@ -318,6 +346,7 @@ routes = [
     Route("POST", f"{_ONE}/begin", begin, largest_body=_LARGEST_LIST),
     Route("POST", f"{_ONE}/ship", ship, largest_body=_LARGEST_SHIPMENT),
     Route("GET", f"{_ONE}/orders", orders),
+    Route("GET", f"{_ONE}/room", room),
     Route("PUT", f"{_ONE}/files/{{name}}", put_file, largest_body=None),
     Route("PUT", f"{_ONE}/outputs", put_output, largest_body=None),
     Route("POST", f"{_ONE}/missing", missing, largest_body=_LARGEST_LIST),

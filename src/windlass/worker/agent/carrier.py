@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from windlass.worker.agent.channel import GivenUp
+from windlass.worker.agent.channel import GivenUp, NoRoom
 from windlass.worker.agent.saved import Saved
 from windlass.worker.agent.shipping import Shipping
 from windlass.worker.files import read_json
@@ -23,18 +23,21 @@ if TYPE_CHECKING:
 
 _GATHER = 0.02  # seconds in which what is new is left to become more: a thousand lines, one request
 _OUTPUTS_EVERY = 10.0  # seconds between two looks at what a program leaves to be kept
+_FULL = 5.0  # seconds until it is seen again whether a full disk has room: nothing tells of that
 
 
 class Carrier:
     """Ships what is written as it is told of, and in the end all that is left."""
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
+        self._channel = channel
         launch: dict[str, Any] = read_json(os.path.join(attempt_dir, "launch.json")) or {}
         self._shipping = Shipping(channel, base, attempt_dir)
         self._saved = Saved(channel, base, launch)
         self._news = threading.Event()
         self._has_saved = False
         self._told: set[str] = set()
+        self._full_until = 0.0  # when it is worth while to offer files again
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._carry, name="windlass-carrier", daemon=True)
         self._thread.start()
@@ -56,25 +59,42 @@ class Carrier:
         self._news.set()
         self._thread.join()
         try:
-            # Each for itself: whatever is wrong with one, how it ended is told.
-            self._try(self._saved.ship_parts)
-            self._try(self._saved.ship_checkpoints)
-            self._try(self._saved.ship_outputs)
-            self._try(lambda: self._shipping.ship_end(is_taken_away=is_taken_away))
+            # Each for itself: whatever is wrong with one, how it ended is told. After that nothing
+            # more is taken in: a server whose disk is full is waited for before.
+            self._ship_at_last(self._saved.ship_parts)
+            self._ship_at_last(self._saved.ship_checkpoints)
+            self._ship_at_last(self._saved.ship_outputs)
+            self._ship_at_last(lambda: self._shipping.ship_end(is_taken_away=is_taken_away))
         except GivenUp:
             sys.stderr.write("windlass: not all of it could be handed over: nobody waits for it\n")
 
-    def _try(self, ship: Callable[[], None]) -> None:
-        """Ship something; what goes wrong is said, and keeps nothing else back."""
+    def _ship_at_last(self, ship: Callable[[], None]) -> None:
+        while not self._try(ship):
+            self._try(self._shipping.ship)  # it says what is waited for
+            self._channel.rest(_FULL)
+
+    def _try(self, ship: Callable[[], None]) -> bool:
+        """Ship something: false if there is no room for it, for now.
+
+        What goes wrong otherwise is said, and keeps nothing else back.
+        """
         try:
             ship()
         except GivenUp:
             raise
+        except NoRoom as error:
+            self._shipping.trouble = f"waits to hand over its files: {error}"
+            self._say(self._shipping.trouble)
+            return False
         except Exception as error:  # noqa: BLE001 -- whatever it is: the rest is shipped
-            told = f"windlass: not all of it could be handed over: {str(error) or repr(error)}\n"
-            if told not in self._told:
-                self._told.add(told)
-                sys.stderr.write(told)
+            self._say(f"not all of it could be handed over: {str(error) or repr(error)}")
+        return True
+
+    def _say(self, what: str) -> None:
+        """Say something, once."""
+        if what not in self._told:
+            self._told.add(what)
+            sys.stderr.write(f"windlass: {what}\n")
 
     def _carry(self) -> None:
         next_outputs = time.monotonic() + _OUTPUTS_EVERY
@@ -84,12 +104,24 @@ class Carrier:
                     self._is_ending.wait(_GATHER)
                     self._news.clear()
                 self._try(self._shipping.ship)
-                if self._has_saved:
-                    self._has_saved = False
-                    self._try(self._saved.ship_parts)
-                    self._try(self._saved.ship_checkpoints)
-                if time.monotonic() >= next_outputs:
-                    self._try(self._saved.ship_outputs)
+                is_due = time.monotonic() >= next_outputs
+                if (self._has_saved or is_due) and time.monotonic() >= self._full_until:
+                    self._offer_files(with_outputs=is_due or bool(self._shipping.trouble))
+                if is_due:
                     next_outputs = time.monotonic() + _OUTPUTS_EVERY
         except GivenUp:
             return  # what is left is tried once more in the end
+
+    def _offer_files(self, *, with_outputs: bool) -> None:
+        offers: list[Callable[[], None]] = [self._saved.forget_shipped]
+        if self._has_saved:
+            self._has_saved = False  # before they are looked for: what comes now counts again
+            offers = [self._saved.ship_parts, self._saved.ship_checkpoints]
+        if with_outputs:
+            offers.append(self._saved.ship_outputs)
+        were_taken = [self._try(offer) for offer in offers]
+        if all(were_taken):
+            self._shipping.trouble = ""
+        else:
+            self._has_saved = True
+            self._full_until = time.monotonic() + _FULL

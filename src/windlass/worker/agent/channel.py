@@ -32,8 +32,10 @@ _ANSWER = 60.0  # seconds without a byte until a connection is given up
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _PIECE = 1 << 20
 _MOST_IDLE = 16  # connections that wait to be used
+_LARGE = 8 << 20  # a file that is not sent before it is known that there is room for it
+_FULL = 507
 # It may do better later: also one that does not know our token is not the one we mean.
-_AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504, 507})
+_AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504})
 
 
 class Refused(Exception):
@@ -47,6 +49,10 @@ class Refused(Exception):
 
 class GivenUp(Exception):
     """Whoever asked need not wait any longer."""
+
+
+class NoRoom(Exception):
+    """The disk of the server has no room for a file, for now."""
 
 
 class Changed(Exception):
@@ -75,10 +81,12 @@ class Channel:
         *,
         deadline: float | None = None,
         into: str | None = None,
+        waits_for_room: bool = True,
     ) -> bytes:
         """The answer to a request, however long it takes; `Refused` if there will be none.
 
         `Changed` if it is about a file that cannot be sent as it was.
+        `NoRoom` if the disk of the server is full, unless that is waited for.
         `deadline` is by `time.monotonic`: `GivenUp` after it, and when the channel is closed.
         With `into`, the path of a file, the answer is written there, however large.
         """
@@ -88,10 +96,24 @@ class Channel:
             try:
                 connection = self._connection(deadline)
                 return self._exchange(connection, method, path, body, into)
-            except (OSError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException, NoRoom) as error:
+                if isinstance(error, NoRoom) and not waits_for_room:
+                    raise
                 left = pause if deadline is None else deadline - time.monotonic()
                 self._is_closed.wait(max(0.0, min(pause, left)))
                 pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def send(self, base: str, where: str, body: FileBody, *, deadline: float | None = None) -> None:
+        """Have the server take in a file; `NoRoom` if its disk is full, `Refused` for good."""
+        if body.size > _LARGE:
+            room = f"{base}/room?size={body.size}"
+            self.ask("GET", room, deadline=deadline, waits_for_room=False)
+        self.ask("PUT", f"{base}/{where}", body, deadline=deadline, waits_for_room=False)
+
+    def rest(self, seconds: float) -> None:
+        """Wait for that long; `GivenUp` when the channel is closed."""
+        if self._is_closed.wait(seconds):
+            raise GivenUp
 
     def ask_json(
         self, method: str, path: str, value: object = None, *, deadline: float | None = None
@@ -149,6 +171,8 @@ class Channel:
             self._idle.put(connection)
         if response.status < 300:
             return answer
+        if response.status == _FULL:
+            raise NoRoom(str(_refusal(_FULL, answer)))
         if response.status in _AGAIN:
             raise ConnectionError(f"the server answers {response.status}")
         raise _refusal(response.status, answer)

@@ -1,7 +1,8 @@
 """Checkpoints and kept files, carried to the server: whole, in their order, each once.
 
 A checkpoint is the server's once its record is: its files go first, those that the server has
-not. Here only the newest stays, which a program may ask for; the disk of a pod is small.
+not. Here only the newest stays, which a program may ask for, and of parts that the server has put
+together nothing: the disk of a pod is small.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from windlass.worker.whereabouts import OUTPUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from windlass.worker.agent.channel import Channel
@@ -43,6 +44,7 @@ class Saved:
         self._blobs: str = launch["blobs"]
         self._outputs = os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
         self._sent: dict[str, tuple[int, int]] = {}  # outputs: size and time of what was sent
+        self._done_with: set[str] = set()  # blobs that the server has, and that may go here
 
     def ship_checkpoints(self, deadline: float | None = None) -> None:
         """Have the server take in those it does not have, the oldest first."""
@@ -55,7 +57,7 @@ class Saved:
             except Refused as error:
                 _refused(f"checkpoint {number}", error)
             note_shipped(self._folder, number)
-            self._forget_before(number)
+            self.forget_shipped(before=number)
 
     def ship_parts(self, deadline: float | None = None) -> None:
         """Have the server take in the parts of checkpoints that were saved here."""
@@ -65,15 +67,18 @@ class Saved:
                 self._channel.ask_json("POST", f"{self._base}/parts", part, deadline=deadline)
             except Refused as error:
                 _refused(f"the part of the checkpoint of step {part.get('step')}", error)
-            if (read_json(path) or {}).get("uid") == part["uid"]:  # else it was saved again
-                remove_if_there(path)
+            self._done_with.update(self._made_of(part))
+            with checkpoints.locked(self._folder):
+                if (read_json(path) or {}).get("uid") == part["uid"]:  # else it was saved again
+                    remove_if_there(path)
+        self.forget_shipped()
 
     def _ship(self, record: dict[str, Any], deadline: float | None) -> None:
         self._ship_blobs(record["manifest"], deadline)
         self._channel.ask_json("POST", f"{self._base}/checkpoints", record, deadline=deadline)
 
     def _ship_blobs(self, manifest: str, deadline: float | None) -> None:
-        digests = [*_listed(self._blobs, manifest), manifest]
+        digests = self._made_of({"manifest": manifest})
         for start in range(0, len(digests), _AT_ONCE):
             asked = {"digests": digests[start : start + _AT_ONCE]}
             answer = self._channel.ask_json(
@@ -81,14 +86,19 @@ class Saved:
             )
             for digest in answer["missing"]:
                 body = FileBody(place_of(self._blobs, digest))
-                self._channel.ask("PUT", f"{self._base}/blobs/{digest}", body, deadline=deadline)
+                self._channel.send(self._base, f"blobs/{digest}", body, deadline=deadline)
 
-    def _forget_before(self, number: int) -> None:
-        """Keep here what a program may still ask for: the newest, and what it is made of."""
+    def forget_shipped(self, before: int = 0) -> None:
+        """Keep here what a program may still ask for, or the server lacks: the rest goes.
+
+        Of checkpoints that are those from that number on, and what they are made of.
+        """
         import fcntl
 
         from windlass.worker.keeping import LOCK
 
+        if not before and not self._done_with:
+            return
         fd = os.open(os.path.join(self._blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -96,19 +106,26 @@ class Saved:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return
-            gone: set[str] = set()
             for each, record in checkpoints.records(self._folder):
-                if each < number and "manifest" in record:
-                    gone.update((*_listed(self._blobs, record["manifest"]), record["manifest"]))
+                if each < before and "manifest" in record:
+                    self._done_with.update(self._made_of(record))
                     remove_if_there(os.path.join(self._folder, f"{each}.json"))
-            for _, record in checkpoints.records(self._folder):
-                if "manifest" in record:
-                    kept = (*_listed(self._blobs, record["manifest"]), record["manifest"])
-                    gone.difference_update(kept)
-            for digest in gone:
+            self._done_with.difference_update(self._needed())
+            for digest in self._done_with:
                 remove_if_there(place_of(self._blobs, digest))
+            self._done_with.clear()
         finally:
             os.close(fd)
+
+    def _needed(self) -> set[str]:
+        """What checkpoints that are here are made of, and parts that were not shipped yet."""
+        kept = [record for _, record in checkpoints.records(self._folder)]
+        kept += [part for _, part in shards.left(self._folder)]
+        return {digest for each in kept if "manifest" in each for digest in self._made_of(each)}
+
+    def _made_of(self, saved: Mapping[str, Any]) -> list[str]:
+        manifest = saved["manifest"]
+        return [*_listed(self._blobs, manifest), manifest]
 
     def ship_outputs(self, deadline: float | None = None) -> None:
         """Have the server take in the files that are new, or not what they were."""
@@ -119,8 +136,8 @@ class Saved:
                 continue
             try:
                 body = FileBody(path)
-                where = f"{self._base}/outputs?path={quote(os.fsencode(place), safe='')}"
-                self._channel.ask("PUT", where, body, deadline=deadline)
+                where = f"outputs?path={quote(os.fsencode(place), safe='')}"
+                self._channel.send(self._base, where, body, deadline=deadline)
             except (FileNotFoundError, Changed):
                 continue  # it was removed or written meanwhile: another time, if it is there
             except Refused as error:

@@ -31,6 +31,7 @@ class Shipping:
         self._dir = attempt_dir
         self._taken: dict[str, int] = {}  # by file: bytes that the server has
         self._state: bytes = b""
+        self.trouble = ""  # why it is not all with the server, if that is worth a word
 
     def ship(self, deadline: float | None = None) -> None:
         """Have the server take in all that there is by now."""
@@ -79,13 +80,14 @@ class Shipping:
     def _ship_whole(self, name: str, path: str, deadline: float | None) -> None:
         from windlass.worker.agent.channel import FileBody
 
-        self._channel.ask("PUT", f"{self._base}/files/{name}", FileBody(path), deadline=deadline)
+        self._channel.send(self._base, f"files/{name}", FileBody(path), deadline=deadline)
 
     def _read_state(self) -> bytes:
         try:
             with open(self._path(STATE), "rb") as file:
-                return file.read()
-        except OSError:
+                state = file.read()
+            return state if not self.trouble else _with_message(state, self.trouble)
+        except (OSError, ValueError):
             return b""
 
     def _read(self, name: str, start: int, size: int) -> bytes:
@@ -101,3 +103,12 @@ class Shipping:
 
     def _path(self, name: str) -> str:
         return os.path.join(self._dir, name)
+
+
+def _with_message(state: bytes, message: str) -> bytes:
+    """What a supervisor says of itself, with something more important to say.
+
+    >>> _with_message(b'{"stage": "running", "message": ""}', "the disk is full")
+    b'{"stage": "running", "message": "the disk is full"}'
+    """
+    return json.dumps({**json.loads(state), "message": message}).encode()

@@ -1,0 +1,174 @@
+"""Disks are finite: a pod's holds what the server lacks, the server's keeps room for records."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_world import Elsewhere
+
+import windlass as wl
+from harness import PATIENCE, eventually, kill_server, stop_server
+from mounts import give_back, in_own_mounts, small_disk, take_space
+from windlass.model.job import Assignment, Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes import away, layout
+
+LARGE = 20 << 20
+
+
+@pytest.fixture
+def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
+    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    yield place
+    place.front.close()
+
+
+def save_parts_and_wait(steps: int, go: str) -> list[str]:
+    import os
+    import pathlib
+    import time
+
+    if os.path.exists(go):
+        return []  # at home: an agent brings along the newest checkpoint there is
+
+    rank, uids = wl.rank(), []
+    folder = pathlib.Path("part")
+    folder.mkdir(exist_ok=True)
+    (folder / f"frozen-{rank}").write_bytes(bytes([rank + 65]) * 400_000)
+    for step in range(steps):
+        (folder / f"{rank}.bin").write_bytes(f"step {step} of {rank} ".encode() * 20_000)
+        uids.append(str(wl.save_checkpoint(folder, step=step, shard=True)))
+    print("all are saved")
+    while not os.path.exists(go):
+        time.sleep(0.01)
+    return uids
+
+
+def test_what_parts_are_made_of_goes_from_the_pod_once_the_server_has_them(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    trial = wl.run(save_parts_and_wait, replicas=2).submit(3, str(go)).wait(timeout=PATIENCE)
+    go.unlink()
+    agents = [elsewhere.run(trial, index=index) for index in (0, 1)]
+    for agent in agents:
+        agent.says("all are saved")
+        eventually(lambda blobs=agent.there / "blobs": _large(blobs) == [], "the disk has room")
+    go.touch()
+    assert [agent.wait() for agent in agents] == [0, 0]
+    uids = pickle.loads((agents[0].folder / layout.RESULT).read_bytes())
+    known = {each.uid: each for each in trial.refresh().list_checkpoints()}
+    assert sorted(known) == sorted(uids)
+    for step, uid in enumerate(uids):
+        folder = known[uid].download(tmp_path / str(step))
+        for rank in (0, 1):
+            text = (folder / f"{rank}.bin").read_text()
+            assert text == f"step {step} of {rank} " * 20_000
+            assert (folder / f"frozen-{rank}").read_text() == chr(rank + 65) * 400_000
+
+
+def _large(blobs: Path) -> list[str]:
+    found = []
+    for path in _files(blobs):
+        with contextlib.suppress(FileNotFoundError):
+            found += [path] if os.lstat(path).st_size > 200_000 else []
+    return found
+
+
+def nothing() -> None:
+    pass
+
+
+def test_an_upload_that_a_killed_server_was_taking_in_is_gone_with_the_next(home: Path) -> None:
+    trial = wl.run(nothing).submit().wait(timeout=PATIENCE)
+    record = trial.record
+    job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
+    away.ask_for(home, job, ReplicaId("main", 0, 2), Assignment())
+    place = Elsewhere.__new__(Elsewhere)
+    place.home = home
+    host, port = place.url().removeprefix("http://").split(":")
+    head = (
+        f"PUT /api/v1/agents/{record.uid}/main/0/2/outputs?path=half HTTP/1.1\r\nHost: {host}\r\n"
+        f"Authorization: Bearer {place.token(record.uid)}\r\nContent-Length: {LARGE}\r\n\r\n"
+    )
+    before = set(_files(home))
+    with socket.create_connection((host, int(port)), PATIENCE) as sending:
+        sending.sendall(head.encode() + b"x" * (LARGE // 2))
+        eventually(lambda: _bytes_in(home, before) > LARGE // 4, "some of it has come")
+        kill_server(home)
+    assert _bytes_in(home, before) > LARGE // 4, "it lies there"
+    wl.server_info()  # starts another
+    assert _bytes_in(home, before) < LARGE // 4
+
+
+def _files(home: Path) -> Iterator[str]:
+    """All files there are; those that go meanwhile may be among them."""
+    for folder, _, names in os.walk(home):
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def _bytes_in(home: Path, before: set[str]) -> int:
+    """How much there is in files that were not there."""
+    found = 0
+    for path in _files(home):
+        with contextlib.suppress(FileNotFoundError):
+            found += 0 if path in before else os.lstat(path).st_size
+    return found
+
+
+def save_large(size: int, sign: str) -> str:
+    """Large elsewhere, so that the store of the home does not have it."""
+    import os
+    import pathlib
+
+    is_elsewhere = os.path.exists(sign)
+    pathlib.Path("model").write_bytes(b"m" * (size if is_elsewhere else 10))
+    wl.save_checkpoint("model", step=2 if is_elsewhere else 1)
+    print("saved")
+    return "done"
+
+
+@in_own_mounts
+def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, sign = tmp_path / "disk", tmp_path / "sign"
+    home = disk / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(home))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    with small_disk(disk, size="100m"):
+        try:
+            trial = wl.run(save_large).submit(LARGE, str(sign)).wait(timeout=PATIENCE)
+            sign.touch()
+            take_space(disk, leave=LARGE)  # a twentieth of the disk is not for it
+            elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+            agent = elsewhere.run(trial)
+            agent.says("saved")
+            eventually(lambda: "no room for 21.0 MB" in _message(agent.folder), "it is told")
+            assert agent.process.poll() is None
+            assert agent.ending() == {}
+            assert [each.step for each in trial.list_checkpoints()] == [1]
+            give_back(disk)
+            assert agent.wait() == 0
+            assert agent.ending()["exit_code"] == 0
+            (new,) = [each for each in trial.refresh().list_checkpoints() if each.step == 2]
+            assert new.download(tmp_path / "there").read_bytes() == b"m" * LARGE
+            elsewhere.front.close()
+        finally:
+            give_back(disk)
+            stop_server(home)
+
+
+def _message(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / layout.STATE).read_text())["message"])
+    except FileNotFoundError:
+        return ""
