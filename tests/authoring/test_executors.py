@@ -68,7 +68,7 @@ def test_a_container_is_refused_where_there_are_none(here: Path) -> None:
         with pytest.raises(wl.Unsupported, match="runs plain processes, not containers") as caught:
             job.submit()
         assert "wl.PythonScript, wl.PythonModule or wl.Command" in (caught.value.hint or "")
-    with pytest.raises(wl.Unsupported, match="no server runs containers yet"):
+    with pytest.raises(wl.Unsupported, match="no server runs an image as it is"):
         wl.package([image])
     assert not here.exists()
 

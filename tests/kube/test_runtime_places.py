@@ -26,9 +26,15 @@ PROGRAM = """if True:
 """
 
 
+def windlass(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(BIN / "windlass"), *words]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+
+
 def show(*words: str) -> str:
-    command = [str(BIN / "windlass"), "show", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return windlass("show", *words).stdout
 
 
 def test_where_each_replica_ran_and_in_what_is_told_and_outlives_pods_and_server(
@@ -81,3 +87,22 @@ def test_the_page_of_a_trial_tells_its_pod_and_who_submitted_it_apart(
         assert text in where
     assert trial.record.provenance.executable in submitted
     assert replica.pod.name not in submitted
+
+
+def test_a_shell_and_a_command_say_that_they_are_in_no_pod(
+    namespace: Namespace, gate: Gate
+) -> None:
+    executor = there(namespace, volumes=gate.volumes)
+    trial = python(PROGRAM, namespace, executor=executor).submit()
+    eventually(lambda: len(said(trial)) == 1, "it runs")
+    [name] = pods_of(namespace)
+    in_code = ("command", "--trial", str(trial.id), "true")
+    for words in (("shell", str(trial.id), "--", "true"), in_code):
+        told = windlass(*words).stderr
+        assert "runs on the server's machine" in told
+        assert f"kubectl -n {namespace.name} exec -it {name} -c main -- sh" in told
+    gate.tell("go")
+    trial.wait(timeout=PATIENCE)
+    told = windlass(*in_code).stderr
+    assert "runs on the server's machine" in told
+    assert "kubectl" not in told, "there is no pod any more"

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import windlass as wl
 from kube_room.kubeconfigs import write_kubeconfig
@@ -83,6 +84,40 @@ def test_a_connection_knows_when_the_file_it_is_from_was_written_or_replaced(pla
     connection = connect()
     os.utime(file)
     assert connection.is_outdated
+
+
+def test_however_much_of_a_file_is_written_it_is_used_or_told_that_it_cannot_be(
+    place: Path,
+) -> None:
+    file = place / ".kube" / "config"
+    authority = base64.b64encode(b"a certificate").decode()
+    whole = yaml.safe_dump(
+        {
+            "clusters": [
+                {
+                    "name": "lab",
+                    "cluster": {
+                        "server": "https://lab:6443",
+                        "certificate-authority-data": authority,
+                    },
+                }
+            ],
+            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "ada"}}],
+            "current-context": "lab",
+            "users": [{"name": "ada", "user": {"token": "of-ada"}}],
+        }
+    )
+    file.parent.mkdir()
+    used = []
+    for length in range(len(whole) + 1):
+        file.write_text(whole[:length])
+        try:
+            connect().close()
+        except wl.KubernetesError as error:
+            assert "cannot be used" in error.message, whole[:length]
+        else:
+            used.append(length)
+    assert len(whole) in used and 0 not in used
 
 
 def test_a_token_is_kept_for_its_owner_alone_and_shown_to_nobody() -> None:

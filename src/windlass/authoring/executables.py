@@ -79,7 +79,8 @@ class Command:
 class Container:
     """A container image, and the command it runs if that is not the image's own.
 
-    It runs on executors that have containers: there is none yet, and a job of it is refused.
+    No executor runs an image as it is yet, and a job of it is refused. Every other executable runs
+    in an image, with the code, on `wl.Kubernetes(container_image=...)`.
 
     ```python
     wl.Container("python:3.11", command=["python", "-m", "json.tool", "--help"])

@@ -98,8 +98,9 @@ def _check(executables: Any) -> None:
         raise InvalidArgument.of(flaws, where="wl.package")
     if any(isinstance(each, Container) for each in executables):
         raise Unsupported(
-            "wl.package: no server runs containers yet.",
-            hint="Package the program itself: wl.PythonScript, wl.PythonModule or wl.Command.",
+            "wl.package: no server runs an image as it is.",
+            hint="Package the program itself: wl.PythonScript, wl.PythonModule or wl.Command. "
+            "In an image it runs by executor=wl.Kubernetes(container_image=...).",
         )
 
 

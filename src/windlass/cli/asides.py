@@ -11,6 +11,7 @@ from windlass.cli.parameters import TRIAL_ID, complete_accelerators, complete_ex
 
 if TYPE_CHECKING:
     from windlass.authoring.asides import Aside
+    from windlass.client.session import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,3 +53,22 @@ def aside_of(given: dict[str, Any]) -> Aside:
     env, secrets = pairs("env", given.pop("env"), "NAME=VALUE"), list(given.pop("secret"))
     given["experiment"] = int(experiment) if is_id else experiment
     return Aside(env=env, secrets=secrets or None, **given)
+
+
+def tell_where(client: Client, trial_id: int | None) -> None:
+    """Say that it runs on the server's machine, where the trial whose code it has does not."""
+    from windlass.cli.text import say
+
+    if trial_id is None:
+        return
+    trial = client.get_trial(trial_id)
+    if trial.record.spec.is_local:
+        return
+    say(
+        f"Trial {trial_id} is one of pods. This has its code, and runs on the server's machine, "
+        "with what is installed there."
+    )
+    running = [each.pod for each in trial.replicas if each.phase == "Running" and each.pod]
+    if running:
+        pod = running[0]
+        say(f"In its pod: kubectl -n {pod.namespace} exec -it {pod.name} -c main -- sh")

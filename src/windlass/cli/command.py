@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli import logs, show, stop
-from windlass.cli.asides import aside_of, aside_options
+from windlass.cli.asides import aside_of, aside_options, tell_where
 from windlass.cli.groups import DefaultGroup
 from windlass.cli.parameters import STATE, WholeNumber, complete_files, json_option
 
@@ -67,6 +67,7 @@ def run(words: tuple[str, ...], detach: bool, **given: Any) -> int:
     client = default_client()
     with in_options():
         draft = draft_command(client, words, aside_of(given))
+        tell_where(client, draft.request.recipe.code_of)
         if detach:
             submitted = client.submit(draft)
             print(f"Command {submitted.id} ({submitted.name}) is submitted.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.asides import aside_of, aside_options
+from windlass.cli.asides import aside_of, aside_options, tell_where
 from windlass.cli.groups import DefaultGroup
 from windlass.cli.parameters import TRIAL_ID, json_option
 
@@ -72,6 +72,7 @@ def open_one(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **give
             client, list(words) or None, how, has_terminal=has_terminal, size=size_here()
         )
         shell = Shell(client.transport, client.submit(draft).record)
+    tell_where(client, shell.record.recipe.code_of)
     if detach:
         print(f"Shell {shell.id} is open.")
         print(f"  windlass shell attach {shell.id}")

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Hashable
+from functools import partial
 
 import msgspec
 
 from windlass.kube.access import check_access, check_namespace
 from windlass.kube.connecting import Connection
 from windlass.kube.nodes import Node, Placement, placement
+from windlass.kube.queues import check_queue
 from windlass.kube.seeing import list_nodes
+from windlass.kube.sizes import check_size, is_worth_asking
 from windlass.machine.honouring import code_problems
 from windlass.model.job import ExternalCall, JobSpec, Role, ShellCall
 from windlass.model.kubernetes import KubernetesOptions, problems_of_options
 from windlass.runtimes.kubernetes.building import image_problems
+from windlass.runtimes.kubernetes.trying import check_patch
 
 _FRESH = 60.0  # seconds that an answer of the cluster is taken to hold
+_MOST_PASSED = 1000
 
 
 class Checks:
@@ -25,7 +31,7 @@ class Checks:
     def __init__(self, image: str = "") -> None:
         self._image = image
         self._lock = threading.Lock()
-        self._allowed: dict[tuple[str, str, str], float] = {}  # where we may work, and since when
+        self._passed: dict[Hashable, float] = {}  # what was found to be right, and when
         self._nodes: tuple[float, str, list[Node] | None] | None = None
 
     def problems(self, spec: JobSpec) -> list[str]:
@@ -48,12 +54,24 @@ class Checks:
         return problems
 
     def ask(self, connection: Connection, spec: JobSpec) -> None:
-        """Refuse what the cluster would: no namespace, no right, no such accelerator."""
+        """Refuse what the cluster would, or would wait for in vain, or would drop in silence."""
         options = spec.roles[0].kubernetes or KubernetesOptions()
         namespace = options.namespace or connection.namespace
         self._check_allowed(connection, namespace)
         for role in spec.roles:
-            self.placement(connection, role)
+            where = self.placement(connection, role)
+            self._check_size(connection, role)
+            said = role.kubernetes or KubernetesOptions()
+            if said.queue:
+                check = partial(check_queue, connection, namespace, said.queue)
+                self._once(("queue", connection.server, namespace, said.queue), check)
+            if said.pod_patch:
+                check = partial(
+                    check_patch, connection, spec, role, said.pod_patch,
+                    namespace=namespace, placement=where, image=self._image,
+                )  # fmt: skip
+                patch = msgspec.json.encode(said.pod_patch)
+                self._once(("patch", connection.server, namespace, patch), check)
 
     def placement(self, connection: Connection, role: Role) -> Placement:
         """What a role's accelerator comes to there; a `ResourceError` if none has it."""
@@ -69,16 +87,32 @@ class Checks:
             node_selector=options.node_selector or None,
         )
 
+    def _check_size(self, connection: Connection, role: Role) -> None:
+        options = role.kubernetes or KubernetesOptions()
+        if not is_worth_asking(role.resources) or options.pod_patch:  # which may say otherwise
+            return
+        nodes = self._seen_nodes(connection)
+        if nodes is not None:
+            check_size(role.resources, nodes, options.node_selector)
+
     def _check_allowed(self, connection: Connection, namespace: str) -> None:
-        key = (connection.server, connection.account, namespace)
+        def check() -> None:
+            check_namespace(connection, namespace)
+            check_access(connection, namespace)
+
+        self._once(("allowed", connection.server, connection.account, namespace), check)
+
+    def _once(self, key: Hashable, check: Callable[[], None]) -> None:
+        """Do a check that raises, unless it passed a moment ago: many jobs may come at once."""
         with self._lock:
-            since = self._allowed.get(key)
+            since = self._passed.get(key)
         if since is not None and time.monotonic() - since < _FRESH:
             return
-        check_namespace(connection, namespace)
-        check_access(connection, namespace)
+        check()
         with self._lock:
-            self._allowed[key] = time.monotonic()
+            if len(self._passed) >= _MOST_PASSED:
+                self._passed.clear()
+            self._passed[key] = time.monotonic()
 
     def _seen_nodes(self, connection: Connection) -> list[Node] | None:
         with self._lock:

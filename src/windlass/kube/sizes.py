@@ -1,0 +1,96 @@
+"""How large machines are: what no node has is not waited for.
+
+Nodes that come on demand may be larger than those that are there. Who makes them cannot be asked
+by everybody, but the nodes that are there bear the mark of their group: where any does, nothing is
+refused, and the scheduler says what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.kube.nodes import Node
+from windlass.kube.scheduling import parse_quantity
+from windlass.model.errors import ResourceError
+from windlass.model.quantities import format_size
+from windlass.model.resources import Resources
+
+# Labels of nodes that belong to a group of machines, which somebody may make larger.
+_GROUPS = (
+    "karpenter.sh/nodepool",
+    "karpenter.sh/provisioner-name",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "kubernetes.azure.com/agentpool",
+    "doks.digitalocean.com/node-pool",
+    "lke.linode.com/pool-id",
+)
+_ANYWHERE = Resources(cpus=1.0, memory=2 << 30)  # that much every machine has
+
+
+def is_worth_asking(asked: Resources) -> bool:
+    """Whether there may be machines that are too small for it.
+
+    >>> is_worth_asking(Resources(cpus=1)), is_worth_asking(Resources(cpus=64))
+    (False, True)
+    """
+    return asked.cpus > _ANYWHERE.cpus or asked.memory > _ANYWHERE.memory
+
+
+def check_size(
+    asked: Resources, nodes: Sequence[Node], node_selector: Mapping[str, str] | None = None
+) -> None:
+    """Refuse what is larger than every machine, as a `ResourceError` with the largest there is.
+
+    >>> oak = Node(name="oak", allocatable={"cpu": "15900m", "memory": "64Gi"})
+    >>> check_size(Resources(cpus=8), [oak])
+    >>> check_size(Resources(cpus=64), [oak])
+    Traceback (most recent call last):
+    windlass.ResourceError: cpus=64 is more than any machine of this cluster has: \
+the largest has 15.9 CPUs for pods.
+      Ask for less, or for more replicas. Where larger machines come on demand, say which: \
+node_selector= of wl.Kubernetes.
+    """
+    there = [node for node in nodes if (node_selector or {}).items() <= node.labels.items()]
+    if not there or any(set(_GROUPS) & set(node.labels) for node in nodes):
+        return
+    sizes = [_size_of(node) for node in there]
+    if any(cpus >= asked.cpus and memory >= asked.memory for cpus, memory in sizes):
+        return
+    most_cpus, most_memory = max(cpus for cpus, _ in sizes), max(memory for _, memory in sizes)
+    if asked.cpus > most_cpus:
+        told = (
+            f"cpus={asked.cpus:g} is more than any machine of this cluster has: the largest has "
+            f"{_cpus(most_cpus)} for pods."
+        )
+    elif asked.memory > most_memory:
+        told = (
+            f"memory={format_size(asked.memory)!r} is more than any machine of this cluster has: "
+            f"the largest has {format_size(int(most_memory))} for pods."
+        )
+    else:
+        with_cpus = max(memory for cpus, memory in sizes if cpus >= asked.cpus)
+        told = (
+            f"No machine of this cluster has {_cpus(asked.cpus)} and {format_size(asked.memory)} "
+            f"at once: of those with so many CPUs the largest has {format_size(int(with_cpus))} "
+            "for pods."
+        )
+    raise ResourceError(
+        told,
+        hint="Ask for less, or for more replicas. Where larger machines come on demand, say "
+        "which: node_selector= of wl.Kubernetes.",
+    )
+
+
+def _size_of(node: Node) -> tuple[float, float]:
+    has = node.allocatable
+    return parse_quantity(has.get("cpu", "0")), parse_quantity(has.get("memory", "0"))
+
+
+def _cpus(count: float) -> str:
+    """
+    >>> _cpus(1), _cpus(15.9)
+    ('1 CPU', '15.9 CPUs')
+    """
+    return f"{count:g} CPU" + ("" if count == 1 else "s")

@@ -1,0 +1,69 @@
+"""Trying a pod before anything is made: what the cluster would not take of what a user wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.kube.connecting import Connection
+from windlass.kube.fields import dropped_fields, likely_field
+from windlass.kube.kinds import PODS, Object
+from windlass.kube.nodes import Placement
+from windlass.model.errors import InvalidArgument, KubernetesError
+from windlass.model.job import Job, JobSpec, Role
+from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes.building import claim_of, pod_of
+
+_NOBODY = "0" * 32
+_QUICK = 20.0  # seconds that an answer may take
+
+
+def check_patch(
+    connection: Connection,
+    spec: JobSpec,
+    role: Role,
+    patch: Mapping[str, Any],
+    *,
+    namespace: str,
+    placement: Placement,
+    image: str,
+) -> None:
+    """Refuse a `pod_patch=` of which something is no field of a pod: it would be dropped.
+
+    All else that the cluster has against a pod is told when it is made, since it may pass: a quota,
+    a rule. Where no dry run is to be had nothing is known.
+    """
+    pod = _pod(spec, role, namespace, placement, image)
+    query = {"dryRun": "All"}
+    try:
+        made = connection.request("POST", PODS.path(namespace), pod, query=query, timeout=_QUICK)
+    except KubernetesError:
+        return
+    laid = patch if set(patch) <= {"metadata", "spec"} else {"spec": patch}
+    unknown = list(dropped_fields(laid, made))
+    if not unknown:
+        return
+    problems = [f"pod_patch: a pod has no field {path}.{_meant(path)}" for path in unknown]
+    error = InvalidArgument.of(problems)
+    error.hint = error.hint or "What there is: kubectl explain pod.spec"
+    raise error
+
+
+def _meant(path: str) -> str:
+    likely = likely_field(path)
+    return f" Did you mean {likely}?" if likely else ""
+
+
+def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image: str) -> Object:
+    """The pod of a first attempt, of a trial that has no number yet."""
+    job = Job(uid=_NOBODY, trial_id=0, spec=spec)
+    claim = claim_of(job, namespace, "0")
+    first = ReplicaId(role.name, 0, 1)
+    pod = pod_of(claim, job, first, _NOBODY, placement=placement, image=image)
+    metadata = {**pod["metadata"], "generateName": "windlass-check-"}
+    for told_by_the_cluster in ("name", "ownerReferences"):
+        metadata.pop(told_by_the_cluster)
+    copied: Object = msgspec.to_builtins({**pod, "metadata": metadata})
+    return copied

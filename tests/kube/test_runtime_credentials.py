@@ -1,0 +1,157 @@
+"""Credentials that change under trials that run, and pods that only look like ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from kube.access import Cluster
+from kube.accounts import Accounts, admin_connection
+from kube.fronts import Front
+from kube.gates import Gate
+from kube.pods import Namespace
+from kube.trials import is_empty, pods_of, python, said, there
+from windlass.kube.access import check_known, missing_rights
+from windlass.kube.connecting import Connection, connect
+from windlass.kube.rights import RUNNING, rules_of
+from windlass.runtimes.kubernetes.building import AGENT_PORT
+
+pytestmark = pytest.mark.usefixtures("home_with_cluster")
+
+PROGRAM = """if True:
+    import pathlib, time
+    for word in ("more", "go"):
+        print("waits for", word, flush=True)
+        while not pathlib.Path("/gate", word).exists():
+            time.sleep(0.1)
+    print("done", flush=True)
+"""
+LISTENER = f"""if True:
+    import socket
+    listener = socket.create_server(("127.0.0.1", {AGENT_PORT}))
+    print("listening", flush=True)
+    while True:
+        print("told", listener.accept()[0].recv(1000), flush=True)
+"""
+
+
+@pytest.fixture
+def front(cluster: Cluster) -> Iterator[Front]:
+    made = Front(cluster)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def accounts(cluster: Cluster, namespace: Namespace) -> Iterator[Accounts]:
+    connection = admin_connection(cluster.kubeconfig, namespace.name)
+    yield Accounts(connection)
+    connection.close()
+
+
+def is_refused(connection: Connection) -> bool:
+    try:
+        check_known(connection)
+    except wl.KubernetesError as error:
+        return error.status == 401
+    return False
+
+
+def test_the_ways_to_pods_are_opened_anew_with_new_credentials(
+    front: Front,
+    accounts: Accounts,
+    namespace: Namespace,
+    gate: Gate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("first", "second"):
+        accounts.make(name, rules_of(RUNNING))
+        asked = accounts.connect(name)
+        eventually(lambda asked=asked: not missing_rights(asked, namespace.name), "it has rights")
+    settings = yaml.safe_load(front.kubeconfig(tmp_path).read_text())
+    config = tmp_path / "kubeconfig-of-an-account"
+
+    def log_in(name: str) -> None:
+        settings["users"][0]["user"] = {"token": accounts.token(name)}
+        config.write_text(yaml.safe_dump(settings))
+
+    log_in("first")
+    before = connect(config_file=str(config))
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    trial = python(PROGRAM, namespace, executor=there(namespace, volumes=gate.volumes)).submit()
+    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is heard of")
+
+    log_in("second")
+    other = python("print('by the second')", namespace).submit()
+    other.wait(timeout=PATIENCE)
+    assert other.state == "SUCCEEDED", other.message
+    accounts.remove("first")
+    eventually(lambda: is_refused(before), "the first account is worth nothing")
+    front.cut()  # what it had opened is gone as well
+    front.mend()
+    gate.tell("more")
+    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is heard of again")
+    gate.tell("go")
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED" and trial.restarts == 0
+    assert said(trial)[-1].endswith("done")
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_kubeconfig_that_is_half_written_harms_nothing_that_runs(
+    cluster: Cluster,
+    namespace: Namespace,
+    gate: Gate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, whole = tmp_path / "kubeconfig", cluster.kubeconfig.read_text()
+    config.write_text(whole)
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    trial = python(PROGRAM, namespace, executor=there(namespace, volumes=gate.volumes)).submit()
+    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is heard of")
+    for part in ("", whole[: len(whole) // 2]):
+        config.write_text(part)
+        with pytest.raises(wl.KubernetesError, match="cannot be used"):
+            python("", namespace).submit()
+    gate.tell("more")
+    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is heard of all the while")
+    [replica] = trial.refresh().replicas
+    assert replica.phase == "Running"
+
+    config.write_text(whole)
+    other = python("print('hello')", namespace).submit()
+    other.wait(timeout=PATIENCE)
+    assert other.state == "SUCCEEDED", other.message
+    gate.tell("go")
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED" and trial.restarts == 0
+    assert said(trial)[-1].endswith("done")
+
+
+def test_a_pod_of_a_stranger_with_our_labels_is_told_no_token(
+    namespace: Namespace, gate: Gate
+) -> None:
+    executor = there(namespace, volumes=gate.volumes)
+    trial = python(PROGRAM, namespace, executor=executor).submit()
+    eventually(lambda: "waits for more" in " ".join(said(trial)), "it runs")
+    [own] = pods_of(namespace).values()
+    namespace.python("stranger", LISTENER, labels=own.metadata.labels)
+    namespace.wait_running("stranger")
+    eventually(lambda: "listening" in namespace.logs("stranger"), "the stranger listens")
+    # Whoever is seen later is reached: so the stranger was seen, and left alone.
+    later = python("print('reached')", namespace).submit()
+    later.wait(timeout=PATIENCE)
+    assert later.state == "SUCCEEDED"
+    for word in ("more", "go"):
+        gate.tell(word)
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED" and trial.restarts == 0
+    assert "told" not in namespace.logs("stranger")
+    assert namespace.phase("stranger") == "Running", "it is not ours to end"
