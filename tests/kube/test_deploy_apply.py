@@ -1,4 +1,4 @@
-"""The manifests of `deploy/` are taken by `kubectl apply --server-side`, however old the cluster."""
+"""The manifests of `deploy/` are taken by `kubectl apply --server-side` of old clusters, too."""
 
 from __future__ import annotations
 
