@@ -30,6 +30,7 @@ from windlass.runtimes.kubernetes.building import (
 from windlass.runtimes.kubernetes.checking import Checks
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands
+from windlass.runtimes.kubernetes.obstacles import Obstacles
 from windlass.runtimes.kubernetes.sight import Sight
 from windlass.runtimes.kubernetes.surroundings import Surroundings
 from windlass.runtimes.kubernetes.turns import Turns
@@ -58,6 +59,7 @@ class Deeds:
         self._checks = checks
         self._tell = tell
         self._turns = Turns()
+        self._obstacles = Obstacles(errands)
         self._owners: dict[str, str] = {}  # the uid of the Secret of each job
 
     def make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
@@ -84,12 +86,26 @@ class Deeds:
         """What owns all that a job has may be gone: see when it is next needed."""
         self._owners.pop(claim.uid, None)
 
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._errands.close()
+        self._obstacles.close()
+
     def _make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         with self._turns.together(claim.uid):
             # A job that was released has no claim: nobody would remove what it had from now on.
             is_claimed = self._claims.find(claim.uid) is not None
-            if is_claimed and not attempt.is_unwanted() and not attempt.was_made:
-                self._make_now(claim, job, attempt)
+            is_to_be = is_claimed and not attempt.is_unwanted() and not attempt.was_made
+            key = ("make", attempt.path)
+            try:
+                if is_to_be:
+                    self._make_now(claim, job, attempt)
+            except objects.NameTaken as error:
+                if error.kind is PODS:  # of other kinds nobody may be allowed to watch any
+                    connection = self._sight.connected()
+                    self._obstacles.wait_for(key, connection, error.namespace, error.name)
+                raise
+            self._obstacles.forget(key)
 
     def _make_now(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         connection = self._sight.connected()

@@ -158,7 +158,7 @@ class KubernetesRuntime:
 
     def close(self) -> None:
         """Let go of the cluster. Pods live on."""
-        self._errands.close()
+        self._deeds.close()
         self._tunnels.close()
         self._sight.close()
 

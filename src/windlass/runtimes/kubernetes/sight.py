@@ -90,6 +90,7 @@ class Sight:
                 selector=f"{naming.HOME}={self._claims.identity}",
                 on_change=self._on_pod,
                 on_trouble=lambda _error: self._tell_all(namespace),
+                on_open=self._errands.wake,  # the cluster is back: what failed need not wait
             )
             self._watchers[namespace] = made
         made.start()
