@@ -1,7 +1,7 @@
 """A real server with a rig: it dies at a chosen step, or keeps count of what it does.
 
 `python rigged.py HOME READY_FD` serves a home like the embedded server does, with the rig
-that WINDLASS_RIG names:
+that WINDLASS_RIG names, or with several, between semicolons:
 
 - `die:N` sends itself SIGKILL at the N-th step of the way from a decision to its processes:
   just before and just after each status is stored, and each attempt is made
@@ -13,6 +13,7 @@ that WINDLASS_RIG names:
 - `die-after:METHOD:KIND` does so when the cluster has answered the first of such requests
 - `hold:METHOD:KIND:FOLDER` leaves `held` in a folder before the first of them, and waits for `go`;
   `done` is left when it was answered
+- `stubborn` waits for hours before it tries again what failed in a cluster, unless it is woken
 - `count:FILE` appends to a file the uid of each job that is looked at by two at a time
 """
 
@@ -25,11 +26,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 RIG = "WINDLASS_RIG"
+PATIENCE = 120.0
 
 
 def start_rigged(home: Path, rig: str) -> subprocess.Popen[bytes]:
@@ -149,6 +152,12 @@ def _hold(which: str, folder: str) -> None:
     _at_request(which, before=wait, after=Path(folder, "done").touch)
 
 
+def _be_stubborn() -> None:
+    from windlass.runtimes.kubernetes import errands
+
+    errands.FIRST_PAUSE = errands.LONGEST_PAUSE = 10_000.0
+
+
 def count_overlaps(path: str) -> None:
     """Have each job written down that is looked at by two at a time."""
     from windlass.controller.loop import Controller
@@ -170,8 +179,18 @@ def count_overlaps(path: str) -> None:
     Controller.reconcile = reconcile  # type: ignore[method-assign]
 
 
-def _main() -> int:
-    kind, _, what = os.environ.pop(RIG).partition(":")
+@contextmanager
+def rigged(home: Path, rig: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A server with a rig, which is gone in the end."""
+    process = start_rigged(home, rig)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def _rig(kind: str, what: str) -> None:
     {
         "die": lambda: _die_at(int(what)),
         "die-counting": lambda: _die_counting(int(what)),
@@ -179,8 +198,14 @@ def _main() -> int:
         "die-in-cluster": lambda: die_in_cluster(int(what), "/selfsubject"),
         "die-after": lambda: _at_request(what, after=_die),
         "hold": lambda: _hold(*what.rsplit(":", 1)),
+        "stubborn": _be_stubborn,
         "count": lambda: count_overlaps(what),
     }[kind]()
+
+
+def _main() -> int:
+    for each in os.environ.pop(RIG).split(";"):
+        _rig(*each.partition(":")[::2])
     from windlass.runtimes.launchers import Launchers
     from windlass.server.lifecycle import serve_home
 

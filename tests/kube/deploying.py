@@ -49,6 +49,21 @@ def bring(connection: Connection, things: Sequence[Object], namespace: str = "")
         connection.request("POST", _path(thing, namespace).rpartition("/")[0], thing)
 
 
+def apply_dry(connection: Connection, thing: Object, namespace: str) -> Object:
+    """What server-side apply would make of it in a namespace; nothing is made."""
+    moved = {**thing, "metadata": {**thing["metadata"]}}
+    if thing["kind"] not in _OF_THE_CLUSTER:
+        moved["metadata"]["namespace"] = namespace
+    taken: Object = connection.request(
+        "PATCH",
+        _path(moved, namespace),
+        moved,
+        query={"fieldManager": "test", "dryRun": "All"},
+        content_type="application/apply-patch+yaml",
+    )
+    return taken
+
+
 def remove(connection: Connection, things: Sequence[Object], namespace: str = "") -> None:
     """Have all of it go, the last first, and wait for a namespace, whose name others need."""
     for thing in reversed(things):

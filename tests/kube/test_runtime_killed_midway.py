@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,23 +14,12 @@ from kube.gates import Gate
 from kube.pods import Namespace
 from kube.programs import persist
 from kube.trials import is_empty, pods_of, there
-from rigged import start_rigged
+from rigged import rigged
 from windlass.runtimes import layout
 
 SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
 # Before and after: a Secret, two services and two pods are made, and the Secret is removed.
 STEPS = 2 * (1 + 2 + 2 + 1)
-
-
-@contextmanager
-def rigged(home: Path, rig: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server with a rig, which is gone in the end."""
-    process = start_rigged(home, rig)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(PATIENCE)
 
 
 def submit(namespace: Namespace, gate: Gate, replicas: int) -> wl.Trial[int]:

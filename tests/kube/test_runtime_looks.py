@@ -16,7 +16,8 @@ from windlass.kube.connecting import connect
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.status import Phase, ReplicaId
-from windlass.runtimes.kubernetes.runtime import KubernetesRuntime, Surroundings
+from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+from windlass.runtimes.kubernetes.surroundings import Surroundings
 
 PODS = 40
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from operator_manifests import manifest
 
 from windlass.model.status import (
@@ -23,6 +24,7 @@ from windlass.operator.translating import MOST_REPLICAS, translate
 
 THING = manifest("TFJob", Chief=1, Worker=3)
 SPEC = translate(THING).job.spec
+NAMED = "worker-0 (attempt 1) failed with"
 
 
 def history(phase: Phase, **more: Any) -> ReplicaHistory:
@@ -45,6 +47,36 @@ def test_what_is_remembered_comes_back_as_it_was() -> None:
 
 def test_an_annotation_copied_to_another_object_is_not_its_memory() -> None:
     assert remembered(keeping(memory_text("uid-1", JobStatus(restarts=3)), "uid-2")) is None
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        JobStatus(start_time=1e300),
+        JobStatus(completion_time=-1.0),
+        JobStatus(
+            conditions=(Condition(type=ConditionType.FAILED, status=True, last_update=1e12),)
+        ),
+        JobStatus(replicas=(history(Phase.FAILED, not_before=1e20),)),
+        JobStatus(active_seconds=-5.0),
+    ],
+)
+def test_a_memory_with_times_that_are_none_is_no_memory(status: JobStatus) -> None:
+    assert remembered(keeping(memory_text("uid-1", status))) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("exit code 3: no data", "worker-0: exit code 3: no data"),
+        (f"{NAMED} exit code 3", f"{NAMED} exit code 3"),
+    ],
+)
+def test_a_failure_names_its_replica_once(told: str, said: str) -> None:
+    failed = Condition(type=ConditionType.FAILED, status=True, message=told)
+    status = JobStatus(conditions=(failed,), decisive=ReplicaId("worker", 0, 1))
+    [condition] = status_of(TFJOB, "mnist", SPEC, status, ())["conditions"]
+    assert condition["message"] == said
 
 
 def test_an_annotation_that_makes_no_sense_is_no_memory() -> None:

@@ -95,6 +95,7 @@ def _run(
     import uuid
 
     from windlass.kube.connecting import connect
+    from windlass.operator.namespaces import missing_namespaces
     from windlass.operator.rights import check_rights
     from windlass.operator.running import Operator
 
@@ -121,6 +122,8 @@ def _run(
         raise _cannot_listen(listen, error) from None
     where = f"namespace {', '.join(namespaces)}" if namespaces else "all namespaces"
     print(f"Looking after the jobs of {where} at {connection.server}.", flush=True)
+    for name in missing_namespaces(connection, namespaces):
+        print(f"There is no namespace {name} yet; it is watched for jobs all the same.", flush=True)
     print(f"Health and metrics: http://{host}:{operator.port}", flush=True)
     operator.run(stop)
     print("Stopped. Pods run on.", flush=True)

@@ -41,8 +41,10 @@ class Watcher:
     """A view of all objects of a kind that is kept up to date; see `start`, `synced` and `stop`.
 
     `on_change(before, after)` is called, from one thread at a time, for whatever came (`before` is
-    none), changed, or went (`after` is none). `keys` says by what else than its name an object is
-    to be found: `found(key)`. All methods may be called from any thread.
+    none), changed, or went (`after` is none), and `on_open()` whenever it sees again, for however
+    short it did not. `selector` and `name` choose objects: those with such labels, the one of that
+    name. `keys` says by what else than its name an object is to be found: `found(key)`. All methods
+    may be called from any thread.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class Watcher:
         *,
         namespace: str = "",
         selector: str = "",
+        name: str = "",
         keys: Callable[[Object], Iterable[str]] = lambda _thing: (),
         on_change: Change = lambda _before, _after: None,
         on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+        on_open: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kind = kind
@@ -63,9 +67,11 @@ class Watcher:
         self.trouble: WindlassError | None = None  # why nothing is seen now, if nothing is
         self._connection = connection
         self._selector = selector
+        self._name = name
         self._keys = keys
         self._on_change = on_change
         self._on_trouble = on_trouble
+        self._on_open = on_open
         self._clock = clock
         self._last_sign = clock()
         self._lock = threading.RLock()
@@ -217,6 +223,7 @@ class Watcher:
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._give_sign()
         self._recovered()  # not before: one that goes on from where it was asked for no list
+        self._on_open()
         response = opened.response
         with self._lock:
             self._response = response
@@ -315,7 +322,8 @@ class Watcher:
         return self.kind.path(self.namespace)
 
     def _selection(self) -> dict[str, str]:
-        return {"labelSelector": self._selector} if self._selector else {}
+        chosen = {"labelSelector": self._selector} if self._selector else {}
+        return chosen | ({"fieldSelector": f"metadata.name={self._name}"} if self._name else {})
 
 
 class WatchEnded(WindlassError):

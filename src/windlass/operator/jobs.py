@@ -29,7 +29,7 @@ from windlass.operator.jobkinds import BY_NAME, JOB_KINDS, JobKind
 from windlass.operator.making import make_pod
 from windlass.operator.memory import inherited, memory_text, remembered
 from windlass.operator.names import JOB_NAME, MEMORY, OPERATOR_NAME
-from windlass.operator.projecting import is_same, status_of
+from windlass.operator.projecting import is_same, status_of, told_of
 from windlass.operator.translating import Translation, is_ours, remnant, translate
 from windlass.operator.views import View
 
@@ -116,11 +116,12 @@ class Jobs:
             thing = swapped
         self._count(thing, old, new, is_first=is_first)
         self._project(thing, self._spec_of(thing), new, replicas)
+        failed = new.condition(ConditionType.FAILED)
         for event in events:
             if event.reason not in _INTENTIONS:
-                self._recorder.tell(
-                    thing, event.reason, event.message, kind=event.kind, at=event.time
-                )
+                is_end = failed is not None and event.message == failed.message
+                message = told_of(new, event.message) if is_end else event.message
+                self._recorder.tell(thing, event.reason, message, kind=event.kind, at=event.time)
         return True
 
     def unfinished(self) -> Iterable[str]:

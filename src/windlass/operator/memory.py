@@ -19,6 +19,7 @@ from windlass.model.status import Condition, ConditionType, JobStatus, Phase
 from windlass.operator.names import MEMORY
 
 _log = logging.getLogger(__name__)
+_LAST = 2.5e11  # seconds since the epoch: the end of the year 9891, after which none can be written
 _TYPES = {each.value: each for each in ConditionType}
 
 
@@ -34,6 +35,7 @@ def remembered(thing: Object) -> JobStatus | None:
         return None
     try:
         memory = msgspec.json.decode(text, type=_Memory)
+        _check_times(memory.status)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         _log.warning("%s: its memory cannot be read: %s", thing["metadata"]["name"], error)
         return None
@@ -55,6 +57,17 @@ def memory_text(uid: str, status: JobStatus) -> str:
         status, replicas=replicas, addresses={}, last_reconcile_time=None
     )
     return msgspec.json.encode(_Memory(uid=uid, status=kept)).decode()
+
+
+def _check_times(status: JobStatus) -> None:
+    """Refuse what is no moment that could be said: whoever wrote it, it was not the operator."""
+    times = [status.start_time, status.completion_time, status.last_reconcile_time]
+    times += [each.not_before for each in status.replicas]
+    for each in status.conditions:
+        times += [each.last_update, each.last_transition]
+    spans = [status.active_seconds, status.stop_grace]
+    if not all(each is None or 0 <= each <= _LAST for each in (*times, *spans)):
+        raise msgspec.ValidationError("it has times that are no times")
 
 
 def inherited(thing: Object) -> JobStatus:

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from windlass.model.job import JobSpec
-from windlass.model.status import Condition, JobStatus, Phase, Replica
+from windlass.model.status import Condition, ConditionType, JobStatus, Phase, Replica
 from windlass.operator.jobkinds import JobKind
 from windlass.operator.names import job_labels
 
@@ -19,7 +19,7 @@ def status_of(
 ) -> dict[str, Any]:
     """The status of an object."""
     said: dict[str, Any] = {
-        "conditions": [_condition(each) for each in _in_order(status.conditions)],
+        "conditions": [_condition(each, status) for each in _in_order(status.conditions)],
         "replicaStatuses": {
             kind.type_of(role.name): _counts(kind, name, role.name, status, replicas)
             for role in spec.roles
@@ -55,12 +55,30 @@ def _in_order(conditions: Sequence[Condition]) -> list[Condition]:
     return sorted(conditions, key=lambda each: (each.status, each.last_transition))
 
 
-def _condition(condition: Condition) -> dict[str, Any]:
+def told_of(status: JobStatus, message: str) -> str:
+    """What is said of how a job failed, with the name of the replica by which it did.
+
+    Of one that is alone the engine says no name; here nobody knows how many there are.
+
+    >>> from windlass.model.status import ReplicaId
+    >>> told_of(JobStatus(decisive=ReplicaId("master", 0, 1)), "exit code 3")
+    'master-0: exit code 3'
+    """
+    which = status.decisive
+    if which is None:
+        return message
+    name = f"{which.role}-{which.index}"
+    return message if f"{name} (attempt {which.attempt})" in message else f"{name}: {message}"
+
+
+def _condition(condition: Condition, status: JobStatus) -> dict[str, Any]:
+    is_failure = condition.type is ConditionType.FAILED and condition.status
+    message = told_of(status, condition.message) if is_failure else condition.message
     said = {
         "type": condition.type.value,
         "status": "True" if condition.status else "False",
         "reason": condition.reason,
-        "message": condition.message[:_LONGEST_MESSAGE],
+        "message": message[:_LONGEST_MESSAGE],
         "lastUpdateTime": time_text(condition.last_update),
         "lastTransitionTime": time_text(condition.last_transition),
     }

@@ -39,6 +39,7 @@ from windlass.operator.names import (
 )
 from windlass.operator.translating import Translation
 from windlass.operator.views import View
+from windlass.operator.waiting import Waiting
 from windlass.runtimes.protocol import NameHeld
 
 _CONTAINERS = {kind.operator_name: kind.container for kind in JOB_KINDS}
@@ -68,6 +69,7 @@ class Pods:
         self._connection = connection
         self._jobs = jobs
         self._recorder = recorder
+        self._waiting = Waiting(recorder)
         self._wake: Callable[[str], None] = lambda _uid: None
         self.view = View(
             connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=_keys,
@@ -118,6 +120,7 @@ class Pods:
         if made_from is not None:
             self._claim(made_from)
             self._serve(made_from)
+            self._tell_what_waits(job.uid)
         return [self._only(job, replica, pods) for replica, pods in self._attempts(job.uid)]
 
     def watch(self, callback: Callable[[str], None]) -> None:
@@ -126,6 +129,7 @@ class Pods:
 
     def release(self, job_uid: str) -> None:
         """A job is over: what still runs of its pods ends, and if it has expired it goes itself."""
+        self._waiting.forget(job_uid)
         thing, status = self._jobs.find(job_uid), self._jobs.status(job_uid)
         made_from = self._jobs.translation(job_uid)
         if thing is None or status is None or made_from is None or not status.settled:
@@ -309,6 +313,18 @@ class Pods:
                 continue
             if not self._is_without(uid, replica):
                 self._make(SERVICES, make_service(made_from, replica), made_from, replica)
+
+    def _tell_what_waits(self, job_uid: str) -> None:
+        """Say on the job's object why its pods do not start."""
+        thing = self._jobs.find(job_uid)
+        if thing is not None:
+            pending = [
+                pod
+                for pod in self._owned(PODS, job_uid)
+                if (pod.get("status") or {}).get("phase") == "Pending"
+                and "deletionTimestamp" not in pod["metadata"]
+            ]
+            self._waiting.look(thing, job_uid, pending)
 
     def _delete(self, kind: Kind, thing: Object, job_uid: str) -> None:
         """Delete this very object, not one that has come in its place."""

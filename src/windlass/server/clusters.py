@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from windlass.home import Home
 from windlass.kube.connecting import connect
-from windlass.runtimes.kubernetes.runtime import KubernetesRuntime, Surroundings
+from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+from windlass.runtimes.kubernetes.surroundings import Surroundings
 from windlass.runtimes.workerzip import worker_zip
 from windlass.server.agents import token_of
 

@@ -64,3 +64,34 @@ def test_what_is_to_be_done_later_can_be_forgotten_or_done_sooner(errands: Erran
     errands.do("c", lambda: done.append("last"), after=0.1)
     eventually(lambda: "last" in done, "what is later than the forgotten was done")
     assert done == ["soon", "last"]
+
+
+def test_what_failed_is_done_at_once_when_it_is_woken(
+    errands: Errands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 10_000.0)
+    monkeypatch.setattr(module, "LONGEST_PAUSE", 10_000.0)
+    tries, go_on, is_held = [], threading.Event(), threading.Event()
+
+    def act() -> None:
+        tries.append(1)
+        if len(tries) == 2:
+            is_held.set()
+            assert go_on.wait(PATIENCE)
+        if len(tries) < 4:
+            raise WindlassError("It is not there yet.")
+
+    errands.wake("a")  # of what nobody asked for nothing is done
+    errands.do("a", act)
+    eventually(lambda: errands.trouble_of("a") != "", "it fails")
+    errands.wake("b")
+    errands.wake("a")
+    assert is_held.wait(PATIENCE)
+    errands.wake("a")  # while it is done: then once more
+    go_on.set()
+    eventually(lambda: len(tries) == 3 and errands.trouble_of("a") != "", "it is done again")
+    eventually(lambda: "a" not in errands._busy, "and fails again")
+    assert len(tries) == 3
+    errands.wake()  # all of them
+    eventually(lambda: not errands.is_wanted("a"), "it is done")
+    assert len(tries) == 4

@@ -38,6 +38,7 @@ class Errands:
         self._failures: dict[Hashable, tuple[int, str]] = {}
         self._busy: set[Hashable] = set()
         self._parked: set[Hashable] = set()  # due, once what is being done of that key is done
+        self._woken: set[Hashable] = set()  # being done, and to be done again at once if it fails
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
@@ -60,6 +61,19 @@ class Errands:
         with self._changed:
             self._wanted.pop(key, None)
             self._failures.pop(key, None)
+
+    def wake(self, *keys: Hashable) -> None:
+        """Have what failed done again now, and not after its pause; without keys all of it.
+
+        What is being done just now is done once more if it fails.
+        """
+        with self._changed:
+            for key in keys or list(self._failures):
+                if key in self._busy:
+                    self._woken.add(key)
+                elif key in self._failures and key in self._wanted:
+                    self._failures[key] = (0, self._failures[key][1])
+                    self._plan(key, self._wanted[key][1], 0.0)
 
     def is_wanted(self, key: Hashable) -> bool:
         """Whether it is still to be done, or being done."""
@@ -127,13 +141,16 @@ class Errands:
     def _finish(self, key: Hashable, act: Callable[[], object], failure: str) -> None:
         with self._changed:
             self._busy.discard(key)
+            is_woken = key in self._woken
+            self._woken.discard(key)
             if not failure:
                 self._failures.pop(key, None)
             else:
                 count = self._failures.get(key, (0, ""))[0] + 1
                 self._failures[key] = (count, failure)
                 if key not in self._wanted:  # else something newer is to be done
-                    pause = min(FIRST_PAUSE * 2.0 ** min(count - 1, 16), LONGEST_PAUSE)
+                    longest = 0.0 if is_woken else LONGEST_PAUSE
+                    pause = min(FIRST_PAUSE * 2.0 ** min(count - 1, 16), longest)
                     self._plan(key, act, pause)
             if key in self._parked:
                 self._parked.discard(key)

@@ -14,6 +14,22 @@ _QUICK = 20.0  # seconds that an answer may take
 _MISSING, _TAKEN = 404, 409
 
 
+class NameTaken(KubernetesError):
+    """Something of somebody else's has the name of an object of ours."""
+
+    def __init__(self, kind: Kind, namespace: str, name: str) -> None:
+        super().__init__(
+            f"There is a {kind.name} {name} in namespace {namespace} already, which is not of this "
+            "job.",
+            hint="Remove or rename it; Windlass touches nothing that is not its own.",
+            status=_TAKEN,
+            reason="AlreadyExists",
+        )
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+
+
 def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
     """The object, new or as it was made before; one of that name of somebody else is an error."""
     namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
@@ -88,13 +104,7 @@ def _check_ours(kind: Kind, there: Object, wanted: Object) -> None:
     own, labels = labels_of(wanted), labels_of(there)
     metadata = there["metadata"]
     if any(labels.get(name) != own.get(name) for name in (UID, ATTEMPT)):
-        raise KubernetesError(
-            f"There is a {kind.name} {metadata['name']} in namespace {metadata['namespace']} "
-            "already, which is not of this job.",
-            hint="Remove or rename it; Windlass touches nothing that is not its own.",
-            status=_TAKEN,
-            reason="AlreadyExists",
-        )
+        raise NameTaken(kind, metadata["namespace"], metadata["name"])
     if "deletionTimestamp" in metadata and kind is not PODS:
         raise KubernetesError(
             f"{kind.name} {metadata['name']} in namespace {metadata['namespace']} is being deleted."

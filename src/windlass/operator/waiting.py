@@ -1,0 +1,49 @@
+"""Waiting: why the pods of a job do not start, told on its object, each reason once."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from windlass.kube.explaining import explain
+from windlass.kube.kinds import Object, place_of
+from windlass.model.status import EventKind
+from windlass.operator.events import Recorder
+
+REASON = "ReplicaWaiting"
+# In the order of things: nothing is wrong with what is only under way.
+_NO_TROUBLE = frozenset({"Pulling", "Queued", "NotLookedAt"})
+
+
+class Waiting:
+    """What was told of each job whose pods do not start. May be used from any thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._lock = threading.Lock()
+        self._told: dict[str, frozenset[str]] = {}  # by the uid of a job
+
+    def look(self, job: Object, uid: str, pending: list[Object]) -> None:
+        """Tell why those of a job's pods that are pending do not start, if that is news.
+
+        What is true of many is told of the first of them. What was told and is true no more is
+        told again when it comes back.
+        """
+        found: dict[str, str] = {}  # what is wrong, and with which pod
+        for pod in pending:
+            why = explain(pod, (), time.time())
+            if why is not None and why.reason not in _NO_TROUBLE:
+                found.setdefault(why.sentence, place_of(pod)[1])
+        with self._lock:
+            known = self._told.pop(uid, frozenset())
+            if found:
+                self._told[uid] = frozenset(found)
+        for sentence, name in found.items():
+            if sentence not in known:
+                told = f"{name} does not start: {sentence}"
+                self._recorder.tell(job, REASON, told, kind=EventKind.WARNING)
+
+    def forget(self, uid: str) -> None:
+        """A job is over, or gone."""
+        with self._lock:
+            self._told.pop(uid, None)

@@ -1,0 +1,205 @@
+"""What is done in the cluster for a job: its pods made and ended, all that it has released.
+
+Each is an errand: it may fail, and is then done again from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from windlass.kube.connecting import Connection
+from windlass.kube.kinds import PODS, SERVICES, Object, labels_of, uid_of
+from windlass.kube.pods import state_of
+from windlass.model.errors import KubernetesError
+from windlass.model.job import Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes import naming, objects
+from windlass.runtimes.kubernetes.attempts import PodAttempt
+from windlass.runtimes.kubernetes.building import (
+    AGENT_PORT,
+    CONTAINER,
+    GRACE,
+    Claim,
+    has_services,
+    pod_of,
+    secret_of,
+    service_of,
+)
+from windlass.runtimes.kubernetes.checking import Checks
+from windlass.runtimes.kubernetes.claims import Claims
+from windlass.runtimes.kubernetes.errands import Errands
+from windlass.runtimes.kubernetes.obstacles import Obstacles
+from windlass.runtimes.kubernetes.sight import Sight
+from windlass.runtimes.kubernetes.surroundings import Surroundings
+from windlass.runtimes.kubernetes.turns import Turns
+
+_SHORT = 5  # seconds for a pod whose program never began
+_INVALID = (400, 422)  # what the API will not have however often it is asked
+
+
+class Deeds:
+    """Makes, ends and releases; whoever asks for it does not wait."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        claims: Claims,
+        errands: Errands,
+        sight: Sight,
+        checks: Checks,
+        tell: Callable[[str], None],
+    ) -> None:
+        """`tell` is called with the uid of a job for which something was done."""
+        self._around = around
+        self._claims = claims
+        self._errands = errands
+        self._sight = sight
+        self._checks = checks
+        self._tell = tell
+        self._turns = Turns()
+        self._obstacles = Obstacles(errands)
+        self._owners: dict[str, str] = {}  # the uid of the Secret of each job
+
+    def make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
+        """Have a pod made for an attempt, with all that it needs."""
+        self._errands.forget(("release", claim.uid))
+        self._errands.do(("make", attempt.path), partial(self._make, claim, job, attempt))
+
+    def why_not_made(self, attempt: PodAttempt) -> str:
+        """Why there is no pod for it yet, if that was tried."""
+        return self._errands.trouble_of(("make", attempt.path))
+
+    def end(
+        self, claim: Claim, attempt: PodAttempt, *, after: float = 0.0, grace: int | None = None
+    ) -> None:
+        """Have the pod of an attempt go, after so many seconds."""
+        end = partial(self._end, claim, attempt, grace)
+        self._errands.do(("end", attempt.path), end, after=after)
+
+    def release(self, claim: Claim) -> None:
+        """Have all that a job has go."""
+        self._errands.do(("release", claim.uid), partial(self._release, claim))
+
+    def forget_owner(self, claim: Claim) -> None:
+        """What owns all that a job has may be gone: see when it is next needed."""
+        self._owners.pop(claim.uid, None)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._errands.close()
+        self._obstacles.close()
+
+    def _make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
+        with self._turns.together(claim.uid):
+            # A job that was released has no claim: nobody would remove what it had from now on.
+            is_claimed = self._claims.find(claim.uid) is not None
+            is_to_be = is_claimed and not attempt.is_unwanted() and not attempt.was_made
+            key = ("make", attempt.path)
+            try:
+                if is_to_be:
+                    self._make_now(claim, job, attempt)
+            except objects.NameTaken as error:
+                if error.kind is PODS:  # of other kinds nobody may be allowed to watch any
+                    connection = self._sight.connected()
+                    self._obstacles.wait_for(key, connection, error.namespace, error.name)
+                raise
+            self._obstacles.forget(key)
+
+    def _make_now(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
+        connection = self._sight.connected()
+        watcher = self._sight.begin_watch(claim.namespace)
+        if attempt.was_taken_up:
+            # Whoever made it was killed before that was noted: made again it would run twice.
+            pod = self._find(connection, claim, attempt)
+            gone = "its pod is gone, and nobody here had it removed"
+            end = None if pod is not None else ("Lost", gone)
+        else:
+            pod, end = self._make_pod(connection, claim, job, attempt.replica)
+        if end is not None:
+            attempt.bury(*end)
+        if pod is not None:
+            watcher.tell(pod)  # first: whoever knows that it was made is to see it
+            attempt.note_made(pod)
+            if attempt.is_unwanted():  # by now
+                self.end(claim, attempt)
+        self._tell(claim.uid)
+
+    def _find(self, connection: Connection, claim: Claim, attempt: PodAttempt) -> Object | None:
+        name = naming.pod_name(claim.base, attempt.replica)
+        found = objects.look(connection, PODS, claim.namespace, name)
+        is_ours = found is not None and labels_of(found).get(naming.UID) == claim.uid
+        return found if is_ours else None
+
+    def _make_pod(
+        self, connection: Connection, claim: Claim, job: Job, replica: ReplicaId
+    ) -> tuple[Object | None, tuple[str, str] | None]:
+        """The pod of an attempt, or why there will never be one: reason and message."""
+        owner = self._owner(connection, claim)
+        if has_services(job.spec):
+            service = service_of(claim, replica.role, replica.index, owner)
+            objects.make(connection, SERVICES, service)
+        wanted = pod_of(
+            claim,
+            job,
+            replica,
+            owner,
+            placement=self._checks.placement(connection, job.spec.role(replica.role)),
+            image=self._around.image,
+        )
+        try:
+            return objects.make(connection, PODS, wanted), None
+        except KubernetesError as error:
+            if error.status not in _INVALID:
+                raise
+            return None, ("StartFailed", error.message)  # asked again it would be the same
+
+    def _owner(self, connection: Connection, claim: Claim) -> str:
+        """The uid of the Secret that owns all that a job has."""
+        if claim.uid not in self._owners:
+            settings: dict[str, Any] = {
+                "uid": claim.uid,
+                "trial_id": claim.trial_id,
+                "token": self._around.token_for(claim.uid),
+                "urls": list(self._around.urls()),
+                "port": AGENT_PORT,
+            }
+            secret = secret_of(claim, self._around.worker(), settings)
+            self._owners[claim.uid] = uid_of(objects.make(connection, objects.SECRETS, secret))
+        return self._owners[claim.uid]
+
+    def _end(self, claim: Claim, attempt: PodAttempt, grace: int | None) -> None:
+        connection = self._sight.connected()
+        name = naming.pod_name(claim.base, attempt.replica)
+        pod = objects.look(connection, PODS, claim.namespace, name)
+        if pod is None:
+            watcher = self._sight.begin_watch(claim.namespace)
+            gone = watcher.at(claim.namespace, name)
+            if gone is not None:
+                watcher.tell_gone(gone)
+        elif labels_of(pod).get(naming.UID) == claim.uid:
+            if grace is None:
+                grace = _grace_of(attempt, pod)
+            objects.remove(connection, PODS, pod, grace=grace)
+        self._tell(claim.uid)
+
+    def _release(self, claim: Claim) -> None:
+        with self._turns.alone(claim.uid):  # when nothing more is being made for it
+            connection = self._sight.connected()
+            owner = objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
+            if owner is not None and labels_of(owner).get(naming.UID) == claim.uid:
+                objects.remove(connection, objects.SECRETS, owner)
+            self._owners.pop(claim.uid, None)
+            self._claims.drop(claim.uid)
+
+
+def _grace_of(attempt: PodAttempt, pod: Object) -> int:
+    """How many seconds a pod has to leave in.
+
+    None if no program was started in it: a kubelet that waits for an image may take a minute to
+    see that it is not wanted any more. One that starts nevertheless is told so by the server.
+    """
+    if attempt.was_begun and not attempt.has_ended:
+        return GRACE
+    return 0 if state_of(pod, CONTAINER).started is None else _SHORT

@@ -1,0 +1,127 @@
+"""What is seen of a cluster: the connection to it, and a watch of our pods in each namespace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from windlass.kube.connecting import Connection
+from windlass.kube.kinds import PODS
+from windlass.kube.watching import Change, Watcher
+from windlass.runtimes.kubernetes import naming
+from windlass.runtimes.kubernetes.claims import Claims
+from windlass.runtimes.kubernetes.errands import Errands
+
+
+class Sight:
+    """The connection and the watches, made when they are first needed, and anew after a login."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        claims: Claims,
+        errands: Errands,
+        *,
+        on_pod: Change,
+        on_login: Callable[[], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        """`on_pod` hears of our pods, `tell` of jobs of which more or less is seen than before."""
+        self._connect = connect
+        self._claims = claims
+        self._errands = errands
+        self._on_pod = on_pod
+        self._on_login = on_login
+        self._tell = tell
+        self._lock = threading.RLock()
+        self._connection: Connection | None = None
+        self._watchers: dict[str, Watcher] = {}  # by namespace
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection, if there is one by now."""
+        return self._connection
+
+    def connected(self) -> Connection:
+        """The connection, made when it is first needed, and anew after a login."""
+        with self._lock:
+            outdated: list[Watcher] = []
+            if self._connection is None or self._connection.is_outdated:
+                # First of all: what cannot be had now leaves everything as it is.
+                self._connection = self._connect()
+                outdated = list(self._watchers.values())
+                self._watchers = {}
+            connection = self._connection
+        if outdated:
+            self._on_login()
+        for watcher in outdated:
+            watcher.stop(timeout=0)
+            self.watch(watcher.namespace)
+        return connection
+
+    def watcher(self, namespace: str) -> Watcher | None:
+        """The watch of a namespace, if there is one by now; else there will be."""
+        found = self.now(namespace)
+        if found is None:
+            self.watch(namespace)
+        return found
+
+    def now(self, namespace: str) -> Watcher | None:
+        """The watch of a namespace, if there is one."""
+        with self._lock:
+            return self._watchers.get(namespace)
+
+    def watch(self, namespace: str) -> None:
+        """Have the pods of a namespace seen, as soon as that can be."""
+        if self.now(namespace) is None:
+            self._errands.do(("watch", namespace), partial(self.begin_watch, namespace))
+
+    def begin_watch(self, namespace: str) -> Watcher:
+        """The watch of a namespace, begun if there is none."""
+        connection = self.connected()
+        with self._lock:
+            if namespace in self._watchers:
+                return self._watchers[namespace]
+            made = Watcher(
+                connection,
+                PODS,
+                namespace=namespace,
+                selector=f"{naming.HOME}={self._claims.identity}",
+                on_change=self._on_pod,
+                on_trouble=lambda _error: self._tell_all(namespace),
+                on_open=self._errands.wake,  # the cluster is back: what failed need not wait
+            )
+            self._watchers[namespace] = made
+        made.start()
+        # All that went while nobody looked is known to be gone only then.
+        self._errands.do(("synced", namespace), partial(self._tell_when_synced, made))
+        return made
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        with self._lock:
+            watchers, self._watchers = list(self._watchers.values()), {}
+            connection, self._connection = self._connection, None
+        for watcher in watchers:
+            watcher.stop()
+        if connection is not None:
+            connection.close()
+
+    def _tell_when_synced(self, watcher: Watcher) -> None:
+        if watcher.synced.wait(1.0) or watcher is not self.now(watcher.namespace):
+            self._tell_all(watcher.namespace)
+        else:
+            again = partial(self._tell_when_synced, watcher)
+            self._errands.do(("synced", watcher.namespace), again, after=0.2)
+
+    def _tell_all(self, namespace: str) -> None:
+        for claim in self._claims.all():
+            if claim.namespace == namespace:
+                self._tell(claim.uid)
+
+
+def trouble_of(watcher: Watcher | None) -> str:
+    """Why nothing new is seen of the pods of a namespace, if nothing is."""
+    trouble = None if watcher is None else watcher.trouble
+    return "" if trouble is None else trouble.message

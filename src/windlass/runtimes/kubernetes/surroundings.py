@@ -1,0 +1,21 @@
+"""What the runtime needs of the server it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from windlass.kube.connecting import Connection
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runtime needs of the server it is part of."""
+
+    connect: Callable[[], Connection]
+    worker: Callable[[], bytes]  # the program that a pod runs
+    token_for: Callable[[str], str]  # what the agents of a job show; by its uid
+    urls: Callable[[], Sequence[str]]  # where pods may reach the server; none: nowhere
+    url: Callable[[], str]  # where the server is for this process
+    image: str = ""  # for jobs that name none; else one with their Python
+    tunnels: int = 4  # to each pod that cannot reach the server
