@@ -137,8 +137,9 @@ def _run(
     )  # fmt: skip
     # Each connection of its pool that is dropped is no news: there are as many as are needed.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    # Each watch says by itself what is wrong for all of them: here it is told once.
-    logging.getLogger("windlass.kube.watching").setLevel(logging.ERROR)
+    # Each watch warns by itself of what is wrong for all of them: `_tell` says it once.
+    watching = logging.getLogger("windlass.kube.watching")
+    watching.addFilter(lambda record: record.levelno != logging.WARNING)
     host, port = _parse(listen)
     connection = connect(context)
     leases = "" if alone else (lease_namespace or connection.namespace)
