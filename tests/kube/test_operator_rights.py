@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +12,11 @@ import pytest
 import yaml
 from kubernetes import client
 
-from harness import eventually
+from harness import BIN, eventually
 from kube.access import Cluster
 from kube.operating import Jobs, OperatorProcess, operating
 from kube.pods import Namespace
+from kube.proxies import Proxy
 from windlass.kube.rights import rules_of
 from windlass.operator.rights import OF_JOBS, OF_LEASE
 
@@ -83,3 +87,47 @@ def test_a_right_that_is_missing_is_named(
     assert f"- {verb} {what} in namespace {namespace.name}" in process.output
     assert "lacks a right that the operator needs" in process.output
     assert f"system:serviceaccount:{namespace.name}:operator" in process.output
+
+
+def test_one_command_grants_all_that_is_missing(
+    cluster: Cluster, namespace: Namespace, jobs: Jobs, tmp_path: Path
+) -> None:
+    config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
+    words = ("--namespace", namespace.name, "--lease-namespace", namespace.name)
+    process = OperatorProcess(cluster, *words, kubeconfig=config)
+    assert process.wait() == 1
+    named = [line.split()[-4] for line in process.lines if line.strip().startswith("- ")]
+    assert len(named) == len(set(named)) == len((*OF_JOBS, *OF_LEASE)), process.output
+    [command] = re.findall(r"windlass (operator rights .*) \| kubectl apply -f -", process.output)
+    printed = subprocess.run(
+        [BIN / "windlass", *command.split()], capture_output=True, text=True, check=True
+    ).stdout
+    for role in yaml.safe_load_all(printed):
+        plural = f"{role['kind'].lower()}s"
+        rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace.name}/{plural}"
+        jobs.connection.request("POST", rbac, role)
+    with operating(cluster, *words, kubeconfig=config) as granted:
+        granted.wait_leading()
+
+
+def test_what_is_taken_away_is_missed_once_until_it_is_given_back(
+    cluster: Cluster, admin: client.ApiClient, namespace: Namespace, tmp_path: Path
+) -> None:
+    with Proxy(cluster) as proxy:
+        through = replace(cluster, kubeconfig=proxy.kubeconfig(tmp_path))
+        config = _config_of(through, namespace.core, namespace.name, "operator", tmp_path)
+        _grant(admin, namespace.name, "operator", rules_of(OF_JOBS))
+        words = ("--namespace", namespace.name, "--alone")
+        with operating(cluster, *words, kubeconfig=config) as process:
+            process.wait_leading()
+            api = client.RbacAuthorizationV1Api(admin)
+            rules = [each for each in rules_of(OF_JOBS) if each["resources"] != ["services"]]
+            api.patch_namespaced_role("operator", namespace.name, {"rules": rules})
+            for _ in range(3):
+                eventually(lambda: proxy.cut() > 0, "it watches again")
+            eventually(lambda: "may not" in process.output, "it is told")
+            eventually(lambda: process.ask("/readyz")[0] == 503, "it does not see all")
+            api.patch_namespaced_role("operator", namespace.name, {"rules": rules_of(OF_JOBS)})
+            eventually(lambda: "all is seen again" in process.output, "it has it back")
+            told = [each for each in process.lines if "may not" in each]
+            assert len(told) == 1, process.output

@@ -78,6 +78,38 @@ def install(is_print: bool, replace: bool, context: str | None) -> None:
         print(f"{each.name}: {words}")
 
 
+@command.command(short_help="Print the roles that an account needs to run the operator.")
+@click.option(
+    "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
+    help="For the jobs of this namespace, instead of all. May be given several times.",
+)  # fmt: skip
+@click.option("--lease-namespace", metavar="NAME", help="As for the operator itself.")
+@click.option("--alone", is_flag=True, help="As for the operator itself: without a lease.")
+@click.option("--account", metavar="NAME", help="Whom it is for (who we are).")
+@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig file.")
+def rights(
+    namespaces: tuple[str, ...],
+    lease_namespace: str | None,
+    alone: bool,
+    account: str | None,
+    context: str | None,
+) -> None:
+    """Print roles with all that the operator does, bound to an account.
+
+    For somebody who may grant it: pipe it to kubectl apply -f -.
+    """
+    from windlass.kube.access import account_name
+    from windlass.kube.connecting import connect
+    from windlass.kube.manifests import as_yaml
+    from windlass.operator.rights import grants
+
+    if not account or not (alone or lease_namespace):
+        connection = connect(context)
+        account = account or account_name(connection)
+        lease_namespace = lease_namespace or connection.namespace
+    print(as_yaml(grants(account, namespaces, "" if alone else lease_namespace or "")), end="")
+
+
 def _run(
     namespaces: tuple[str, ...],
     context: str | None,
@@ -105,6 +137,9 @@ def _run(
     )  # fmt: skip
     # Each connection of its pool that is dropped is no news: there are as many as are needed.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+    # Each watch warns by itself of what is wrong for all of them: `_tell` says it once.
+    watching = logging.getLogger("windlass.kube.watching")
+    watching.addFilter(lambda record: record.levelno != logging.WARNING)
     host, port = _parse(listen)
     connection = connect(context)
     leases = "" if alone else (lease_namespace or connection.namespace)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from windlass.kube.access import account_name, missing_rights
 from windlass.kube.connecting import Connection
-from windlass.kube.rights import Right
+from windlass.kube.deeds import Deed
+from windlass.kube.rights import Right, role_manifests
 from windlass.model.errors import KubernetesError
 from windlass.operator.jobkinds import GROUP, JOB_KINDS
 
+ROLE = "windlass-operator"
 _OBJECTS = ("get", "list", "watch", "create", "patch", "delete")
 OF_JOBS: tuple[Right, ...] = (
     *(
@@ -51,13 +56,63 @@ def check_rights(connection: Connection, namespaces: Sequence[str], lease_namesp
         lacks += missing_rights(connection, lease_namespace, OF_LEASE)
     if not lacks:
         return
-    listed = "\n".join(
-        f"- {deed}{'' if deed.namespace else ' in all namespaces'}" for deed in lacks
-    )
+    account = account_name(connection)
     rights = "a right" if len(lacks) == 1 else f"{len(lacks)} rights"
     raise KubernetesError(
-        f"{account_name(connection) or 'This account'} lacks {rights} that the operator needs:",
-        hint=f"{listed}\ndeploy/operator.yaml grants them all.",
+        f"{account or 'This account'} lacks {rights} that the operator needs:",
+        hint=f"{listed(lacks)}\nWhoever may can grant them all: "
+        f"{granting_command(account, namespaces, lease_namespace)}",
         status=403,
         reason="Forbidden",
     )
+
+
+def listed(lacks: Sequence[Deed]) -> str:
+    """A line for each kind of thing with what may not be done with it.
+
+    >>> print(
+    ...     listed([Deed(verb=verb, resource="pods", namespace="lab") for verb in ("get", "list")])
+    ... )
+    - get, list pods in namespace lab
+    """
+    verbs: dict[Deed, list[str]] = {}
+    for deed in lacks:
+        verbs.setdefault(msgspec.structs.replace(deed, verb=""), []).append(deed.verb)
+    return "\n".join(
+        f"- {', '.join(each)}{deed}{'' if deed.namespace else ' in all namespaces'}"
+        for deed, each in verbs.items()
+    )
+
+
+def granting_command(account: str, namespaces: Sequence[str], lease_namespace: str) -> str:
+    """What somebody who may grant rights has to run.
+
+    >>> granting_command("ada", ["lab"], "")
+    'windlass operator rights --account ada --namespace lab --alone | kubectl apply -f -'
+    """
+    words = ["windlass", "operator", "rights", "--account", account or "NAME"]
+    for each in namespaces:
+        words += ["--namespace", each]
+    words += ["--lease-namespace", lease_namespace] if lease_namespace else ["--alone"]
+    return f"{' '.join(words)} | kubectl apply -f -"
+
+
+def grants(account: str, namespaces: Sequence[str], lease_namespace: str) -> list[dict[str, Any]]:
+    """Roles with all that the operator does, bound to an account; see `granting_command`."""
+    made: list[dict[str, Any]] = []
+    for namespace in namespaces:
+        made += role_manifests(namespace, account, OF_JOBS, name=ROLE)
+    if not namespaces:
+        made += [_of_the_cluster(each) for each in role_manifests("", account, OF_JOBS, name=ROLE)]
+    if lease_namespace:
+        made += role_manifests(lease_namespace, account, OF_LEASE, name=f"{ROLE}-lease")
+    return made
+
+
+def _of_the_cluster(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A role of all namespaces in place of one of some."""
+    metadata = {"name": manifest["metadata"]["name"]}
+    changed = {**manifest, "kind": f"Cluster{manifest['kind']}", "metadata": metadata}
+    if "roleRef" in manifest:
+        changed["roleRef"] = {**manifest["roleRef"], "kind": "ClusterRole"}
+    return changed

@@ -47,6 +47,7 @@ class Operator:
         self.counts = Counts()
         connection = counted(connection, self.counts)
         self._on_trouble = on_trouble
+        self._told: set[str] = set()  # troubles, since all was last seen
         self._recorder = Recorder(connection)
         self.jobs = Jobs(
             connection, namespaces, recorder=self._recorder, counts=self.counts,
@@ -135,7 +136,14 @@ class Operator:
         controller.stop(_PATIENCE)
 
     def _tell_trouble(self, error: WindlassError | None) -> None:
-        if error is not None:
+        """Tell it once, whoever meets it, until all is seen again."""
+        if error is None:
+            if self._told and all(each.trouble is None for each in self._watchers()):
+                self._told.clear()
+                _log.info("all is seen again")
+            return
+        if str(error) not in self._told:
+            self._told.add(str(error))
             self._on_trouble(error)
 
     def _healthz(self) -> tuple[int, str]:
