@@ -76,6 +76,12 @@ NOT_RUN = {
     ("kubernetes.md", "$ windlass kubernetes check"),
     ("operator.md", "$ pip install 'windlass[kubernetes]'"),
     ("operator.md", "$ windlass operator --namespace lab"),
+    ("operator.md", "$ kubectl delete -f deploy/operator.yaml"),
+    ("operator.md", "$ kubectl get tfjobs,pytorchjobs --all-namespaces"),
+    (
+        "operator.md",
+        "$ windlass operator rights --account ada --namespace lab --alone | kubectl apply -f -",
+    ),
     ("repeating.md", "$ windlass rerun 7"),
     ("shells.md", "$ windlass shell 7"),
     ("logs.md", "$ windlass logs 7 -f --search nan"),
