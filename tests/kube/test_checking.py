@@ -14,9 +14,9 @@ import yaml
 from harness import BIN, eventually, stop_server
 from kube.access import Cluster
 from kube.accounts import Accounts, admin_connection
-from kube.fronts import Front
 from kube.places import kubeconfig_for
 from kube.pods import Namespace
+from kube.proxies import Proxy
 from windlass.kube.access import missing_rights
 from windlass.kube.connecting import connect
 from windlass.kube.rights import RUNNING, rules_of
@@ -142,9 +142,9 @@ def test_the_doctor_tells_in_a_line_of_a_cluster_that_is_known_and_of_no_other(
 def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
     cluster: Cluster, home: Path, tmp_path: Path
 ) -> None:
-    front = Front(cluster)
-    config = front.kubeconfig(tmp_path)
-    front.cut()
+    proxy = Proxy(cluster)
+    config = proxy.kubeconfig(tmp_path)
+    proxy.shut()
     try:
         assert windlass("doctor", config=config).returncode == 0, "only jobs there mind"
         found = findings("doctor", config=config)["kubernetes"]
@@ -152,4 +152,4 @@ def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
         assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
         assert "More: windlass kubernetes check" in found["mend"]
     finally:
-        front.close()
+        proxy.close()

@@ -12,9 +12,9 @@ import windlass as wl
 from harness import PATIENCE, eventually
 from kube.access import Cluster
 from kube.accounts import Accounts, admin_connection
-from kube.fronts import Front
 from kube.gates import Gate
 from kube.pods import Namespace
+from kube.proxies import Proxy
 from kube.trials import is_empty, pods_of, python, said, there
 from windlass.kube.access import check_known, missing_rights
 from windlass.kube.connecting import Connection, connect
@@ -41,8 +41,8 @@ LISTENER = f"""if True:
 
 
 @pytest.fixture
-def front(cluster: Cluster) -> Iterator[Front]:
-    made = Front(cluster)
+def proxy(cluster: Cluster) -> Iterator[Proxy]:
+    made = Proxy(cluster)
     yield made
     made.close()
 
@@ -63,7 +63,7 @@ def is_refused(connection: Connection) -> bool:
 
 
 def test_the_ways_to_pods_are_opened_anew_with_new_credentials(
-    front: Front,
+    proxy: Proxy,
     accounts: Accounts,
     namespace: Namespace,
     gate: Gate,
@@ -74,7 +74,7 @@ def test_the_ways_to_pods_are_opened_anew_with_new_credentials(
         accounts.make(name, rules_of(RUNNING))
         asked = accounts.connect(name)
         eventually(lambda asked=asked: not missing_rights(asked, namespace.name), "it has rights")
-    settings = yaml.safe_load(front.kubeconfig(tmp_path).read_text())
+    settings = yaml.safe_load(proxy.kubeconfig(tmp_path).read_text())
     config = tmp_path / "kubeconfig-of-an-account"
 
     def log_in(name: str) -> None:
@@ -93,8 +93,7 @@ def test_the_ways_to_pods_are_opened_anew_with_new_credentials(
     assert other.state == "SUCCEEDED", other.message
     accounts.remove("first")
     eventually(lambda: is_refused(before), "the first account is worth nothing")
-    front.cut()  # what it had opened is gone as well
-    front.mend()
+    proxy.cut()  # what it had opened is gone as well
     gate.tell("more")
     eventually(lambda: "waits for go" in " ".join(said(trial)), "it is heard of again")
     gate.tell("go")

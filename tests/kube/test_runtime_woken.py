@@ -8,8 +8,8 @@ import pytest
 
 from harness import PATIENCE, eventually
 from kube.access import Cluster
-from kube.fronts import Front
 from kube.pods import Namespace
+from kube.proxies import Proxy
 from kube.trials import is_empty, python, said, what_is_said_of
 from rigged import rigged
 from windlass.runtimes.kubernetes import naming
@@ -42,23 +42,23 @@ def test_what_failed_while_the_cluster_was_away_is_done_when_it_is_back(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    front = Front(cluster)
-    monkeypatch.setenv("KUBECONFIG", str(front.kubeconfig(tmp_path)))
+    proxy = Proxy(cluster)
+    monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
     holding = tmp_path / "holding"
     holding.mkdir()
     with rigged(home_with_cluster, f"stubborn;hold:POST:secrets:{holding}"):
         trial = python("print('at last')", namespace).submit()
         eventually(lambda: (holding / "held").exists(), "it is about to be made")
-        front.cut()
+        proxy.shut()
         (holding / "go").touch()
         eventually(lambda: "cannot be reached" in what_is_said_of(trial), "that is told")
         eventually(lambda: _has_failed(home_with_cluster), "what is to be done there fails")
-        front.mend()
+        proxy.mend()
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
         assert said(trial) == ["at last"]
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-    front.close()
+    proxy.close()
 
 
 def _has_failed(home: Path) -> bool:
