@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,19 +17,19 @@ from kubernetes import client, config
 from harness import eventually
 from kube.access import Cluster
 from kube.cluster.places import CACHE, WORKER_IMAGE
+from kube.others import OtherCluster
 
-NUMBER = "99"
-TESTS = Path(__file__).parent.parent
-KUBECONFIG = CACHE / f"run-{NUMBER}" / "kubeconfig"
+NUMBER = 99
+OTHER = OtherCluster(NUMBER)
 NAMES = (f"wlkube{NUMBER}", f"windlass-kube-{NUMBER}", f"run-{NUMBER}")
 
 
 @pytest.fixture
 def other_cluster(own_cluster: Cluster) -> Iterator[None]:
     """A cluster of its own, with a pod that runs on it."""
-    command("down")
-    assert command("up").startswith("The cluster is up")
-    core = client.CoreV1Api(config.new_client_from_config(config_file=str(KUBECONFIG)))
+    OTHER.command("down")
+    assert "The cluster is up" in OTHER.command("up")  # it may have waited for another
+    core = client.CoreV1Api(config.new_client_from_config(config_file=str(OTHER.kubeconfig)))
     container = {"name": "main", "image": WORKER_IMAGE, "command": ["sleep", "1000"]}
     pod = {"metadata": {"name": "lasting"}, "spec": {"containers": [container]}}
     core.create_namespaced_pod("default", pod)
@@ -40,39 +39,25 @@ def other_cluster(own_cluster: Cluster) -> Iterator[None]:
     )
     assert traces()
     yield
-    command("down")
+    OTHER.command("down")
 
 
 def test_a_cluster_that_was_broken_is_stopped_and_nothing_is_left(other_cluster: None) -> None:
-    command("kill", "kubelet")
-    command("kill", "containerd")
-    command("kill", "etcd")
-    assert command("down") == "The cluster is gone.\n"
+    OTHER.command("kill", "kubelet")
+    OTHER.command("kill", "containerd")
+    OTHER.command("kill", "etcd")
+    assert "The cluster is gone.\n" in OTHER.command("down")
     assert traces() == []
-    assert command("down") == "No cluster was up.\n"
+    assert "No cluster was up.\n" in OTHER.command("down")
 
 
 def test_a_cluster_that_was_killed_whole_is_cleared_away(other_cluster: None) -> None:
     [holder] = subprocess.check_output(
-        ["pgrep", "--full", f"/pause windlass-kube:{CACHE}/run-{NUMBER}$"], text=True
+        ["pgrep", "--full", f"/pause windlass-kube:{OTHER.state}$"], text=True
     ).split()
     os.kill(int(holder), signal.SIGKILL)
-    assert command("down") == "The cluster is gone.\n"
+    assert "The cluster is gone.\n" in OTHER.command("down")
     assert traces() == []
-
-
-def command(*words: str) -> str:
-    """What the command line of the other cluster says."""
-    env = {**os.environ, "WINDLASS_KUBE_NUMBER": NUMBER, "PYTHONPATH": str(TESTS)}
-    done = subprocess.run(
-        [sys.executable, "-m", "kube.cluster", *words],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def traces() -> list[str]:

@@ -140,6 +140,18 @@ class PodAttempt(AttemptFiles):
         message = waits_for or str(explain(pod, (), now) or _in_words(state))
         return self._pending(message, deleting=state.deleting)
 
+    def observe_abroad(self, told: str) -> Replica:
+        """How it stands where its pod is in a cluster that nobody here looks at: as it was last.
+
+        One that is to end is given up here, and goes there when it is looked at again.
+        """
+        if self.is_told_to_stop:
+            self.bury("Stopped", told)
+        ended = self._ended()
+        if ended is not None:
+            return ended
+        return self._seen_living(unseen=told) if self.was_begun else self._pending(told)
+
     def settles_at(self, pod: Object) -> float | None:
         """When an attempt whose pod has ended counts as ended, if it has and does not yet."""
         state = state_of(pod, CONTAINER)

@@ -39,16 +39,23 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     base: str  # what all its names begin with
     home: str  # the server it belongs to
+    server: str = ""  # where the API of the cluster was when it was made; empty: nobody knows
 
     @property
     def labels(self) -> dict[str, str]:
         return naming.job_labels(self.uid, self.trial_id, self.home)
 
 
-def claim_of(job: Job, namespace: str, home: str) -> Claim:
-    """The claim of a job in a namespace."""
-    base = naming.base_of(job.trial_id, job.uid)
-    return Claim(uid=job.uid, trial_id=job.trial_id, namespace=namespace, base=base, home=home)
+def claim_of(job: Job, namespace: str, home: str, server: str = "") -> Claim:
+    """The claim of a job in a namespace of the cluster whose API is there."""
+    return Claim(
+        uid=job.uid,
+        trial_id=job.trial_id,
+        namespace=namespace,
+        base=naming.base_of(job.trial_id, job.uid),
+        home=home,
+        server=server,
+    )
 
 
 def secret_of(claim: Claim, worker: bytes, settings: Mapping[str, Any]) -> Object:

@@ -108,7 +108,7 @@ class Deeds:
             self._obstacles.forget(key)
 
     def _make_now(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
-        connection = self._sight.connected()
+        connection = self._sight.connected_for(claim)
         watcher = self._sight.begin_watch(claim.namespace)
         if attempt.was_taken_up:
             # Whoever made it was killed before that was noted: made again it would run twice.
@@ -170,7 +170,7 @@ class Deeds:
         return self._owners[claim.uid]
 
     def _end(self, claim: Claim, attempt: PodAttempt, grace: int | None) -> None:
-        connection = self._sight.connected()
+        connection = self._sight.connected_for(claim)
         name = naming.pod_name(claim.base, attempt.replica)
         pod = objects.look(connection, PODS, claim.namespace, name)
         if pod is None:
@@ -186,7 +186,7 @@ class Deeds:
 
     def _release(self, claim: Claim) -> None:
         with self._turns.alone(claim.uid):  # when nothing more is being made for it
-            connection = self._sight.connected()
+            connection = self._sight.connected_for(claim)
             owner = objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
             if owner is not None and labels_of(owner).get(naming.UID) == claim.uid:
                 objects.remove(connection, objects.SECRETS, owner)

@@ -119,12 +119,16 @@ class KubernetesRuntime:
         claim = self._claims.find(job.uid)
         if claim is None:
             return []
+        attempts = self._known.all(claim, job.spec)
+        abroad = self._sight.abroad(claim)
+        if abroad:
+            return [each.observe_abroad(abroad) for each in attempts]
         watcher = self._sight.watcher(claim.namespace)
-        is_seen = watcher is not None and watcher.synced.is_set()
+        is_seen = watcher is not None and watcher.synced.is_set() and abroad is not None
         now = time.time()
         return [
             self._observing.observe(claim, each, watcher, is_seen=is_seen, now=now)
-            for each in self._known.all(claim, job.spec)
+            for each in attempts
         ]
 
     def release(self, job_uid: str) -> None:
@@ -166,8 +170,9 @@ class KubernetesRuntime:
         found = self._claims.find(job.uid)
         if found is None:
             options = job.spec.roles[0].kubernetes or KubernetesOptions()
-            namespace = options.namespace or self._sight.connected().namespace
-            found = claim_of(job, namespace, self._claims.identity)
+            connection = self._sight.connected()
+            namespace = options.namespace or connection.namespace
+            found = claim_of(job, namespace, self._claims.identity, connection.server)
             self._claims.keep(found)
         return found
 

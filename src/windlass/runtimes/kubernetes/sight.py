@@ -9,7 +9,10 @@ from functools import partial
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import PODS
 from windlass.kube.watching import Change, Watcher
+from windlass.model.errors import KubernetesError
 from windlass.runtimes.kubernetes import naming
+from windlass.runtimes.kubernetes.abroad import Abroad, told_of
+from windlass.runtimes.kubernetes.building import Claim
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands
 
@@ -34,6 +37,7 @@ class Sight:
         self._on_pod = on_pod
         self._on_login = on_login
         self._tell = tell
+        self._abroad = Abroad()
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._watchers: dict[str, Watcher] = {}  # by namespace
@@ -59,6 +63,30 @@ class Sight:
             watcher.stop(timeout=0)
             self.watch(watcher.namespace)
         return connection
+
+    def connected_for(self, claim: Claim) -> Connection:
+        """The connection to the cluster in which a job is; an error if that is another."""
+        connection = self.connected()
+        if self._abroad.look(claim, connection):
+            raise KubernetesError(told_of(claim, connection.server))
+        return connection
+
+    def abroad(self, claim: Claim) -> str | None:
+        """What is said of a job of another cluster, nothing of others; none until it is known."""
+        connection = self._connection
+        if connection is None:
+            return None
+        is_abroad = self._abroad.is_abroad(claim, connection.server)
+        if is_abroad is None:
+            key = ("abroad", claim.uid)
+            if not self._errands.is_wanted(key):
+                self._errands.do(key, partial(self._look_where, claim))
+            return None
+        return told_of(claim, connection.server) if is_abroad else ""
+
+    def _look_where(self, claim: Claim) -> None:
+        self._abroad.look(claim, self.connected())
+        self._tell(claim.uid)
 
     def watcher(self, namespace: str) -> Watcher | None:
         """The watch of a namespace, if there is one by now; else there will be."""
