@@ -75,7 +75,8 @@ NOT_RUN = {
     ),
     ("kubernetes.md", "$ windlass kubernetes check"),
     ("operator.md", "$ pip install 'windlass[kubernetes]'"),
-    ("operator.md", "$ windlass operator --namespace lab"),
+    ("operator.md", "$ windlass operator --namespace lab --alone"),
+    ("operator.md", "$ kubectl apply -f mnist.yaml"),
     ("operator.md", "$ kubectl delete -f deploy/operator.yaml"),
     ("operator.md", "$ kubectl get tfjobs,pytorchjobs --all-namespaces"),
     (

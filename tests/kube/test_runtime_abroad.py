@@ -32,9 +32,14 @@ def other_cluster(own_cluster: Cluster, namespace: Namespace) -> Iterator[OtherC
 
 
 PROGRAM = """if True:
-    import os, pathlib, secrets, time
-    gate = pathlib.Path("/gate")
-    (gate / f"began-{os.environ['WINDLASS_TRIAL_ID']}-{secrets.token_hex(4)}").touch()
+    import fcntl, os, pathlib, secrets, sys, time
+    gate, trial = pathlib.Path("/gate"), os.environ["WINDLASS_TRIAL_ID"]
+    (gate / f"began-{trial}-{secrets.token_hex(4)}").touch()
+    lock = open(gate / f"lock-{trial}", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit("it runs twice")
     print("begun")
     while not (gate / "go").exists():
         time.sleep(0.1)
@@ -57,31 +62,41 @@ def restart(home: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: Path) -> wl
     return default_client()
 
 
+def times_begun(gate: Gate, trial: wl.Trial[Any]) -> int:
+    return len(gate.named(f"began-{trial.id}-"))
+
+
 @pytest.mark.slow
 def test_pods_of_another_cluster_are_not_taken_for_lost(
     home_with_cluster: Path, cluster: Cluster, other_cluster: OtherCluster, namespace: Namespace,
     gate: Gate, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    kept, ended = begun(namespace, gate), begun(namespace, gate)
+    ids = [begun(namespace, gate).id for _ in range(3)]
     client = restart(home_with_cluster, monkeypatch, other_cluster.kubeconfig)
-    kept, ended = client.get_trial(kept.id), client.get_trial(ended.id)
-    for each in (kept, ended):
+    kept, ended, paused = map(client.get_trial, ids)
+    for each in (kept, ended, paused):
         eventually(lambda each=each: "this server looks at" in what_is_said_of(each), "it is told")
         assert each.state == "RUNNING"
     ended.stop()
+    paused.suspend()
     ended.wait(timeout=PATIENCE)
     assert ended.state == "STOPPED"
+    eventually(lambda: paused.refresh().state == "SUSPENDED", "it is given up until it goes on")
+    paused.resume()
     here = python("print('here')", namespace).submit().wait(timeout=PATIENCE)
     assert (here.state, said(here)) == ("SUCCEEDED", ["here"])
-    assert len(pods_of(namespace)) == 2, "nobody touched what runs there"
+    assert len(pods_of(namespace)) == 3, "nobody touched what runs there"
 
     client = restart(home_with_cluster, monkeypatch, cluster.kubeconfig)
-    kept = client.get_trial(kept.id)
-    eventually(lambda: len(pods_of(namespace)) == 1, "what was stopped goes")
+    kept, ended, paused = map(client.get_trial, ids)
+    eventually(lambda: times_begun(gate, paused) == 2, "what was to go on begins again")
     gate.tell("go")
-    kept.wait(timeout=PATIENCE)
-    assert (kept.state, kept.restarts, said(kept)) == ("SUCCEEDED", 0, ["begun", "done"])
-    assert [each.split("-")[0] for each in gate.named("began-")] == [str(kept.id), str(ended.id)]
+    for each in (kept, paused):
+        each.wait(timeout=PATIENCE)
+        assert (each.state, each.restarts) == ("SUCCEEDED", 0), each.message
+    assert said(kept) == ["begun", "done"]
+    assert said(paused, attempt=2) == ["begun", "done"]
+    assert [times_begun(gate, each) for each in (kept, ended, paused)] == [1, 1, 2]
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 

@@ -105,6 +105,6 @@ def _told_apart(home: Home, namespace: str | None, asked: _Asked) -> Iterator[Fi
         f"it means another: {own.server}, namespace {own.namespace}, as {own.account or 'nobody'} "
         f"({own.source}). Jobs go where the server looks: {there}",
         "To have them go where this shell looks: windlass server stop\n"
-        "The next command starts it again, with the KUBECONFIG of its shell. Let trials in pods "
-        "end first: those that it sees no more count as lost.",
+        "The next command starts it again, with the KUBECONFIG of its shell. Trials in pods go on "
+        "meanwhile, and are looked after again once a server looks at their cluster.",
     )

@@ -1,4 +1,4 @@
-"""`windlass command`: something small on the backend's machine, beside the trials."""
+"""`windlass command`: something small on the server's machine, beside the trials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXAMPLES = """Examples:
     epilog=_EXAMPLES,
 )
 def command() -> None:
-    """Run a command on the backend's machine, beside the trials.
+    """Run a command on the server's machine, beside the trials.
 
     It is recorded with its output and exit code, and is in no list of trials. Nothing is set
     aside for it unless asked for, so it never waits. Without a name of a command below, what

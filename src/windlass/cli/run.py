@@ -78,11 +78,11 @@ _recording = options_of("Submitting and recording")
 @_resources("--cpus", type=float, metavar="N", help="CPUs set aside for it (1).")
 @_resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB.")
 @_resources("--backend", metavar="NAME", help="Where it runs: local, kubernetes.")
-@_resources("--cluster", metavar="NAME", help="The standing cluster it runs on.")
+@_resources("--cluster", metavar="NAME", help="The standing cluster it runs on; none yet.")
 @_resources("--container-image", metavar="IMAGE", help="The image it runs in.")
 @_resources("--namespace", metavar="NAME", help="Where in a cluster it runs (the server's own).")
 @_resources("--queue", metavar="NAME", help="The queue of a cluster it waits in: one of Kueue's.")
-@_resources("--spot", is_flag=True, help="May run on machines that can be taken away.")
+@_resources("--spot", is_flag=True, help="May run on machines that can be taken away; none yet.")
 @_replicas("--replicas", type=int, metavar="N", help="How many run together (1).")
 @_replicas(
     "--framework", metavar="NAME", shell_complete=complete_frameworks,

@@ -1,4 +1,4 @@
-"""`windlass shell`: a terminal on the backend's machine, in a trial's code and environment."""
+"""`windlass shell`: a terminal on the server's machine, in a trial's code and environment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXAMPLES = """Examples:
     epilog=_EXAMPLES,
 )
 def command() -> None:
-    """Open a terminal on the backend's machine, in the code and environment of a trial.
+    """Open a terminal on the server's machine, in the code and environment of a trial.
 
     Ctrl-] pressed twice detaches from it: it goes on until it exits or is killed. Without a name
     of a command below, one is opened.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -28,6 +29,7 @@ from windlass.kube.seeing import list_nodes
 from windlass.model.errors import WindlassError
 from windlass.model.findings import ERROR, OK, WARNING, ClusterCheck, Finding
 
+_log = logging.getLogger(__name__)
 _PORT_FORWARD = "pods/portforward"
 
 
@@ -70,6 +72,11 @@ class _Look:
         except WindlassError as error:
             self._is_known = getattr(error, "reason", "") != NO_CLUSTER
             self._found.put(_error("cluster", error))
+        except Exception as error:  # noqa: BLE001 -- what answers may be anything: a login page
+            _log.exception("a cluster was looked at")
+            told = f"its answer makes no sense: {type(error).__name__}: {error}"
+            hint = "Is that the API of a cluster? A proxy may answer in its place: kubectl version"
+            self._found.put(Finding("reachable", ERROR, told, hint))
         finally:
             self._found.put(None)
             if self._connection is not None:
@@ -159,7 +166,8 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
             "unknown: this account may not list nodes, so that what the cluster does not have is "
             "found out only when a pod does not start",
             "Somebody who may can grant it: kubectl create clusterrole windlass-nodes "
-            "--verb=list --resource=nodes, and a clusterrolebinding of it",
+            "--verb=list --resource=nodes; kubectl create clusterrolebinding windlass-nodes "
+            f"--clusterrole=windlass-nodes --user={connection.account or 'NAME'}",
         )
         return
     ready = [node for node in nodes if node.is_ready and not node.is_cordoned]

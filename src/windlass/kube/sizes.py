@@ -24,6 +24,8 @@ _GROUPS = (
     "alpha.eksctl.io/nodegroup-name",
     "kubernetes.azure.com/agentpool",
     "doks.digitalocean.com/node-pool",
+    "eks.amazonaws.com/compute-type",  # Fargate: a node is as large as its pod
+    "kops.k8s.io/instancegroup",
     "lke.linode.com/pool-id",
 )
 _ANYWHERE = Resources(cpus=1.0, memory=2 << 30)  # that much every machine has

@@ -28,7 +28,7 @@ def check_room(folder: Path, size: int = 0) -> None:
         return
     what = f"no room for {format_size(size)}" if size else "no room left"
     raise NoSpace(
-        f"The disk of the server has {what}: {format_size(free)} are free, of which the last "
-        f"{format_size(kept)} are for its own records.",
+        # Without what is free just now: this is told again and again, and is no news then.
+        f"The disk of the server has {what}: its last {format_size(kept)} are for its own records.",
         hint=HOW_TO_MAKE_ROOM,
     )

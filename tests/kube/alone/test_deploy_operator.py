@@ -13,7 +13,7 @@ from kube.operating import Jobs
 from windlass.kube.kinds import LEASES, PODS, Object
 from windlass.operator.leading import LEASE_NAME
 
-NAMESPACE, NAME = "windlass", "windlass-operator"
+NAMESPACE = NAME = "windlass-operator"
 
 
 @contextmanager

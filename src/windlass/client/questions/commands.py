@@ -37,7 +37,7 @@ class CommandQuestions(Asker):
         name: str | None = None,
         wait: bool = False,
     ) -> CommandRun:
-        """Run a command on the backend's machine, beside the trials; it returns at once.
+        """Run a command on the server's machine, beside the trials; it returns at once.
 
         ```python
         run = wl.run_command(["uname", "-s"], wait=True)

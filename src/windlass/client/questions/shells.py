@@ -37,7 +37,7 @@ class ShellQuestions(Asker):
         name: str | None = None,
         terminal: bool = True,
     ) -> Shell:
-        """Open a shell on the backend's machine, in a trial's code and environment; at once.
+        """Open a shell on the server's machine, in a trial's code and environment; at once.
 
         ```python
         shell = wl.open_shell(["/bin/sh"], timeout="1h")

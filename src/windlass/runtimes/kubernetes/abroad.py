@@ -1,13 +1,16 @@
 """Jobs that are abroad: in another cluster than the one that the server looks at now.
 
 A server may be started again with another KUBECONFIG. Who takes pods for gone that are only out of
-sight has them run twice. So a claim knows the address at which it was made. At another address the
-job's Secret, the owner of all that it has, must be there: else nothing is judged, and nothing made.
+sight has them run twice. So a claim knows where it was made: the address of the API, and who
+vouches for it. Anywhere else the job's Secret, the owner of all that it has, must be found: until
+then nothing is judged, and nothing made.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import labels_of
@@ -15,7 +18,9 @@ from windlass.model.errors import KubernetesError
 from windlass.runtimes.kubernetes import naming, objects
 from windlass.runtimes.kubernetes.building import Claim
 
-_UNSEEN = (401, 403, 404)  # no such Secret, or nobody who may see it
+_NOT_FOUND = 404
+_NOT_ALLOWED = (401, 403)  # which may pass: a cluster that has just started lets nobody in
+_FRESH = 30.0  # seconds until one that let nobody look is looked at again
 
 
 class Abroad:
@@ -23,29 +28,34 @@ class Abroad:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], bool] = {}  # by job and address: whether it is abroad
+        # By job and place: whether it is abroad, and until when that holds.
+        self._known: dict[tuple[str, str], tuple[bool, float]] = {}
 
-    def is_abroad(self, claim: Claim, server: str) -> bool | None:
+    def is_abroad(self, claim: Claim, connection: Connection) -> bool | None:
         """Whether a job is in another cluster than that one; none if nobody has looked yet."""
-        if claim.server in ("", server):
+        if claim.server in ("", connection.place):
             return False
         with self._lock:
-            return self._known.get((claim.uid, server))
+            found, until = self._known.get((claim.uid, connection.place), (None, 0.0))
+        return found if time.monotonic() < until else None
 
     def look(self, claim: Claim, connection: Connection) -> bool:
         """See whether it is in another cluster."""
-        known = self.is_abroad(claim, connection.server)
+        known = self.is_abroad(claim, connection)
         if known is not None:
             return known
+        until = math.inf
         try:
             owner = objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
         except KubernetesError as error:
-            if error.status not in _UNSEEN:
+            if error.status not in (_NOT_FOUND, *_NOT_ALLOWED):
                 raise
             owner = None
+            if error.status in _NOT_ALLOWED:
+                until = time.monotonic() + _FRESH
         found = owner is None or labels_of(owner).get(naming.UID) != claim.uid
         with self._lock:
-            self._known[claim.uid, connection.server] = found
+            self._known[claim.uid, connection.place] = (found, until)
         return found
 
 
@@ -56,7 +66,9 @@ def told_of(claim: Claim, server: str) -> str:
     'its pods are in the cluster at https://a, and this server looks at b: windlass server stop, \
 and start it with the KUBECONFIG that it had'
     """
+    there = claim.server.partition(" ")[0]
+    where = f"at {there}" if there != server else f"that was at {there}"
     return (
-        f"its pods are in the cluster at {claim.server}, and this server looks at {server}: "
+        f"its pods are in the cluster {where}, and this server looks at {server}: "
         "windlass server stop, and start it with the KUBECONFIG that it had"
     )

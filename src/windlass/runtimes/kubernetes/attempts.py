@@ -6,6 +6,7 @@ here; so a pod that ended without a record of it was killed, or never got as far
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from windlass.runtimes.kubernetes.building import CONTAINER
 from windlass.worker.files import read_json, write_json, write_json_once
 
 POD = "pod.json"  # which pod it has, or had: written once that is made, and as it is found
+_LEFT = "left-abroad.json"
 SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
+HAND_OVER = 30.0  # seconds that an agent has to hand over what is left, before it is ended
 STUCK = 60.0  # seconds after which one that was to be gone counts as gone: its node is
 
 
@@ -140,17 +143,43 @@ class PodAttempt(AttemptFiles):
         message = waits_for or str(explain(pod, (), now) or _in_words(state))
         return self._pending(message, deleting=state.deleting)
 
-    def observe_abroad(self, told: str) -> Replica:
+    def observe_abroad(self, told: str, now: float) -> Replica:
         """How it stands where its pod is in a cluster that nobody here looks at: as it was last.
 
-        One that is to end is given up here, and goes there when it is looked at again.
+        One that is to end, and had the time for it, is given up here. Its pod may still be there:
+        see `is_left_abroad`.
         """
-        if self.is_told_to_stop:
+        if not self.has_ended and self._had_time_to_end(now):
+            write_json(self._file(_LEFT), {})
             self.bury("Stopped", told)
         ended = self._ended()
         if ended is not None:
             return ended
-        return self._seen_living(unseen=told) if self.was_begun else self._pending(told)
+        is_ending = self.is_told_to_stop
+        if self.was_begun:
+            return self._seen_living(deleting=is_ending, unseen=told)
+        return self._pending(told, deleting=is_ending)
+
+    @property
+    def is_left_abroad(self) -> bool:
+        """Whether it was given up while its pod could not be seen."""
+        return (self.path / _LEFT).exists()
+
+    def before(self) -> PodAttempt | None:
+        """The attempt of this replica before this one."""
+        number = self.replica.attempt - 1
+        if number < 1:
+            return None
+        replica = ReplicaId(self.replica.role, self.replica.index, number)
+        return PodAttempt(self.uid, replica, self.path.with_name(str(number)), self._address)
+
+    def _had_time_to_end(self, now: float) -> bool:
+        """Whether it was told to end, and is late: it may still hand over what it left."""
+        try:
+            told = os.stat(self._file(layout.STOP)).st_mtime
+        except FileNotFoundError:
+            return False
+        return not self.was_begun or now > told + self.time_to_stop() + HAND_OVER
 
     def settles_at(self, pod: Object) -> float | None:
         """When an attempt whose pod has ended counts as ended, if it has and does not yet."""

@@ -39,7 +39,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     base: str  # what all its names begin with
     home: str  # the server it belongs to
-    server: str = ""  # where the API of the cluster was when it was made; empty: nobody knows
+    server: str = ""  # which cluster it was made in: `Connection.place`; empty: nobody knows
 
     @property
     def labels(self) -> dict[str, str]:

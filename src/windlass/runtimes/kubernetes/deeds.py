@@ -110,6 +110,9 @@ class Deeds:
     def _make_now(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         connection = self._sight.connected_for(claim)
         watcher = self._sight.begin_watch(claim.namespace)
+        before = attempt.before()
+        if before is not None and before.is_left_abroad:
+            self._see_gone(connection, claim, before)
         if attempt.was_taken_up:
             # Whoever made it was killed before that was noted: made again it would run twice.
             pod = self._find(connection, claim, attempt)
@@ -125,6 +128,13 @@ class Deeds:
             if attempt.is_unwanted():  # by now
                 self.end(claim, attempt)
         self._tell(claim.uid)
+
+    def _see_gone(self, connection: Connection, claim: Claim, attempt: PodAttempt) -> None:
+        """Two attempts of a replica never run at a time: this one was not seen to end."""
+        pod = self._find(connection, claim, attempt)
+        if pod is not None and not state_of(pod, CONTAINER).phase.is_final:
+            objects.remove(connection, PODS, pod, grace=GRACE)
+            raise KubernetesError("the pod of its attempt before is still there, and is to go")
 
     def _find(self, connection: Connection, claim: Claim, attempt: PodAttempt) -> Object | None:
         name = naming.pod_name(claim.base, attempt.replica)

@@ -139,6 +139,7 @@ class Errands:
         return None
 
     def _finish(self, key: Hashable, act: Callable[[], object], failure: str) -> None:
+        is_news = False
         with self._changed:
             self._busy.discard(key)
             is_woken = key in self._woken
@@ -146,7 +147,8 @@ class Errands:
             if not failure:
                 self._failures.pop(key, None)
             else:
-                count = self._failures.get(key, (0, ""))[0] + 1
+                count, before = self._failures.get(key, (0, ""))
+                is_news, count = failure != before, count + 1
                 self._failures[key] = (count, failure)
                 if key not in self._wanted:  # else something newer is to be done
                     longest = 0.0 if is_woken else LONGEST_PAUSE
@@ -158,7 +160,7 @@ class Errands:
                     self._plan(key, self._wanted[key][1], 0.0)
             self._changed.notify()
         if failure:
-            _log.warning("in a cluster: %s", failure)
+            _log.log(logging.WARNING if is_news else logging.DEBUG, "in a cluster: %s", failure)
             self._on_failure(key)
 
 

@@ -14,13 +14,12 @@ from windlass.kube.watching import Watcher
 from windlass.model.errors import WindlassError
 from windlass.model.status import Phase, Replica
 from windlass.runtimes.kubernetes import naming, objects
-from windlass.runtimes.kubernetes.attempts import PodAttempt
+from windlass.runtimes.kubernetes.attempts import HAND_OVER, PodAttempt
 from windlass.runtimes.kubernetes.building import CONTAINER, Claim
 from windlass.runtimes.kubernetes.deeds import Deeds
 from windlass.runtimes.kubernetes.errands import Errands
 from windlass.runtimes.kubernetes.sight import Sight, trouble_of
 
-HAND_OVER = 30.0  # seconds that an agent has to hand over what is left, before it is ended
 _EXPLAIN_AFTER = 1.5  # seconds that a pod may take to start without a word about it
 _EXPLAIN_AGAIN = 10.0
 
@@ -53,10 +52,11 @@ class Observing:
         name = naming.pod_name(claim.base, attempt.replica)
         # Before the look: a pod that is made between the two is not one that is gone.
         was_made = attempt.was_made
+        is_seen = is_seen and was_made and self._sight.now(claim.namespace) is watcher
         pod = None if watcher is None else watcher.at(claim.namespace, name)
         seen = attempt.observe(
             pod,
-            is_seen=is_seen and was_made,
+            is_seen=is_seen,
             waits_for=self._waits_for(attempt, pod, watcher),
             unseen=trouble_of(watcher),
             now=now,
@@ -66,7 +66,7 @@ class Observing:
                 self._deeds.forget_owner(claim)  # it may be gone as well
             return seen
         if (at := attempt.settles_at(pod)) is not None:
-            self._look_later(claim.uid, max(at - now, 0.0))
+            self.look_later(claim.uid, max(at - now, 0.0))
         if seen.phase.is_final and not state_of(pod, CONTAINER).phase.is_final:
             if _is_over_late(attempt, pod, now):
                 self._deeds.end(claim, attempt, grace=0)
@@ -86,7 +86,8 @@ class Observing:
         reason = "" if pod is None else self._reasons.get(uid_of(pod), "")
         return trouble_of(watcher) or reason
 
-    def _look_later(self, uid: str, after: float) -> None:
+    def look_later(self, uid: str, after: float) -> None:
+        """Have a job looked at again after so many seconds."""
         key: Hashable = ("look", uid)
         if not self._errands.is_wanted(key):
             self._errands.do(key, partial(self._tell, uid), after=after + 0.05)

@@ -12,17 +12,20 @@ from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes.away import ask_for
 from windlass.runtimes.kubernetes import naming
+from windlass.runtimes.kubernetes.attempts import HAND_OVER
 from windlass.runtimes.kubernetes.building import Claim, claim_of, has_services
 from windlass.runtimes.kubernetes.checking import Checks
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.deeds import Deeds
 from windlass.runtimes.kubernetes.errands import Errands
 from windlass.runtimes.kubernetes.known import KnownAttempts
-from windlass.runtimes.kubernetes.observing import HAND_OVER, Observing
+from windlass.runtimes.kubernetes.observing import Observing
 from windlass.runtimes.kubernetes.reaching import Reaching
 from windlass.runtimes.kubernetes.sight import Sight
 from windlass.runtimes.kubernetes.surroundings import Surroundings
 from windlass.runtimes.kubernetes.tunnels import Tunnels
+
+_ABROAD = 5.0  # seconds between two looks at one that is to end where nobody looks
 
 
 class KubernetesRuntime:
@@ -120,12 +123,16 @@ class KubernetesRuntime:
         if claim is None:
             return []
         attempts = self._known.all(claim, job.spec)
-        abroad = self._sight.abroad(claim)
-        if abroad:
-            return [each.observe_abroad(abroad) for each in attempts]
+        # The watch first: of two clusters, one after the other, this is not the newer one's.
         watcher = self._sight.watcher(claim.namespace)
-        is_seen = watcher is not None and watcher.synced.is_set() and abroad is not None
+        abroad = self._sight.abroad(claim)
         now = time.time()
+        if abroad:
+            seen = [each.observe_abroad(abroad, now) for each in attempts]
+            if any(each.deleting for each in seen):  # nothing tells when their time is up
+                self._observing.look_later(job.uid, _ABROAD)
+            return seen
+        is_seen = watcher is not None and watcher.synced.is_set() and abroad is not None
         return [
             self._observing.observe(claim, each, watcher, is_seen=is_seen, now=now)
             for each in attempts
@@ -172,7 +179,7 @@ class KubernetesRuntime:
             options = job.spec.roles[0].kubernetes or KubernetesOptions()
             connection = self._sight.connected()
             namespace = options.namespace or connection.namespace
-            found = claim_of(job, namespace, self._claims.identity, connection.server)
+            found = claim_of(job, namespace, self._claims.identity, connection.place)
             self._claims.keep(found)
         return found
 

@@ -76,7 +76,7 @@ class Sight:
         connection = self._connection
         if connection is None:
             return None
-        is_abroad = self._abroad.is_abroad(claim, connection.server)
+        is_abroad = self._abroad.is_abroad(claim, connection)
         if is_abroad is None:
             key = ("abroad", claim.uid)
             if not self._errands.is_wanted(key):
@@ -111,6 +111,7 @@ class Sight:
         with self._lock:
             if namespace in self._watchers:
                 return self._watchers[namespace]
+            connection = self._connection or connection  # there may be a newer one by now
             made = Watcher(
                 connection,
                 PODS,

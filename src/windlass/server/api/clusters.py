@@ -14,6 +14,7 @@ from windlass.model.wire import API
 from windlass.server.routing import Route
 from windlass.server.services import Services
 
+_AT_ONCE = asyncio.Semaphore(2)
 Seconds = Annotated[float, Meta(gt=0, le=50)]
 
 
@@ -25,7 +26,8 @@ async def check_cluster(
 
     url = services.urls[0] if services.urls else services.url
     look = partial(examine, services.home, namespace=namespace, url=url, within=within)
-    return await asyncio.to_thread(look)
+    async with _AT_ONCE:  # each has a thread for as long as the cluster takes to answer
+        return await asyncio.to_thread(look)
 
 
 routes = [Route("GET", f"{API}/kubernetes/check", check_cluster)]

@@ -72,6 +72,7 @@ class Carrier:
         while not self._try(ship):
             self._try(self._shipping.ship)  # it says what is waited for
             self._channel.rest(_FULL)
+        self._shipping.trouble = ""
 
     def _try(self, ship: Callable[[], None]) -> bool:
         """Ship something: false if there is no room for it, for now.

@@ -82,11 +82,13 @@ class Channel:
         deadline: float | None = None,
         into: str | None = None,
         waits_for_room: bool = True,
+        ask_first: str = "",
     ) -> bytes:
         """The answer to a request, however long it takes; `Refused` if there will be none.
 
         `Changed` if it is about a file that cannot be sent as it was.
-        `NoRoom` if the disk of the server is full, unless that is waited for.
+        `NoRoom` if the disk of the server is full, unless that is waited for. `ask_first` is asked
+        for before each try: an answer that comes while much is still being sent may never be seen.
         `deadline` is by `time.monotonic`: `GivenUp` after it, and when the channel is closed.
         With `into`, the path of a file, the answer is written there, however large.
         """
@@ -94,6 +96,8 @@ class Channel:
         while True:
             self._check(deadline)
             try:
+                if ask_first:
+                    self._exchange(self._connection(deadline), "GET", ask_first, None, None)
                 connection = self._connection(deadline)
                 return self._exchange(connection, method, path, body, into)
             except (OSError, http.client.HTTPException, NoRoom) as error:
@@ -105,10 +109,11 @@ class Channel:
 
     def send(self, base: str, where: str, body: FileBody, *, deadline: float | None = None) -> None:
         """Have the server take in a file; `NoRoom` if its disk is full, `Refused` for good."""
-        if body.size > _LARGE:
-            room = f"{base}/room?size={body.size}"
-            self.ask("GET", room, deadline=deadline, waits_for_room=False)
-        self.ask("PUT", f"{base}/{where}", body, deadline=deadline, waits_for_room=False)
+        room = f"{base}/room?size={body.size}" if body.size > _LARGE else ""
+        self.ask(
+            "PUT", f"{base}/{where}", body,
+            deadline=deadline, waits_for_room=False, ask_first=room,
+        )  # fmt: skip
 
     def rest(self, seconds: float) -> None:
         """Wait for that long; `GivenUp` when the channel is closed."""
