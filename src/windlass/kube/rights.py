@@ -35,7 +35,7 @@ RUNNING: tuple[Right, ...] = (
     Right(
         resource="pods/log",
         verbs=("get",),
-        why="what a pod said that ended before our part of it began",
+        why="what a pod said that ended before anything of Windlass began in it",
     ),
     # As a web socket the request is a GET, which older API servers take for a "get".
     Right(
@@ -46,12 +46,12 @@ RUNNING: tuple[Right, ...] = (
     Right(
         resource="services",
         verbs=("create", "get"),
-        why="addresses by which replicas find each other; they go with the secret",
+        why="addresses by which replicas find each other; deleted with the Secret that owns them",
     ),
     Right(
         resource="secrets",
         verbs=("create", "delete", "get"),
-        why="what a pod starts with; the owner of all that a trial has",
+        why="one for each trial: what its pods start with, and the owner of all that it has there",
     ),
     Right(
         resource="events",
