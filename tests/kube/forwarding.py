@@ -6,6 +6,7 @@ import socket
 
 from kubernetes import client
 from kubernetes.stream import portforward
+from kubernetes.stream.ws_client import PortForward
 
 from kube.access import Cluster
 from ways import Way
@@ -17,6 +18,7 @@ class Forwarded(Way):
     def __init__(self, cluster: Cluster, namespace: str, pod: str, port: int) -> None:
         self._cluster = cluster
         self._namespace, self._pod, self._port = namespace, pod, port
+        self._forwards: list[PortForward] = []
         super().__init__(self._forward)
         self.url = f"http://127.0.0.1:{self.port}"
 
@@ -30,5 +32,6 @@ class Forwarded(Way):
             core.connect_get_namespaced_pod_portforward, self._pod, self._namespace,
             ports=str(self._port),
         )  # fmt: skip
+        self._forwards.append(forward)  # it ends when nobody has it any more
         far: socket.socket = forward.socket(self._port)
         return far

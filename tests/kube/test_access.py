@@ -304,7 +304,7 @@ def test_a_namespace_that_is_being_deleted_is_told(admin_of: Connection) -> None
 
 
 def test_the_check_says_that_all_is_well(
-    cluster: Cluster, namespace: Namespace, project: Project
+    cluster: Cluster, namespace: Namespace, project: Project, fresh_home: Path
 ) -> None:
     done = _check(project, cluster.kubeconfig, namespace.name)
     assert done.returncode == 0, done.stdout + done.stderr

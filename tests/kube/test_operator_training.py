@@ -79,7 +79,8 @@ def test_pytorch_in_two_pods_goes_on_from_its_checkpoint_when_one_is_killed(
         "Worker": _role(jobs, 1, _TORCH, tmp_path),
     }
     jobs.create("PyTorchJob", "ddp", **roles)
-    assert jobs.ended("PyTorchJob", "ddp")["type"] == "Succeeded"
+    end = jobs.ended("PyTorchJob", "ddp")
+    assert end["type"] == "Succeeded", end
     assert jobs.attempt("ddp-master-0") == jobs.attempt("ddp-worker-0") == 2
     said = jobs.logs("ddp-master-0")
     # Whether the master had saved the step in which its peer died is chance.
