@@ -73,14 +73,16 @@ class Way:
             threading.Thread(target=self._lead, args=(near,), daemon=True).start()
 
     def _lead(self, near: socket.socket) -> None:
-        with near, contextlib.suppress(OSError, ValueError), self._connect() as far:
-            with self._lock:
-                if self._is_shut:
-                    return
-                self._open |= {near, far}
-            pipe_both(near, far)
-            with self._lock:
-                self._open -= {near, far}
+        with near, contextlib.suppress(OSError, ValueError):
+            far = self._connect()
+            with contextlib.closing(far):  # it may be only something like a socket
+                with self._lock:
+                    if self._is_shut:
+                        return
+                    self._open |= {near, far}
+                pipe_both(near, far)
+                with self._lock:
+                    self._open -= {near, far}
 
 
 def pipe_both(one: socket.socket, other: socket.socket) -> None:
