@@ -127,9 +127,21 @@ def test_with_the_scope_job_a_peer_that_dies_of_a_retryable_end_fails_nobody(tog
     assert world.alive == ["worker-0.2", "worker-1.2"]
 
 
-@pytest.mark.parametrize(
-    "ends", [(2000.0, 2000.0), (2000.1, 2000.0), (None, 2000.0), (2000.0, None)]
-)
+@pytest.mark.parametrize("ends", [(2000.0, 2000.0), (None, 2000.0)])
+def test_a_peer_that_may_have_died_of_a_retryable_end_fails_nobody(ends):
+    """Pods tell their ends in whole seconds, and one that is lost tells none."""
+    retryable, for_good = ends
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    end_at(world, "worker-0", retryable, 137)
+    end_at(world, "worker-1", for_good, 1)
+    world.look()
+    assert world.state is TrialState.RESTARTING
+    world.look(after=1)
+    assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+@pytest.mark.parametrize("ends", [(2000.1, 2000.0), (2000.0, None)])
 def test_else_a_failure_for_good_comes_before_a_restart(ends):
     retryable, for_good = ends
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
@@ -139,6 +151,36 @@ def test_else_a_failure_for_good_comes_before_a_restart(ends):
     world.look()
     assert world.state is TrialState.FAILED
     assert world.status.decisive == ReplicaId("worker", 1, 1)
+
+
+def test_with_the_scope_job_word_of_peers_that_seem_to_live_is_waited_for_for_a_moment():
+    """The machine of the one that was killed may tell of it after those that died of it."""
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    world.now = 2001.0
+    end_at(world, "worker-0", 2000.0, 1)
+    decision = world.look()
+    assert (world.state, decision.requeue_after) == (TrialState.RUNNING, 2.0)
+    end_at(world, "worker-1", 2000.0, 137)
+    world.look(after=0.5)
+    assert world.state is TrialState.RESTARTING
+
+
+@pytest.mark.parametrize("peer", ["lives on", "ended after it", "never starts again"])
+def test_word_of_peers_is_not_waited_for_without_need(peer):
+    policy = RestartPolicy.NEVER if peer == "never starts again" else EXIT_CODE
+    spec = job(
+        role("master", restart_policy=EXIT_CODE),
+        role("worker", restart_policy=policy),
+        restart_scope=RestartScope.JOB,
+    )
+    world = started(spec)
+    world.now = 2000.0
+    end_at(world, "master-0", 2000.0, 1)
+    if peer == "ended after it":
+        end_at(world, "worker-0", 2000.1, 134)
+    world.look(after=3.0 if peer == "lives on" else 0.5)
+    assert world.status.decisive == ReplicaId("master", 0, 1)
 
 
 def test_with_the_scope_replica_a_failure_for_good_fails_the_job_whenever_it_came():

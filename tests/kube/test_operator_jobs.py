@@ -105,6 +105,41 @@ def test_one_killed_in_mid_run_starts_again_under_its_name(
     assert any("137" in each and "restart 1 of 6" in each for each in told), told
 
 
+# The worker is killed as soon as they have met; the master dies of that at once, with a code that
+# is for good.
+_MEET_AND_DIE = """
+import os, socket, sys, time
+port = int(os.environ["MASTER_PORT"])
+if os.environ["WINDLASS_ATTEMPT"] != "1":
+    sys.exit(0)
+if os.environ["RANK"] == "0":
+    peer, _ = socket.create_server(("", port)).accept()
+    peer.recv(1)
+    sys.exit(1)
+while True:
+    try:
+        peer = socket.create_connection((os.environ["MASTER_ADDR"], port), timeout=1)
+        os._exit(137)
+    except OSError:
+        time.sleep(0.1)
+"""
+
+
+@pytest.mark.case(4)
+def test_a_peer_that_died_of_a_killed_one_does_not_fail_the_job(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    roles = {
+        name: jobs.role(1, _MEET_AND_DIE, restartPolicy="ExitCode") for name in ("Master", "Worker")
+    }
+    jobs.create("PyTorchJob", "train", **roles)
+    end = jobs.ended("PyTorchJob", "train")
+    assert end["type"] == "Succeeded", end
+    assert jobs.attempt("train-master-0") == jobs.attempt("train-worker-0") == 2
+    told = [each for each in jobs.events("train") if "restart 1 of 6" in each]
+    assert "worker-0 (attempt 1)" in told[0], told
+
+
 @pytest.mark.case(5)
 def test_a_deadline_fires_alone(jobs: Jobs, operator: OperatorProcess) -> None:
     policy = {"activeDeadlineSeconds": 2, "cleanPodPolicy": "Running"}

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from windlass.engine.slots import STOPPED_BY_US, Slot, is_alive
 from windlass.engine.verdicts import Verdict, slot_verdict
-from windlass.model.job import JobSpec, RestartScope
+from windlass.model.job import JobSpec, RestartPolicy, RestartScope
 
 _LONGEST_WAY_OUT = 20.0  # for what a program that has ended left behind
+_LONGEST_NEWS = 3.0  # how long the end of a replica on another machine may take to be told
 
 
 def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
@@ -26,30 +27,66 @@ def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
 def failed_for_good(spec: JobSpec, slots: Sequence[Slot], now: float) -> Slot | None:
     """The replica whose failure is the end of the job, if one failed for good.
 
-    With the scope `job` a peer that ended after one that may start again died of that one, and
-    starts again with all: whether both are seen in one look or in two must not matter.
+    With the scope `job` a peer that did not end before one that may start again died of that one,
+    and starts again with all: whether both are seen in one look or in two must not matter. Where
+    times are told in whole seconds the two may be the same, and of one that is lost there is none.
 
-    None is judged while another has ended too and it is not known yet how and when: that is told
-    once all that came of it is gone.
+    None is judged while another may turn out to have ended before.
     """
-    failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
-    if not failed:
+    first = _first_failed(slots)
+    if first is None or word_due(spec, slots, now) is not None:
         return None
-    first = first_to_end(failed)[0]
-    if may_not_be_first(first, slots, now):
+    if spec.restart_scope is RestartScope.JOB and _died_of_another(first, slots):
         return None
-    if spec.restart_scope is RestartScope.JOB:
-        retried = [slot for slot in slots if slot_verdict(slot) is Verdict.RESTART]
-        causes = [slot for slot in retried if not _was_stopped(slot)]
-        if any(_ended(slot) < _ended(first) < math.inf for slot in causes):
-            return None
     return first
+
+
+def word_due(spec: JobSpec, slots: Sequence[Slot], now: float) -> float | None:
+    """How long to wait for word of others before a failure is judged; none if there is no need.
+
+    With the scope `job` that is for a moment any peer that seems to live and might start again:
+    its machine may tell of its end after this one told of what came of it.
+    """
+    first = _first_failed(slots)
+    if first is None:
+        return None
+    if any(_is_going(each) for each in slots):
+        longest = _LONGEST_WAY_OUT
+    elif spec.restart_scope is RestartScope.JOB and any(_may_be_retried(each) for each in slots):
+        longest = 0.0 if _died_of_another(first, slots) else _LONGEST_NEWS
+    else:
+        return None
+    left = longest - abs(now - _ended(first))
+    return left if left > 0 else None
 
 
 def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
     """Whether another has just ended, too, and may turn out to have done so before."""
     is_recent = abs(now - _ended(slot)) < _LONGEST_WAY_OUT
     return is_recent and any(_is_going(each) for each in slots)
+
+
+def _first_failed(slots: Sequence[Slot]) -> Slot | None:
+    failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
+    return first_to_end(failed)[0] if failed else None
+
+
+def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
+    """Whether one that may start again ended no later, or nobody can tell when."""
+    causes = [
+        slot for slot in slots if slot_verdict(slot) is Verdict.RESTART and not _was_stopped(slot)
+    ]
+    when = _ended(failed)
+    return when < math.inf and any(
+        _ended(slot) <= when or _ended(slot) == math.inf for slot in causes
+    )
+
+
+def _may_be_retried(slot: Slot) -> bool:
+    """Whether it seems to live, and its end might be one after which all start again."""
+    current = slot.current
+    seems_alive = current is not None and is_alive(current) and not current.deleting
+    return seems_alive and slot.role.restart_policy is not RestartPolicy.NEVER
 
 
 def _ended(slot: Slot) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.engine import conditions
-from windlass.engine.blame import failed_for_good
+from windlass.engine.blame import failed_for_good, word_due
 from windlass.engine.cleaning import clean
 from windlass.engine.conditions import say, unsay
 from windlass.engine.deadline import active_seconds, deadline_left, deadline_message
@@ -88,7 +88,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
         look.restart(restarts)
     if spec.restart_scope is RestartScope.JOB:
         look.meet_anew()
-    return look.progress(left)
+    return look.progress(left, word_due(spec, look.slots, now))
 
 
 class _Look:
@@ -203,13 +203,16 @@ class _Look:
             self.say(ConditionType.RESTARTING, conditions.RESIZED_REASON, message)
         self.slots = after
 
-    def progress(self, deadline: float | None) -> Decision:
-        """Whatever should be there is made, whatever should not be goes."""
+    def progress(self, deadline: float | None, word: float | None) -> Decision:
+        """Whatever should be there is made, whatever should not be goes.
+
+        What the job does is not said anew while one has failed and word of others is due.
+        """
         going = strays(self.spec, self.replicas)
         self.stop_replicas(going, "it is no longer part of the job")
         for slot in self.slots:
             self.stop_replicas(slot.leftovers, "another attempt takes its place")
-        waits = [deadline] if deadline is not None else []
+        waits = [due for due in (deadline, word) if due is not None]
         together = self.spec.restart_scope is RestartScope.JOB
         blocked = together and (
             bool(going)
@@ -225,7 +228,8 @@ class _Look:
                 waits.append(due - self.now)
             elif not slot.leftovers and not blocked:
                 self.slots[place] = self.started(slot)
-        self.judge_progress()
+        if word is None:
+            self.judge_progress()
         return self.decision(min(waits, default=None))
 
     def started(self, slot: Slot) -> Slot:
