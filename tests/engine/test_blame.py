@@ -153,20 +153,43 @@ def test_else_a_failure_for_good_comes_before_a_restart(ends):
     assert world.status.decisive == ReplicaId("worker", 1, 1)
 
 
-def test_with_the_scope_job_word_of_peers_that_seem_to_live_is_waited_for_for_a_moment():
-    """The machine of the one that was killed may tell of it after those that died of it."""
+@pytest.mark.parametrize("clock", [0.0, -500.0, 500.0])
+def test_with_the_scope_job_word_of_peers_that_seem_to_live_is_waited_for_for_a_moment(clock):
+    """The machine of the one that was killed may tell of it after those that died of it.
+
+    Since when is waited does not depend on the clocks of machines.
+    """
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec)
-    world.now = 2001.0
-    end_at(world, "worker-0", 2000.0, 1)
-    decision = world.look()
-    assert (world.state, decision.requeue_after) == (TrialState.RUNNING, 2.0)
-    end_at(world, "worker-1", 2000.0, 137)
+    world.now = 2004.0
+    end_at(world, "worker-0", 2000.0 + clock, 1)
+    assert world.look().requeue_after == 3.0
+    assert world.look(after=1).requeue_after == 2.0
+    assert world.state is TrialState.RUNNING
+    end_at(world, "worker-1", 2000.0 + clock, 137)
     world.look(after=0.5)
     assert world.state is TrialState.RESTARTING
+    assert world.status.failing_since is None
 
 
-@pytest.mark.parametrize("peer", ["lives on", "ended after it", "never starts again"])
+def test_a_peer_that_is_being_taken_away_is_the_cause_of_what_the_others_die_of():
+    """A machine that is drained: the pod is told to go, the others see it leave before it has."""
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec, keeps_ended=False)
+    world.put(world.newest("worker-1"), deleting=True)
+    end_at(world, "worker-0", 2000.0, 1)
+    for _ in range(3):
+        world.look(after=10)
+        assert world.state is not TrialState.FAILED
+    world.vanish("worker-1")
+    world.look()
+    assert world.state is TrialState.RESTARTING
+    world.look(after=2)
+    world.look()
+    assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+@pytest.mark.parametrize("peer", ["ended after it", "never starts again"])
 def test_word_of_peers_is_not_waited_for_without_need(peer):
     policy = RestartPolicy.NEVER if peer == "never starts again" else EXIT_CODE
     spec = job(
@@ -175,12 +198,21 @@ def test_word_of_peers_is_not_waited_for_without_need(peer):
         restart_scope=RestartScope.JOB,
     )
     world = started(spec)
-    world.now = 2000.0
     end_at(world, "master-0", 2000.0, 1)
     if peer == "ended after it":
         end_at(world, "worker-0", 2000.1, 134)
-    world.look(after=3.0 if peer == "lives on" else 0.5)
+    world.look()
     assert world.status.decisive == ReplicaId("master", 0, 1)
+
+
+def test_word_of_peers_is_not_waited_for_for_long():
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    end_at(world, "worker-0", 2000.0, 1)
+    world.look()
+    assert not world.status.is_finished
+    world.look(after=3)
+    assert world.status.decisive == ReplicaId("worker", 0, 1)
 
 
 def test_with_the_scope_replica_a_failure_for_good_fails_the_job_whenever_it_came():

@@ -176,6 +176,26 @@ def test_what_clean_policy_none_left_running_goes_when_the_job_is_stopped_after_
 
 
 @pytest.mark.case(7)
+@pytest.mark.parametrize("limit", ["deadline", "restarts"])
+def test_what_may_not_go_on_is_stopped_whatever_the_clean_policy(limit):
+    """A deadline that let its processes run on would be none."""
+    spec = job(
+        role("worker", 2, restart_policy=RestartPolicy.ON_FAILURE),
+        clean_policy=CleanPolicy.NONE,
+        active_deadline=60.0,
+        backoff_limit=0,
+    )
+    world = started(spec)
+    if limit == "restarts":
+        world.end("worker-1", 1)
+    world.look(after=60 if limit == "deadline" else 1)
+    assert world.state is TrialState.FAILED
+    world.settle()
+    assert world.alive == []
+    assert world.status.settled
+
+
+@pytest.mark.case(7)
 def test_clean_policy_all_deletes_what_has_ended_too():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.ALL), keeps_ended=False)
     world.end("worker-1", 1)

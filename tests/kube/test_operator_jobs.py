@@ -10,6 +10,7 @@ import pytest
 from harness import eventually
 from kube.operating import Jobs, OperatorProcess
 from kube.pods import Namespace
+from windlass.kube.kinds import PODS
 
 SLEEP = "import time; time.sleep(1000)"
 PASS = "pass"
@@ -142,7 +143,8 @@ def test_a_peer_that_died_of_a_killed_one_does_not_fail_the_job(
 
 @pytest.mark.case(5)
 def test_a_deadline_fires_alone(jobs: Jobs, operator: OperatorProcess) -> None:
-    policy = {"activeDeadlineSeconds": 2, "cleanPodPolicy": "Running"}
+    """Whatever the clean policy, which is `None` where nothing is said: it ends what runs."""
+    policy = {"activeDeadlineSeconds": 2}
     jobs.create("TFJob", "train", spec={"runPolicy": policy}, Worker=jobs.role(2, SLEEP))
     end = jobs.ended("TFJob", "train")
     assert (end["type"], end["reason"]) == ("Failed", "DeadlineExceeded")
@@ -232,6 +234,29 @@ def test_a_job_whose_time_to_live_is_up_goes_itself(jobs: Jobs, operator: Operat
     jobs.ended("TFJob", "train")
     eventually(lambda: jobs.get("TFJob", "train") is None, "the job goes")
     jobs.wait_nothing_left()
+
+
+@pytest.mark.case(8)
+def test_a_pod_that_leaves_with_0_when_it_is_taken_away_is_not_done(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    """As when its machine is drained, and it saves its work."""
+    program = (
+        "import os, signal, sys, time\n"
+        "if os.environ['WINDLASS_ATTEMPT'] != '1': sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(2), sys.exit(0)))\n"
+        "print('ready')\n"
+        "while True: time.sleep(0.1)"
+    )
+    pod = {"terminationGracePeriodSeconds": 30}
+    jobs.create(
+        "PyTorchJob", "train", Master=jobs.role(1, program, restartPolicy="ExitCode", pod=pod)
+    )
+    jobs.wait("PyTorchJob", "train", "Running")
+    eventually(lambda: "ready" in jobs.logs("train-master-0"), "it listens to signals")
+    jobs.connection.request("DELETE", PODS.path(jobs.namespace, "train-master-0"))
+    eventually(lambda: jobs.attempt("train-master-0") == 2, "it starts again")
+    assert jobs.ended("PyTorchJob", "train")["type"] == "Succeeded"
 
 
 @pytest.mark.case(8)

@@ -24,40 +24,32 @@ def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
     return sorted(slots, key=lambda slot: (_was_stopped(slot), _ended(slot)))
 
 
-def failed_for_good(spec: JobSpec, slots: Sequence[Slot], now: float) -> Slot | None:
+def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
     """The replica whose failure is the end of the job, if one failed for good.
 
     With the scope `job` a peer that did not end before one that may start again died of that one,
     and starts again with all: whether both are seen in one look or in two must not matter. Where
     times are told in whole seconds the two may be the same, and of one that is lost there is none.
-
-    None is judged while another may turn out to have ended before.
     """
-    first = _first_failed(slots)
-    if first is None or word_due(spec, slots, now) is not None:
+    failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
+    if not failed:
         return None
+    first = first_to_end(failed)[0]
     if spec.restart_scope is RestartScope.JOB and _died_of_another(first, slots):
         return None
     return first
 
 
-def word_due(spec: JobSpec, slots: Sequence[Slot], now: float) -> float | None:
-    """How long to wait for word of others before a failure is judged; none if there is no need.
+def word_takes(spec: JobSpec, slots: Sequence[Slot]) -> float:
+    """How long to wait for word of others before a failure is judged: one may have ended before.
 
     With the scope `job` that is for a moment any peer that seems to live and might start again:
     its machine may tell of its end after this one told of what came of it.
     """
-    first = _first_failed(slots)
-    if first is None:
-        return None
-    if any(_is_going(each) for each in slots):
-        longest = _LONGEST_WAY_OUT
-    elif spec.restart_scope is RestartScope.JOB and any(_may_be_retried(each) for each in slots):
-        longest = 0.0 if _died_of_another(first, slots) else _LONGEST_NEWS
-    else:
-        return None
-    left = longest - abs(now - _ended(first))
-    return left if left > 0 else None
+    if any(_is_going(slot) for slot in slots):
+        return _LONGEST_WAY_OUT
+    together = spec.restart_scope is RestartScope.JOB
+    return _LONGEST_NEWS if together and any(_may_be_retried(slot) for slot in slots) else 0.0
 
 
 def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
@@ -66,20 +58,24 @@ def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
     return is_recent and any(_is_going(each) for each in slots)
 
 
-def _first_failed(slots: Sequence[Slot]) -> Slot | None:
-    failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
-    return first_to_end(failed)[0] if failed else None
-
-
 def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
-    """Whether one that may start again ended no later, or nobody can tell when."""
-    causes = [
-        slot for slot in slots if slot_verdict(slot) is Verdict.RESTART and not _was_stopped(slot)
-    ]
+    """Whether one that starts again is taken away, or ended no later, or nobody can tell when."""
     when = _ended(failed)
-    return when < math.inf and any(
-        _ended(slot) <= when or _ended(slot) == math.inf for slot in causes
-    )
+    for slot in slots:
+        if _is_taken_away(slot):
+            return True
+        if slot_verdict(slot) is Verdict.RESTART and not _was_stopped(slot):
+            ended = _ended(slot)
+            if when < math.inf and (ended <= when or ended == math.inf):
+                return True
+    return False
+
+
+def _is_taken_away(slot: Slot) -> bool:
+    """Whether somebody else told it to go: it comes back, and all with it."""
+    current = slot.current
+    is_told = current is not None and is_alive(current) and current.deleting
+    return is_told and not slot.awaits_next
 
 
 def _may_be_retried(slot: Slot) -> bool:

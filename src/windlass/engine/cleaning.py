@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from windlass.engine import conditions
 from windlass.engine.deadline import ttl_left
 from windlass.engine.decision import Decision
 from windlass.engine.slots import is_alive
 from windlass.model.job import CleanPolicy, JobSpec
-from windlass.model.status import Event, JobStatus, Replica
+from windlass.model.status import ConditionType, Event, JobStatus, Replica
 
 
 def clean(
@@ -29,7 +30,7 @@ def clean(
     expired = left is not None and left <= 0
     if expired or spec.clean_policy is CleanPolicy.ALL:
         delete = [each.id for each in replicas if is_alive(each) or not status.settled]
-    elif spec.clean_policy is CleanPolicy.RUNNING or status.stop_requested:
+    elif spec.clean_policy is CleanPolicy.RUNNING or _was_cut_short(status):
         delete = [each.id for each in replicas if is_alive(each)]
     else:
         delete = []
@@ -41,6 +42,13 @@ def clean(
     return Decision(
         status=status, delete=asked, events=tuple(events), requeue_after=left if waits else None
     )
+
+
+def _was_cut_short(status: JobStatus) -> bool:
+    """Whether the job ended because it may not go on: what runs of it then ends in any case."""
+    failed = status.condition(ConditionType.FAILED)
+    limits = (conditions.DEADLINE_REASON, conditions.BACKOFF_REASON)
+    return status.stop_requested or (failed is not None and failed.reason in limits)
 
 
 def settle(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> JobStatus:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.engine import conditions
-from windlass.engine.blame import failed_for_good, word_due
+from windlass.engine.blame import failed_for_good, word_takes
 from windlass.engine.cleaning import clean
 from windlass.engine.conditions import say, unsay
 from windlass.engine.deadline import active_seconds, deadline_left, deadline_message
@@ -67,8 +67,10 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
         return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
     if any(each.reason == conditions.INTERRUPTED_REASON for each in look.replicas):
         return look.finish(ConditionType.FAILED, STOPPED_REASON, "interrupted")
-    failed = failed_for_good(spec, look.slots, now)
-    if failed is not None:
+    failed = failed_for_good(spec, look.slots)
+    word = None if failed is None else look.word_due(word_takes(spec, look.slots))
+    look.remember(failing_since=None if word is None else status.failing_since or now)
+    if failed is not None and word is None:
         message = describe_slot_end(spec, failed)
         return look.finish(ConditionType.FAILED, conditions.REPLICA_FAILED_REASON, message, failed)
     if spec.suspend:
@@ -88,7 +90,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
         look.restart(restarts)
     if spec.restart_scope is RestartScope.JOB:
         look.meet_anew()
-    return look.progress(left, word_due(spec, look.slots, now))
+    return look.progress(left, word)
 
 
 class _Look:
@@ -134,6 +136,11 @@ class _Look:
             return self.finish(ConditionType.FAILED, STOPPED_REASON, reason)
         self.stop_replicas(self.replicas, "the job is being stopped")
         return self.decision()
+
+    def word_due(self, takes: float) -> float | None:
+        """How long word of others may still take; none if there is nothing to wait for."""
+        left = (self.status.failing_since or self.now) + takes - self.now
+        return left if left > 0 else None
 
     def suspend(self) -> Decision:
         """All replicas go without having failed; what had succeeded alone stays done."""

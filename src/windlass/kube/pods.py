@@ -100,6 +100,22 @@ def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
     return msgspec.structs.replace(state, reason=reason, message=message)
 
 
+def was_told_to_go(pod: Mapping[str, Any], state: PodState) -> bool:
+    """Whether a pod ended after somebody had asked for that: its end says nothing of its work.
+
+    The API tells when the pod is to be gone at the latest, and how long it was given.
+
+    >>> state = PodState(phase=Phase.SUCCEEDED, ended=seconds_of("2026-11-16T10:30:05Z"))
+    >>> going = {"deletionTimestamp": "2026-11-16T10:30:30Z", "deletionGracePeriodSeconds": 30}
+    >>> was_told_to_go({"metadata": going}, state), was_told_to_go({"metadata": {}}, state)
+    (True, False)
+    """
+    gone_by = seconds_of(pod["metadata"].get("deletionTimestamp"))
+    if gone_by is None or state.ended is None:
+        return False
+    return state.ended > gone_by - float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+
+
 def seconds_of(moment: str | None) -> float | None:
     """The API's way to write a point in time, as seconds since the epoch.
 

@@ -127,6 +127,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # Where it stands in the queue among those of its priority, if it was moved; else by its id.
     place: tuple[float, tuple[tuple[int, int], ...]] | None = None
     generation: int = 0  # one more with each change of the spec, so that none goes unseen
+    failing_since: float | None = None  # a failure was seen, and word of others is waited for
     decisive: ReplicaId | None = None  # the attempt whose end was the end of the job
     settled: bool = False  # finished, and nothing of it is left to stop or to clean
 

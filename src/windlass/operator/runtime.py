@@ -22,7 +22,7 @@ from windlass.kube.kinds import (
     place_of,
     uid_of,
 )
-from windlass.kube.pods import state_of
+from windlass.kube.pods import state_of, was_told_to_go
 from windlass.model.errors import KubernetesError, WindlassError
 from windlass.model.job import Assignment, CleanPolicy, Job, JobSpec
 from windlass.model.status import ConditionType, EventKind, Phase, Replica, ReplicaId
@@ -357,6 +357,9 @@ class Pods:
 def _seen(pod: Object, replica: ReplicaId) -> Replica:
     container = _CONTAINERS.get(labels_of(pod).get(OPERATOR_NAME, ""), "")
     state = state_of(pod, container)
+    if state.phase is Phase.SUCCEEDED and was_told_to_go(pod, state):
+        # A program that saves its work and leaves with 0 when it is interrupted is not done.
+        return Replica(id=replica, phase=Phase.FAILED, reason="Evicted", deleting=True)
     is_silent = state.phase is Phase.SUCCEEDED
     return Replica(
         id=replica,

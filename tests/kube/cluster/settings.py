@@ -104,6 +104,8 @@ def _kubelet() -> dict[str, object]:
         # Soon told, when the kubelet is stopped; see the controller manager.
         "nodeLeaseDurationSeconds": 20,
         "nodeStatusUpdateFrequency": "5s",
+        # A pod that is deleted while it starts is looked at again only then.
+        "syncFrequency": "10s",
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
         "eventRecordQPS": 0,
