@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
+from windlass.server.migrations.torn import take_back
+
 _PATIENCE = 10.0  # seconds, for whoever else has the database open
 
 
@@ -29,6 +31,7 @@ def migrate(path: Path, to: str = "head") -> None:
             # Columns refer to rows that come later. Inside a transaction this would do nothing.
             connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
+            take_back(connection)
             config.attributes["connection"] = connection
             command.upgrade(config, to)
     finally:
