@@ -3,111 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from earlier import EARLIER, contents_of, make_database
+from mounts import give_back, in_own_mounts, small_disk, take_space
+from windlass.model.errors import WindlassError
 from windlass.server.database import Database
 from windlass.server.experiments import ExperimentStore
+from windlass.server.faults import is_no_space
 from windlass.server.migrations import HEAD
 from windlass.server.migrations.migrate import migrate
 from windlass.server.trials import TrialStore
-
-EARLIER = [f"{number:04d}" for number in range(1, int(HEAD))]
-SPEC = '{"roles":[{"executable":{"type":"process","argv":["true"]}}]}'
-
-EXPERIMENT = {
-    "id": 3,
-    "project": "vision",
-    "project_id": 1,
-    "name": "mnist",
-    "created": 1.0,
-    "uid": "e" * 32,
-    "notes": "0.3 diverges",
-    "labels": b'["paper"]',
-}
-TRIAL = {
-    "id": 7,
-    "uid": "a" * 32,
-    "experiment_id": 3,
-    "name": "mnist",
-    "state": "FAILED",
-    "settled": 1,
-    "created": 2.0,
-    "started": 3.0,
-    "ended": 4.0,
-    "restarts": 1,
-    "exit_code": 1,
-    "signal": "",
-    "reason": "ReplicaFailed",
-    "message": "exit code 1",
-    "priority": 5,
-    "user": "ada",
-    "params": b'{"lr":0.1,"model":{"depth":3},"name":"x"}',
-    "spec": SPEC,
-    "status": b"{}",
-    "provenance": b'{"user":"ada"}',
-    "labels": b'["baseline"]',
-}
-ATTEMPT = {
-    "trial_id": 7,
-    "role": "main",
-    "index": 0,
-    "attempt": 2,
-    "phase": "Failed",
-    "exit_code": 1,
-    "reason": "",
-    "message": "",
-    "started": 3.0,
-    "ended": 4.0,
-    "node": "here",
-    "address": "",
-}
-EVENT = {
-    "trial_id": 7,
-    "time": 2.0,
-    "kind": "Normal",
-    "reason": "Created",
-    "message": "made",
-}
-SUMMARY = {
-    "trial_id": 7,
-    "name": "loss",
-    "count": 4,
-    "finite": 3,
-    "total": 6.0,
-    "min": 1.0,
-    "max": 3.0,
-    "last": 2.0,
-    "step": 9,
-    "time": 4.0,
-}
-
-
-def fill(path: Path) -> None:
-    """Put rows into the tables that there are, as far as their columns go."""
-    with sqlite3.connect(path) as connection:
-        tables = {
-            "experiments": EXPERIMENT,
-            "trials": TRIAL,
-            "attempts": ATTEMPT,
-            "events": EVENT,
-            "summaries": SUMMARY,
-        }
-        for table, row in tables.items():
-            columns = [
-                column[1] for column in connection.execute(f"PRAGMA table_info({table})").fetchall()
-            ]
-            given: dict[str, Any] = {name: row[name] for name in columns if name in row}
-            if not given:
-                continue  # that version had no such table
-            names = ", ".join(f'"{name}"' for name in given)
-            blanks = ", ".join("?" for _ in given)
-            connection.execute(
-                f"INSERT INTO {table} ({names}) VALUES ({blanks})", list(given.values())
-            )
 
 
 @pytest.mark.parametrize("revision", EARLIER)
@@ -115,8 +28,7 @@ def test_what_an_earlier_version_stored_is_there_after_the_upgrade(
     tmp_path: Path, revision: str
 ) -> None:
     path = tmp_path / "windlass.db"
-    migrate(path, to=revision)
-    fill(path)
+    make_database(path, revision)
     database = Database(path)
     try:
         trials = TrialStore(database)
@@ -147,3 +59,103 @@ def test_what_an_earlier_version_stored_is_there_after_the_upgrade(
 def test_every_revision_is_among_those_that_are_tried() -> None:
     versions = Path(__file__).parents[2] / "src/windlass/server/migrations/versions"
     assert sorted(each.name[:4] for each in versions.glob("[0-9]*.py")) == [*EARLIER, HEAD]
+
+
+@contextmanager
+def statements_run() -> Iterator[list[str]]:
+    """The statements that SQLAlchemy has run meanwhile."""
+    found: list[str] = []
+
+    def run(connection: object, cursor: object, statement: str, *more: object) -> None:
+        found.append(statement)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", run)
+    try:
+        yield found
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", run)
+
+
+def begun(path: Path) -> list[str]:
+    """What an upgrade does to tables before the first row that it changes; it is upgraded."""
+    with statements_run() as statements:
+        migrate(path)
+    found: list[str] = []
+    for statement in statements[statements.index("BEGIN IMMEDIATE") + 1 :]:
+        if statement.startswith(("INSERT", "UPDATE", "DELETE")):
+            break
+        if statement.lstrip().startswith(("CREATE", "ALTER", "DROP")):
+            found.append(statement)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("revision", "has_parameters"),
+    [("base", False), *((revision, True) for revision in EARLIER), ("0005", False)],
+)
+def test_an_upgrade_that_an_earlier_version_was_killed_in_is_taken_back_and_done_again(
+    tmp_path: Path, revision: str, has_parameters: bool
+) -> None:
+    """Such versions had each of those statements stand for itself, and one transaction after."""
+    earlier, path = tmp_path / "earlier.db", tmp_path / "windlass.db"
+    make_database(earlier, revision)
+    if revision == "0005" and not has_parameters:  # then it goes on to the indexes
+        with closing(sqlite3.connect(earlier)) as connection, connection:
+            connection.execute("UPDATE trials SET params = '{}'")
+    shutil.copy(earlier, path)
+    statements = begun(path)
+    after = contents_of(path)
+    for number in range(1, len(statements) + 1):
+        torn = tmp_path / f"torn-{number}.db"
+        shutil.copy(earlier, torn)
+        with closing(sqlite3.connect(torn, isolation_level=None)) as connection:
+            for statement in statements[:number]:
+                connection.execute(statement)
+        assert contents_of(torn) != contents_of(earlier)
+        Database(torn).close()
+        assert contents_of(torn) == after, statements[:number]
+
+
+def test_what_cannot_be_upgraded_is_told_and_left_to_the_version_that_wrote_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "windlass.db"
+    make_database(path, "0004")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE trials SET params = 'no JSON'")
+    before = contents_of(path)
+    with pytest.raises(WindlassError, match="cannot be brought to") as told:
+        Database(path)
+    assert str(path) in told.value.message
+    assert told.value.hint is not None and "Nothing in it was changed" in told.value.hint
+    assert contents_of(path) == before
+
+
+def test_a_table_in_the_way_of_an_upgrade_is_not_thrown_away(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    make_database(path, "0007")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE projects (name TEXT)")
+        connection.execute("INSERT INTO projects VALUES ('mine')")
+    before = contents_of(path)
+    with pytest.raises(WindlassError, match="table projects already exists"):
+        Database(path)
+    assert contents_of(path) == before
+
+
+@in_own_mounts
+def test_an_upgrade_without_room_on_the_disk_changes_nothing_and_is_done_when_there_is(
+    tmp_path: Path,
+) -> None:
+    with small_disk(tmp_path / "disk", size="4m") as disk:
+        path = disk / "windlass.db"
+        make_database(path, "0001")
+        before = contents_of(path)
+        take_space(disk, leave=40_000)  # enough to begin with
+        with pytest.raises(Exception, match="disk is full") as told:
+            Database(path)
+        assert is_no_space(told.value, disk)  # so it is told with what to do
+        give_back(disk)
+        assert contents_of(path) == before
+        Database(path).close()
+        assert contents_of(path) != before

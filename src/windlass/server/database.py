@@ -28,6 +28,7 @@ T = TypeVar("T")
 Row = sqlite3.Row
 
 _GROUP = 500
+_OF_THE_DISK = (5, 6, 8, 10, 13, 14)  # busy, locked, read-only, unreadable, full, not to be opened
 _NEWEST = Path(__file__).parent / "migrations" / "newest.sql"
 
 
@@ -297,9 +298,24 @@ def _upgrade(connection: Connection, path: Path) -> None:
                 if statement.strip():
                     connection.run(statement)
         return
+    _migrate(path)
+
+
+def _migrate(path: Path) -> None:
     from windlass.server.migrations.migrate import migrate
 
-    migrate(path)
+    try:
+        migrate(path)
+    except Exception as error:
+        cause = getattr(error, "orig", None) or error  # SQLAlchemy's are about one of the driver
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _OF_THE_DISK:  # since Python 3.11
+            raise
+        raise WindlassError(
+            f"{path} is of an older version of Windlass and cannot be brought to {__version__}: "
+            f"{cause}.",
+            hint="Nothing in it was changed: use the version that wrote it, or another home: "
+            "set WINDLASS_HOME.",
+        ) from error
 
 
 def _revision(connection: Connection) -> str | None:
