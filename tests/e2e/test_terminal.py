@@ -125,9 +125,11 @@ def test_a_dumb_terminal_gets_no_escape_codes_and_no_status(
     assert terminal.raw == written  # to the byte what a local call would have written
 
 
+@pytest.mark.parametrize("columns", [100, 50])
 def test_the_status_line_says_packaging_then_starting_then_running(
-    project: Project, launch: Launch, gate: Path, slow_index: SlowIndex
+    project: Project, launch: Launch, gate: Path, slow_index: SlowIndex, columns: int
 ) -> None:
+    """Where it is cut, what is waited for is told whole in a line above it, once."""
     project.write(
         "train.py",
         PREAMBLE
@@ -142,16 +144,22 @@ print("value", train(sys.argv[1]))
 """,
     )
     # Without a cache the package is fetched twice: to resolve it, and to install it.
-    terminal = launch("train.py", gate, UV_NO_CACHE="1", NO_PROXY="127.0.0.1")
+    terminal = launch("train.py", gate, UV_NO_CACHE="1", NO_PROXY="127.0.0.1", columns=columns)
     terminal.wait_for("train: packaging")
     slow_index.opened["resolve"].set()
-    terminal.wait_for("(train) starting: installing 1 package")
+    if columns == 100:
+        terminal.wait_for("(train) starting: installing 1 package")
+    else:
+        assert terminal.wait_for("installing 1 package").startswith("Trial ")
+        terminal.wait_for_redraws(20)
+        assert "starting: installing" in terminal.wait_for("…")
     slow_index.opened["install"].set()
     terminal.wait_for("(train) running")
     gate.touch()
     assert terminal.finish() == 0
     assert terminal.lines[-1] == "value 7"
     assert not SPINNER.search("".join(terminal.lines))
+    assert "\n".join(terminal.lines).count("installing") == int(columns == 50)
 
 
 QUEUED = """

@@ -1,4 +1,9 @@
-"""Trials that do not begin, told of where nobody sees a status line: in a file, or a pipe."""
+"""What a trial waits for, told where the status line does not show it.
+
+In a file or a pipe there is none: what has been waited for for long is a line there. In a terminal
+it is cut where the terminal ends, and what to do stands at the end: there the whole is a line above
+it, soon.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +15,18 @@ from windlass.client.view import View
 from windlass.model.records import TrialRecord, TrialState
 
 _LONG = 10.0  # seconds after which it is worth a line
+_SOON = 1.0  # the same where somebody looks at half of it
 _NOT_BEGUN = (TrialState.QUEUED, TrialState.STARTING)
 
 
 class Standstill:
     """Says what a trial has waited for so long already; each thing once."""
 
-    def __init__(self, view: View, patience: float = _LONG) -> None:
+    def __init__(self, view: View, patience: float | None = None) -> None:
         self._view = view
-        self._patience = patience
-        self._text = ""
+        self._patience = patience or (_SOON if view.is_live else _LONG)
+        self._message = ""
+        self._told: set[str] = set()
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Standstill:
@@ -30,17 +37,25 @@ class Standstill:
 
     def look(self, trial: TrialRecord) -> None:
         """See how a trial stands now."""
-        if self._view.is_live:
-            return
-        text = status_text(trial) if trial.state in _NOT_BEGUN and trial.message else ""
-        if text == self._text:
+        message = trial.message if self._is_concerned(trial.state) else ""
+        if message == self._message:
             return
         self._end()
-        self._text = text
-        if text:
-            self._timer = threading.Timer(self._patience, self._view.say, [f"T{tame(text)[1:]}"])
+        self._message = message
+        text = status_text(trial)
+        if message and message not in self._told and not self._view.shows(text):
+            self._timer = threading.Timer(self._patience, self._tell, [message, text])
             self._timer.daemon = True
             self._timer.start()
+
+    def _is_concerned(self, state: TrialState) -> bool:
+        if self._view.is_live:  # the place in a queue changes often, and is short
+            return not state.is_final and state is not TrialState.QUEUED
+        return state in _NOT_BEGUN
+
+    def _tell(self, message: str, text: str) -> None:
+        self._told.add(message)
+        (self._view.note if self._view.is_live else self._view.say)(f"T{tame(text)[1:]}")
 
     def _end(self) -> None:
         if self._timer is not None:

@@ -32,6 +32,7 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _DELAY = 0.15  # what is over sooner is not worth a line
 _TICK = 0.1
+_CLOCK = 12  # cells that a status line has besides its text: "⠋ ", " 59m 59s"
 _PAUSE = 0.3  # that a line of one of several replicas may take to end before it is shown
 
 
@@ -91,6 +92,10 @@ class View:
             if text != self._text:
                 self._text = text
                 self._since = time.monotonic()
+
+    def shows(self, text: str) -> bool:
+        """Whether a status can be read to its end, a clock beside it."""
+        return self.is_live and cells(text) <= _width() - _CLOCK
 
     def show(self, part: LogPart) -> None:
         """Print a piece of output where it belongs."""
