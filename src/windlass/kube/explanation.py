@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from windlass.model.errors import WindlassError
+
 
 class Explanation(msgspec.Struct, frozen=True):
     """Why a pod is not running."""
@@ -14,6 +16,19 @@ class Explanation(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.sentence} {self.remedy}".strip()
+
+
+def told_of_error(error: WindlassError) -> str:
+    """What went wrong, and what to do, in one text: as of a pod that does not run.
+
+    >>> told_of_error(WindlassError("The quota has no room", hint="Ask for less."))
+    'The quota has no room. Ask for less.'
+    >>> told_of_error(WindlassError("its pod is still there"))
+    'its pod is still there'
+    """
+    if not error.hint:
+        return error.message
+    return str(Explanation(error.code, sentence_of(error.message), error.hint))
 
 
 def sentence_of(text: str) -> str:
