@@ -94,12 +94,12 @@ def test_with_the_documented_rights_alone_a_trial_runs_to_its_end_and_leaves_not
 def test_without_a_right_a_trial_is_refused_before_anything_is_created(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
-    rules = [rule for rule in rules_of(RUNNING) if rule["resources"] != ["pods/log"]]
+    rules = [rule for rule in rules_of(RUNNING) if rule["resources"] != ["events"]]
     account = accounts.make("short", rules)
     log_in(accounts, "short", tmp_path, lacking=1)
     with pytest.raises(wl.WindlassError) as caught:
         python("print(1)", namespace).submit()
-    assert f"{account} may not get pods/log in namespace {namespace.name}." in str(caught.value)
+    assert f"{account} may not list events in namespace {namespace.name}." in str(caught.value)
     assert left(namespace) == []
 
 
