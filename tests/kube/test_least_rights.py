@@ -167,6 +167,33 @@ def test_without_a_right_a_trial_is_refused_before_anything_is_created(
     assert left(namespace) == []
 
 
+def test_a_right_that_is_taken_away_later_is_named_in_the_status_line_with_how_to_grant_it(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    account = accounts.make("documented", rules_of(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = python("print(1)", namespace, suspend=True).submit()
+    kept = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]}
+        if rule["resources"] == ["pods"]
+        else rule
+        for rule in rules_of(RUNNING)
+    ]
+    accounts.change("documented", kept)
+    connection = accounts.connect("documented")
+    eventually(lambda: len(missing_rights(connection, namespace.name)) == 1, "it is in force")
+    connection.close()
+    trial.resume()
+    told = f"{account} may not create pods in namespace {namespace.name}."
+    eventually(lambda: told in trial.refresh().message, "it is told")
+    role = f"kubectl -n {namespace.name} create role windlass-create-pods --verb=create"
+    assert role in trial.message and "windlass kubernetes rights" in trial.message
+    assert "\n" not in trial.message, "a status line is one"
+    accounts.change("documented", rules_of(RUNNING))
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+
+
 def test_a_server_that_runs_takes_up_a_login_and_a_logout(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:

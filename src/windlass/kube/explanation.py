@@ -19,7 +19,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def told_of_error(error: WindlassError) -> str:
-    """What went wrong, and what to do, in one text: as of a pod that does not run.
+    """What went wrong, and what to do, on one line: as of a pod that does not run.
 
     >>> told_of_error(WindlassError("The quota has no room", hint="Ask for less."))
     'The quota has no room. Ask for less.'
@@ -28,7 +28,21 @@ def told_of_error(error: WindlassError) -> str:
     """
     if not error.hint:
         return error.message
-    return str(Explanation(error.code, sentence_of(error.message), error.hint))
+    return str(Explanation(error.code, sentence_of(error.message), _on_one_line(error.hint)))
+
+
+def _on_one_line(hint: str) -> str:
+    """Advice whose commands, one below the other, are done one after the other.
+
+    >>> _on_one_line("Grant it:\\n  kubectl a\\n  kubectl b\\nOr ask for all of it.")
+    'Grant it: kubectl a && kubectl b; Or ask for all of it.'
+    """
+    text, was_command = "", False
+    for line in hint.splitlines():
+        is_command = line.startswith("  ")
+        between = (" && " if is_command else "; ") if was_command else " " if text else ""
+        text, was_command = text + between + line.strip(), is_command
+    return text
 
 
 def sentence_of(text: str) -> str:
