@@ -113,3 +113,16 @@ def test_what_an_executor_says_is_not_said_beside_it() -> None:
     options: Any = {"namespace": "lab"}
     with pytest.raises(wl.InvalidArgument, match=r"executor=wl\.Kubernetes\(namespace="):
         wl.run(**options)
+
+
+def test_a_priority_is_refused_where_the_cluster_says_who_waits(here: Path) -> None:
+    script, there = wl.PythonScript("train.py"), wl.Kubernetes(namespace="research")
+    alone = wl.Job(script, executor=there, priority=5)
+    roles = {"a": wl.Job(script), "b": wl.Job(script, executor=there)}
+    for ask in (lambda: alone.submit(dry_run=True), lambda: wl.JobGroup(**roles, priority=5)):
+        with pytest.raises(wl.InvalidArgument) as caught:
+            ask()
+        assert "priority: backend 'kubernetes' has no queue of Windlass's" in caught.value.message
+        assert "wl.Kubernetes(priority_class=...)" in str(caught.value)
+    wl.Job(script, executor=there, priority=0).submit(dry_run=True)
+    wl.Job(script, priority=5).submit(dry_run=True)

@@ -37,6 +37,12 @@ class Accounts:
         self._admin.request("POST", f"{rbac}/rolebindings", binding)
         return account
 
+    def change(self, name: str, rules: Sequence[dict[str, Any]]) -> None:
+        """Give the account these rules in the place of those that it had."""
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.namespace}/roles/{name}"
+        how = "application/merge-patch+json"
+        self._admin.request("PATCH", path, {"rules": list(rules)}, content_type=how)
+
     def remove(self, name: str) -> None:
         """Have the account go; its tokens are worth nothing then."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{name}"

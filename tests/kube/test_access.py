@@ -319,14 +319,14 @@ def test_the_check_says_that_all_is_well(
 def test_the_check_says_what_is_missing_and_fails(
     accounts: Accounts, project: Project, tmp_path: Path
 ) -> None:
-    accounts.make("few", [rule for rule in rules_of(RUNNING) if rule["resources"] != ["pods/log"]])
+    accounts.make("few", [rule for rule in rules_of(RUNNING) if rule["resources"] != ["events"]])
     auth = wl.TokenAuthentication(accounts.token("few"), accounts._admin.server, skip_tls=True)
     auth.login()
     connection = connect(namespace=accounts.namespace)
     eventually(lambda: len(missing_rights(connection, accounts.namespace)) == 1, "role in force")
     done = project.run(BIN / "windlass", "kubernetes", "check", "-n", accounts.namespace)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "may not get pods/log in namespace" in done.stdout
+    assert "may not list events in namespace" in done.stdout
     assert "may not list nodes" in done.stdout
     assert "its certificate is not checked" in done.stdout
     assert "Warning" not in done.stderr

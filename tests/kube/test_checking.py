@@ -96,7 +96,7 @@ def test_all_rights_that_are_missing_are_granted_by_one_command(
 ) -> None:
     connection = admin_connection(cluster.kubeconfig, namespace.name)
     accounts = Accounts(connection)
-    left_out = (["pods/log"], ["pods/portforward"], ["events"])
+    left_out = (["pods/portforward"], ["events"])
     rules = [rule for rule in rules_of(RUNNING) if rule["resources"] not in left_out]
     accounts.make("few", rules)
     settings = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -105,14 +105,14 @@ def test_all_rights_that_are_missing_are_granted_by_one_command(
     config = tmp_path / "few"
     config.write_text(yaml.safe_dump(settings))
     few = connect(config_file=str(config))
-    eventually(lambda: len(missing_rights(few, namespace.name)) == 4, "the role is in force")
+    eventually(lambda: len(missing_rights(few, namespace.name)) == 3, "the role is in force")
 
     said = json.loads(windlass("kubernetes", "check", "--json", config=config).stdout)
     wrong = [each for each in said if each["check"] == "right" and each["level"] == "error"]
-    assert len(wrong) == 3
-    assert [each["mend"] for each in wrong] == [""] * 3
+    assert len(wrong) == 2
+    assert [each["mend"] for each in wrong] == [""] * 2
     [rights] = [each for each in said if each["check"] == "rights"]
-    assert rights["text"] == "4 rights are missing"
+    assert rights["text"] == "3 rights are missing"
     assert rights["mend"].count("windlass kubernetes rights") == 1
     command = rights["mend"].partition(": ")[2].partition(" | ")[0]
     for manifest in yaml.safe_load_all(windlass(*command.split()[1:], config=config).stdout):

@@ -112,7 +112,7 @@ def test_what_a_namespace_has_no_room_for_is_told_when_it_is_refused(
         "The quota team of the namespace has no room: asked for is pods=1, in use pods=0, "
         "the limit pods=0."
     )
-    assert "kubectl describe resourcequota team" in str(refused)
+    assert f"kubectl -n {namespace.name} describe resourcequota team" in str(refused)
 
 
 def test_a_quota_of_cpus_takes_only_pods_that_say_how_many(

@@ -52,6 +52,10 @@ def log_in(accounts: Accounts, name: str, tmp_path: Path, *, lacking: int = 0) -
     wl.TokenAuthentication(accounts.token(name), server, ca_cert_path=authority).login()
 
 
+def pods(namespace: Namespace) -> list[str]:
+    return [each.metadata.name for each in namespace.core.list_namespaced_pod(namespace.name).items]
+
+
 def left(namespace: Namespace) -> list[str]:
     """What is of Windlass there."""
     core, ours = namespace.core, {"label_selector": "app.kubernetes.io/managed-by=windlass"}
@@ -79,28 +83,115 @@ def test_with_the_documented_rights_alone_a_trial_runs_to_its_end_and_leaves_not
     eventually(lambda: stopped.refresh().state == "RUNNING", "it runs")
     stopped.stop(grace=1)
     stopped.wait(timeout=PATIENCE)
-    broken = wl.Job(
-        wl.Command(["true"]),
-        executor=wl.Kubernetes(namespace=namespace.name, cpus=0.05, container_image="lab/NO:1"),
-    ).submit()
+    executor = wl.Kubernetes(namespace=namespace.name, cpus=0.05, volumes={"/data": "secret:none"})
+    broken = wl.Job(wl.Command(["true"]), executor=executor).submit()
     eventually(
-        lambda: any("is no name of an image" in each.message for each in broken.refresh().replicas),
-        "its events were read",
+        lambda: "There is no secret none" in broken.refresh().message, "its events were read"
     )
     broken.stop(grace=0)
+    eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+
+
+SERVE = """if True:
+    import json, os, socket
+    port = int(json.loads(os.environ["WINDLASS_HOSTS"])["keeper"][0].partition(":")[2])
+    with socket.create_server(("", port)) as server:
+        while True:
+            server.accept()[0].sendall(b"kept")
+"""
+ASK = """if True:
+    import json, os, socket, sys, time
+    host, _, port = json.loads(os.environ["WINDLASS_HOSTS"])["keeper"][0].partition(":")
+    while True:
+        try:
+            with socket.create_connection((host, int(port)), timeout=5) as there:
+                print(there.recv(10).decode(), "at attempt", os.environ["WINDLASS_ATTEMPT"])
+                break
+        except OSError:
+            time.sleep(0.2)  # it is not there yet
+    sys.exit(137 if os.environ["WINDLASS_ATTEMPT"] == "1" else 0)
+"""
+
+
+def test_with_the_documented_rights_alone_roles_meet_and_what_died_starts_again(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", rules_of(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    job = wl.JobGroup(
+        keeper=python(SERVE, namespace, service=True),
+        asker=python(ASK, namespace, replicas=2, restart_policy="ExitCode"),
+        backoff_limit=4,
+    )
+    trial = job.submit().wait(timeout=2 * PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+    assert trial.restarts == 2
+    said = sorted(str(line) for line in trial.logs(role="asker"))
+    assert said == ["kept at attempt 1"] * 2 + ["kept at attempt 2"] * 2
+    eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+
+
+def test_with_the_documented_rights_alone_a_trial_is_suspended_and_resumed(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", rules_of(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    program = """if True:
+        import os, time
+        attempt = os.environ["WINDLASS_ATTEMPT"]
+        print("attempt", attempt)
+        if attempt == "1":
+            time.sleep(600)
+    """
+    trial = python(program, namespace).submit()
+    eventually(lambda: [str(line) for line in trial.logs()] == ["attempt 1"], "it runs")
+    trial.suspend()
+    eventually(lambda: pods(namespace) == [], "it has no pod while it is suspended")
+    eventually(lambda: trial.refresh().state == "SUSPENDED", "it says so")
+    trial.resume()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+    assert [str(line) for line in trial.logs()] == ["attempt 1", "attempt 2"]
     eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
 
 
 def test_without_a_right_a_trial_is_refused_before_anything_is_created(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
-    rules = [rule for rule in rules_of(RUNNING) if rule["resources"] != ["pods/log"]]
+    rules = [rule for rule in rules_of(RUNNING) if rule["resources"] != ["events"]]
     account = accounts.make("short", rules)
     log_in(accounts, "short", tmp_path, lacking=1)
     with pytest.raises(wl.WindlassError) as caught:
         python("print(1)", namespace).submit()
-    assert f"{account} may not get pods/log in namespace {namespace.name}." in str(caught.value)
+    assert f"{account} may not list events in namespace {namespace.name}." in str(caught.value)
     assert left(namespace) == []
+
+
+def test_a_right_that_is_taken_away_later_is_named_in_the_status_line_with_how_to_grant_it(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    account = accounts.make("documented", rules_of(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = python("print(1)", namespace, suspend=True).submit()
+    kept = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]}
+        if rule["resources"] == ["pods"]
+        else rule
+        for rule in rules_of(RUNNING)
+    ]
+    accounts.change("documented", kept)
+    connection = accounts.connect("documented")
+    eventually(lambda: len(missing_rights(connection, namespace.name)) == 1, "it is in force")
+    connection.close()
+    trial.resume()
+    told = f"{account} may not create pods in namespace {namespace.name}."
+    eventually(lambda: told in trial.refresh().message, "it is told")
+    role = f"kubectl -n {namespace.name} create role windlass-create-pods --verb=create"
+    assert role in trial.message and "windlass kubernetes rights" in trial.message
+    assert "\n" not in trial.message, "a status line is one"
+    accounts.change("documented", rules_of(RUNNING))
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
 
 
 def test_a_server_that_runs_takes_up_a_login_and_a_logout(

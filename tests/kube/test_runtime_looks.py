@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from harness import eventually
@@ -15,7 +20,9 @@ from kube.trials import is_empty, pods_of
 from windlass.kube.connecting import connect
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.kubernetes import KubernetesOptions
+from windlass.model.resources import Resources
 from windlass.model.status import Phase, ReplicaId
+from windlass.runtimes.kubernetes import reasons
 from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
 from windlass.runtimes.kubernetes.surroundings import Surroundings
 
@@ -38,14 +45,85 @@ def runtime(cluster: Cluster, tmp_path: Path) -> Iterator[KubernetesRuntime]:
     made.close()
 
 
+def job_of(namespace: Namespace, **options: Any) -> Job:
+    chosen = KubernetesOptions(namespace=namespace.name, **options)
+    role = Role(executable=ProcessCall(argv=("true",)), replicas=PODS, kubernetes=chosen)
+    role = msgspec.structs.replace(role, resources=Resources(cpus=0.001))
+    return Job(uid="0123456789abcdef" * 2, trial_id=1, spec=JobSpec(roles=(role,)), name="many")
+
+
+class Asked(logging.Handler):
+    """What was asked for of a resource, as the HTTP client tells it. A context manager."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(logging.DEBUG)
+        self.paths: list[str] = []
+        self._pattern = re.compile(rf'"GET (\S+/{resource}\?\S*) ')
+        self._log = logging.getLogger("urllib3.connectionpool")
+        self._level = self._log.level
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.paths += self._pattern.findall(record.getMessage())
+
+    def __enter__(self) -> Asked:
+        self._log.addHandler(self)
+        self._log.setLevel(logging.DEBUG)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.removeHandler(self)
+        self._log.setLevel(self._level)
+
+
+def test_pods_that_have_no_machine_are_explained_without_a_question(
+    runtime: KubernetesRuntime, namespace: Namespace
+) -> None:
+    job = job_of(namespace, node_selector={"planet": "x"})
+    with Asked("events") as asked, Asked("pods") as listed:
+        make_all(runtime, job)
+        eventually(lambda: are_told(runtime, job, "(planet=x)"), "all are told what they wait for")
+    assert asked.paths == []
+    assert listed.paths, "what is asked for is counted"
+    runtime.release(job.uid)
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_all_pods_of_a_namespace_that_wait_are_explained_by_one_question(
+    runtime: KubernetesRuntime, namespace: Namespace
+) -> None:
+    job = job_of(namespace, volumes={"/data": "secret:none"})
+    began = time.monotonic()
+    with Asked("events") as asked:
+        make_all(runtime, job)
+        told = f"There is no secret none in namespace {namespace.name}."
+        eventually(lambda: are_told(runtime, job, told), "all are told what they wait for")
+        # Those told, the pods are looked at again now and then.
+        seen = len(asked.paths)
+        eventually(lambda: len(asked.paths) > seen, "they are looked at again")
+    passed = time.monotonic() - began
+    assert len(asked.paths) <= passed / reasons.SOON + 1, "however many wait"
+    assert len(asked.paths) < PODS
+    runtime.release(job.uid)
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def make_all(runtime: KubernetesRuntime, job: Job) -> None:
+    """Have all its pods made, and all of it looked at whenever there is something to see."""
+    runtime.watch(lambda _uid: runtime.list(job))
+    for index in range(PODS):
+        runtime.create(job, ReplicaId("main", index, 1), Assignment())
+
+
+def are_told(runtime: KubernetesRuntime, job: Job, what: str) -> bool:
+    seen = runtime.list(job)
+    return len(seen) == PODS and all(what in each.message for each in seen)
+
+
 def test_a_pod_that_is_being_made_is_never_taken_for_one_that_is_gone(
     runtime: KubernetesRuntime, namespace: Namespace
 ) -> None:
     # On no node there is: it is their making that is looked at, not what they do.
-    options = KubernetesOptions(namespace=namespace.name, node_selector={"planet": "x"})
-    executable = ProcessCall(argv=("true",))
-    role = Role(executable=executable, replicas=PODS, kubernetes=options)
-    job = Job(uid="0123456789abcdef" * 2, trial_id=1, spec=JobSpec(roles=(role,)), name="many")
+    job = job_of(namespace, node_selector={"planet": "x"})
     is_over = threading.Event()
     ends: list[str] = []
 

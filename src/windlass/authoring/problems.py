@@ -155,7 +155,7 @@ def _whole_problems(job: Whole) -> list[Problem]:
         *(parsing("ttl_after_finished", ttl, parse_duration) if not is_zero(ttl) else ()),
         *parsing("clean_policy", job.clean_policy, partial(read_policy, CleanPolicy)),
         *parsing("success_policy", job.success_policy, partial(read_policy, SuccessPolicy)),
-        *(_check_priority(job.priority) if job.priority is not None else ()),
+        *(_check_priority(job.priority, backend_of(job)) if job.priority is not None else ()),
         *check_keeping(job.keep_last, job.keep_best),
         *check_type("suspend", job.suspend, bool, "True or False"),
         *check_name("name", job.name),
@@ -334,10 +334,16 @@ def _subject(text: str, roles: Sequence[Role]) -> tuple[str, ...]:
     return ("roles", min(named, key=lambda name: named[name])) if named else ("framework",)
 
 
-def _check_priority(priority: Any) -> list[Problem]:
+def _check_priority(priority: Any, backend: str) -> list[Problem]:
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if is_whole and abs(priority) <= _HIGHEST_PRIORITY:
-        return []
+        if not priority or backend != KUBERNETES:
+            return []
+        flaw = (
+            f"backend {backend!r} has no queue of Windlass's: the cluster's scheduler lets pods "
+            "in\nName a priority class of the cluster: wl.Kubernetes(priority_class=...)"
+        )
+        return [(("priority",), f"priority: {flaw}")]
     flaw = f"is no priority; write a whole number up to {_HIGHEST_PRIORITY}, or as far below 0"
     return [(("priority",), f"priority: {shown(priority)} {flaw}")]
 

@@ -135,9 +135,9 @@ def lacking(missing: Sequence[Deed], account: str) -> KubernetesError:
     """The error of rights that are missing.
 
     >>> one = Deed(verb="create", resource="pods", namespace="lab")
-    >>> two = Deed(verb="get", resource="pods/log", namespace="lab")
+    >>> two = Deed(verb="list", resource="events", namespace="lab")
     >>> print(lacking([one, two], "ada"))
-    ada lacks 2 rights in namespace lab: create pods; get pods/log.
+    ada lacks 2 rights in namespace lab: create pods; list events.
       Somebody who may can grant them: windlass kubernetes rights --namespace lab --account ada \
 | kubectl apply -f -
     """
@@ -159,7 +159,7 @@ def lacking(missing: Sequence[Deed], account: str) -> KubernetesError:
 def granting(missing: Sequence[Deed], account: str) -> str:
     """How somebody who may grants them, all at once.
 
-    >>> granting([Deed(verb="get", resource="pods/log", namespace="lab")], "ada")
+    >>> granting([Deed(verb="list", resource="events", namespace="lab")], "ada")
     'Somebody who may can grant it: windlass kubernetes rights --namespace lab --account ada | \
 kubectl apply -f -'
     """

@@ -47,6 +47,17 @@ def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> 
     )
 
 
+def needs_events(pod: Pod) -> bool:
+    """Whether there may be more to say of a pod that waits than the pod itself does.
+
+    Whether it gets a machine, and why not, is in the pod; what that machine does for it is not.
+
+    >>> needs_events({"spec": {}}), needs_events({"spec": {"nodeName": "node-1"}})
+    (False, True)
+    """
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
 def event_time(event: Event) -> float:
     """When an event was last seen."""
     said = (

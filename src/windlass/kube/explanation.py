@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from windlass.model.errors import WindlassError
+
 
 class Explanation(msgspec.Struct, frozen=True):
     """Why a pod is not running."""
@@ -14,6 +16,33 @@ class Explanation(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.sentence} {self.remedy}".strip()
+
+
+def told_of_error(error: WindlassError) -> str:
+    """What went wrong, and what to do, on one line: as of a pod that does not run.
+
+    >>> told_of_error(WindlassError("The quota has no room", hint="Ask for less."))
+    'The quota has no room. Ask for less.'
+    >>> told_of_error(WindlassError("its pod is still there"))
+    'its pod is still there'
+    """
+    if not error.hint:
+        return error.message
+    return str(Explanation(error.code, sentence_of(error.message), _on_one_line(error.hint)))
+
+
+def _on_one_line(hint: str) -> str:
+    """Advice whose commands, one below the other, are done one after the other.
+
+    >>> _on_one_line("Grant it:\\n  kubectl a\\n  kubectl b\\nOr ask for all of it.")
+    'Grant it: kubectl a && kubectl b; Or ask for all of it.'
+    """
+    text, was_command = "", False
+    for line in hint.splitlines():
+        is_command = line.startswith("  ")
+        between = (" && " if is_command else "; ") if was_command else " " if text else ""
+        text, was_command = text + between + line.strip(), is_command
+    return text
 
 
 def sentence_of(text: str) -> str:

@@ -86,7 +86,7 @@ def raised_from_answer(
         status, str(said.get("reason") or ""), message,
         deed=deed_of(method, path), account=account, server=server,
     )  # fmt: skip
-    return _error(told, status, str(said.get("reason") or ""))
+    return _error(told, status)
 
 
 def raised_from_exception(error: Any, *, account: str, server: str) -> KubernetesError:
@@ -99,11 +99,12 @@ def raised_from_exception(error: Any, *, account: str, server: str) -> Kubernete
         int(error.status), reason, str(said.get("message") or error.reason or ""),
         deed=None, account=account, server=server,
     )  # fmt: skip
-    return _error(told, int(error.status), reason)
+    return _error(told, int(error.status))
 
 
-def _error(told: Refusal, status: int, reason: str) -> KubernetesError:
-    return KubernetesError(told.sentence, hint=told.remedy or None, status=status, reason=reason)
+def _error(told: Refusal, status: int) -> KubernetesError:
+    hint = told.remedy or None
+    return KubernetesError(told.sentence, hint=hint, status=status, reason=told.reason)
 
 
 def _status_object(data: bytes | str | None) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import msgspec
 
 from windlass.kube.deeds import Deed
 
+ACCOUNT_MISSING, PRIORITY_MISSING = "ServiceAccountMissing", "PriorityClassMissing"
+
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """One refusal, in a user's words."""
@@ -43,7 +45,7 @@ def refusal(
     for pattern, told in _KNOWN:
         found = pattern.search(message)
         if found:
-            return told(found)
+            return _there(told(found), "" if deed is None else deed.namespace)
     what = f" to {deed}" if deed else ""
     if status == 403:
         return Refusal(
@@ -115,6 +117,14 @@ def _subject(account: str) -> str:
     return f"--user={account or 'NAME'}"
 
 
+def _there(told: Refusal, namespace: str) -> Refusal:
+    """The same, with commands that look in the namespace of what was refused."""
+    if not namespace:
+        return told
+    remedy = told.remedy.replace("kubectl describe", f"kubectl -n {namespace} describe")
+    return msgspec.structs.replace(told, remedy=remedy)
+
+
 def _sentence(text: str) -> str:
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
@@ -155,7 +165,7 @@ def _must_specify(found: re.Match[str]) -> Refusal:
 
 def _account_missing(found: re.Match[str]) -> Refusal:
     return Refusal(
-        reason="ServiceAccountMissing",
+        reason=ACCOUNT_MISSING,
         sentence=f"There is no service account {found['name']} in namespace {found['namespace']}.",
         remedy="Name one that there is (service_account= of wl.Kubernetes), or make it: "
         f"kubectl -n {found['namespace']} create serviceaccount {found['name']}",
@@ -164,7 +174,7 @@ def _account_missing(found: re.Match[str]) -> Refusal:
 
 def _priority_missing(found: re.Match[str]) -> Refusal:
     return Refusal(
-        reason="PriorityClassMissing",
+        reason=PRIORITY_MISSING,
         sentence=f"There is no priority class {found['name']} in the cluster.",
         remedy="Name one that there is (priority_class= of wl.Kubernetes): kubectl get "
         "priorityclasses",
@@ -262,7 +272,9 @@ _KNOWN: tuple[tuple[re.Pattern[str], Telling], ...] = (
     ),
     (re.compile(r"failed quota: (?P<quota>[^:]+): must specify (?P<missing>.+)"), _must_specify),
     (
-        re.compile(r"error looking up service account (?P<namespace>[^/]+)/(?P<name>[^:]+):"),
+        re.compile(
+            r"error looking up service account (?P<namespace>[^/]+)/(?P<name>[^:]+): .*not found"
+        ),
         _account_missing,
     ),
     (re.compile(r"no PriorityClass with name (?P<name>\S+) was found"), _priority_missing),

@@ -32,11 +32,6 @@ RUNNING: tuple[Right, ...] = (
         verbs=("create", "delete", "get", "list", "watch"),
         why="a replica of a trial is a pod",
     ),
-    Right(
-        resource="pods/log",
-        verbs=("get",),
-        why="what a pod said that ended before anything of Windlass began in it",
-    ),
     # As a web socket the request is a GET, which older API servers take for a "get".
     Right(
         resource="pods/portforward",

@@ -213,11 +213,12 @@ def _claim_missing(found: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
     )
 
 
-def _claim_unbound(_found: re.Match[str], _pod: Mapping[str, Any]) -> Explanation:
+def _claim_unbound(_found: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
+    namespace = (pod.get("metadata") or {}).get("namespace") or "default"
     return Explanation(
         "VolumeUnbound",
         "A volume claim of it has no volume yet.",
-        "Is there a storage class that makes one? kubectl describe pvc",
+        f"Is there a storage class that makes one? kubectl -n {namespace} describe pvc",
     )
 
 

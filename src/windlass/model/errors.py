@@ -135,8 +135,8 @@ class Unauthorized(WindlassError):
 class KubernetesError(WindlassError):
     """A Kubernetes cluster could not be reached, or refused what was asked of it.
 
-    `status` is what it answered with, 0 where no answer came or nothing was asked; `reason` its
-    word for it: `Forbidden`, `NotFound`, `AlreadyExists`.
+    `status` is what it answered with, 0 where no answer came or nothing was asked; `reason` a word
+    for why: `Forbidden`, `NotFound`, `AlreadyExists`, or `QuotaExceeded` where more is known.
     """
 
     code = "kubernetes"

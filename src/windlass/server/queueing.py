@@ -57,6 +57,12 @@ async def set_priority(services: Services, trial_id: int, priority: int) -> None
     async with services.moving:
         record = await services.trials.record(trial_id)
         check_goes_on(record)
+        if not record.spec.is_local:
+            raise Conflict(
+                f"{name_of(record)} runs in a cluster, whose scheduler lets pods in.",
+                hint="Submit it with a priority class of the cluster: "
+                "wl.Kubernetes(priority_class=...)",
+            )
         if record.spec.priority != priority:  # else it keeps the place it was moved to
             await services.trials.change_spec(trial_id, change, place=None)
             _move(services, record, priority, (float(record.id), ()))

@@ -21,7 +21,7 @@ def errands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Errands]:
     made.close()
 
 
-def test_what_fails_is_done_again_and_says_why_meanwhile(errands: Errands) -> None:
+def test_what_fails_is_done_again_and_says_why_meanwhile_and_what_to_do(errands: Errands) -> None:
     tries, go_on = [], threading.Event()
 
     def act() -> None:
@@ -32,9 +32,10 @@ def test_what_fails_is_done_again_and_says_why_meanwhile(errands: Errands) -> No
     errands.do("a", act)
     eventually(lambda: len(tries) > 2, "it is tried again")
     assert errands.trouble_of("a") == "The cluster is away."
+    assert errands.explained("a") == "The cluster is away. Wait."
     go_on.set()
     eventually(lambda: not errands.is_wanted("a"), "it is done")
-    assert errands.trouble_of("a") == ""
+    assert errands.trouble_of("a") == errands.explained("a") == ""
 
 
 def test_of_one_key_one_is_done_at_a_time_and_the_newest_counts(errands: Errands) -> None:

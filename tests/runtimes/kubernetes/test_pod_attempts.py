@@ -156,3 +156,28 @@ def test_a_pod_whose_node_is_gone_counts_as_gone_after_a_while(world: World) -> 
     assert world.see(leaving, now=NOW + 1).deleting
     seen = world.see(leaving, now=NOW + STUCK + 1)
     assert (seen.phase, seen.reason) == (Phase.FAILED, "Lost")
+
+
+def test_what_a_container_said_before_any_agent_came_is_what_its_end_is_explained_by(
+    world: World,
+) -> None:
+    said = "standard_init_linux.go:219: exec user process caused: exec format error"
+    seen = world.see(ended(1, message=said))
+    assert "made for another kind of processor than its machine has" in seen.message
+    assert "docker buildx build" in seen.message
+
+
+def test_what_an_agent_said_is_told_as_it_is(world: World) -> None:
+    world.write(layout.TAKEN_UP, {})
+    seen = world.see(ended(1, message="a\nwindlass: exec format error"))
+    assert seen.message == (
+        "its container ended with exit code 1 before its program began: "
+        "a\nwindlass: exec format error"
+    )
+
+
+def test_a_container_that_ended_without_a_word_says_that(world: World) -> None:
+    seen = world.see(ended(3))
+    assert seen.message == (
+        "its container ended with exit code 3 before its program began, and said nothing"
+    )

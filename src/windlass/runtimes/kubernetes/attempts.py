@@ -223,7 +223,8 @@ class PodAttempt(AttemptFiles):
             # What was on its way when it ended is taken in first. It ends with what it left.
             seen = self._seen_living() if self.was_begun else self._pending("ending")
             return Replica(**{**_fields(seen), "ended": state.ended or now})
-        found = explain(pod, (), now)
+        # Of one whose agent never came, the end of what its container said is all there is.
+        found = explain(pod, (), now, log="" if self.was_taken_up else state.message)
         end = self._end_of(state, "" if found is None else str(found))
         started = state.started or None  # 0 of what never was
         self.bury(*end[:2], exit_code=end[2], started=started, ended=state.ended)
@@ -241,8 +242,9 @@ class PodAttempt(AttemptFiles):
         if code is None:
             return "Lost", why or _in_words(state), None
         if not self.was_begun:
-            told = why or state.message or f"its container ended with exit code {code}"
-            return START_FAILED, told, code or None
+            said = f": {state.message}" if state.message else ", and said nothing"
+            told = f"its container ended with exit code {code} before its program began{said}"
+            return START_FAILED, why or told, code or None
         if code > 128:
             return "Signal", why or state.message or "its pod was killed", code
         # The agent's own end says nothing of the program's.

@@ -19,7 +19,7 @@ from windlass.machine.honouring import code_problems
 from windlass.model.job import ExternalCall, JobSpec, Role, ShellCall
 from windlass.model.kubernetes import KubernetesOptions, problems_of_options
 from windlass.runtimes.kubernetes.building import image_problems
-from windlass.runtimes.kubernetes.trying import check_patch
+from windlass.runtimes.kubernetes.trying import check_pod, needs_try
 
 _FRESH = 60.0  # seconds that an answer of the cluster is taken to hold
 _MOST_PASSED = 1000
@@ -65,13 +65,14 @@ class Checks:
             if said.queue:
                 check = partial(check_queue, connection, namespace, said.queue)
                 self._once(("queue", connection.server, namespace, said.queue), check)
-            if said.pod_patch:
+            if needs_try(said):
                 check = partial(
-                    check_patch, connection, spec, role, said.pod_patch,
+                    check_pod, connection, spec, role,
                     namespace=namespace, placement=where, image=self._image,
                 )  # fmt: skip
+                named = (said.service_account, said.priority_class)
                 patch = msgspec.json.encode(said.pod_patch)
-                self._once(("patch", connection.server, namespace, patch), check)
+                self._once(("pod", connection.server, namespace, named, patch), check)
 
     def placement(self, connection: Connection, role: Role) -> Placement:
         """What a role's accelerator comes to there; a `ResourceError` if none has it."""

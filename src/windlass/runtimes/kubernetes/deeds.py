@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from windlass.kube.connecting import Connection
+from windlass.kube.explanation import told_of_error
 from windlass.kube.kinds import PODS, SERVICES, Object, labels_of, uid_of
 from windlass.kube.pods import state_of
 from windlass.model.errors import KubernetesError
@@ -68,8 +69,8 @@ class Deeds:
         self._errands.do(("make", attempt.path), partial(self._make, claim, job, attempt))
 
     def why_not_made(self, attempt: PodAttempt) -> str:
-        """Why there is no pod for it yet, if that was tried."""
-        return self._errands.trouble_of(("make", attempt.path))
+        """Why there is no pod for it yet, if that was tried, and what to do."""
+        return self._errands.explained(("make", attempt.path))
 
     def end(
         self, claim: Claim, attempt: PodAttempt, *, after: float = 0.0, grace: int | None = None
@@ -163,7 +164,7 @@ class Deeds:
         except KubernetesError as error:
             if error.status not in _INVALID:
                 raise
-            return None, ("StartFailed", error.message)  # asked again it would be the same
+            return None, ("StartFailed", told_of_error(error))  # asked again it would be the same
 
     def _owner(self, connection: Connection, claim: Claim) -> str:
         """The uid of the Secret that owns all that a job has."""

@@ -12,11 +12,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
+from windlass.kube.explanation import told_of_error
 from windlass.model.errors import WindlassError
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 _log = logging.getLogger(__name__)
+
+
+class Failure(NamedTuple):
+    """Why something could not be done, without and with what to do about it."""
+
+    message: str = ""
+    told: str = ""
 
 
 class Errands:
@@ -35,7 +44,7 @@ class Errands:
         self._changed = threading.Condition()
         self._due: list[tuple[float, int, Hashable]] = []
         self._wanted: dict[Hashable, tuple[int, Callable[[], object]]] = {}
-        self._failures: dict[Hashable, tuple[int, str]] = {}
+        self._failures: dict[Hashable, tuple[int, Failure]] = {}
         self._busy: set[Hashable] = set()
         self._parked: set[Hashable] = set()  # due, once what is being done of that key is done
         self._woken: set[Hashable] = set()  # being done, and to be done again at once if it fails
@@ -82,8 +91,11 @@ class Errands:
 
     def trouble_of(self, key: Hashable) -> str:
         """Why it is not done yet, if it was tried; else nothing."""
-        with self._changed:
-            return self._failures.get(key, (0, ""))[1]
+        return self._failure(key).message
+
+    def explained(self, key: Hashable) -> str:
+        """The same, with what to do about it."""
+        return self._failure(key).told
 
     def close(self, timeout: float = 2.0) -> None:
         """Begin nothing more."""
@@ -92,6 +104,10 @@ class Errands:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(timeout)
+
+    def _failure(self, key: Hashable) -> Failure:
+        with self._changed:
+            return self._failures.get(key, (0, Failure()))[1]
 
     def _plan(self, key: Hashable, act: Callable[[], object], after: float) -> None:
         number = next(self._numbers)
@@ -105,11 +121,11 @@ class Errands:
             if found is None:
                 return
             key, act = found
-            failure = ""
+            failure = Failure()
             try:
                 act()
             except Exception as error:  # noqa: BLE001 -- whatever it is, it is told and tried again
-                failure = _told(error)
+                failure = _failure_of(error)
                 if not isinstance(error, WindlassError):
                     _log.exception("an errand in a cluster failed")
             self._finish(key, act, failure)
@@ -138,16 +154,16 @@ class Errands:
                 self._changed.wait(wait)
         return None
 
-    def _finish(self, key: Hashable, act: Callable[[], object], failure: str) -> None:
+    def _finish(self, key: Hashable, act: Callable[[], object], failure: Failure) -> None:
         is_news = False
         with self._changed:
             self._busy.discard(key)
             is_woken = key in self._woken
             self._woken.discard(key)
-            if not failure:
+            if not failure.message:
                 self._failures.pop(key, None)
             else:
-                count, before = self._failures.get(key, (0, ""))
+                count, before = self._failures.get(key, (0, Failure()))
                 is_news, count = failure != before, count + 1
                 self._failures[key] = (count, failure)
                 if key not in self._wanted:  # else something newer is to be done
@@ -159,12 +175,14 @@ class Errands:
                 if key in self._wanted:
                     self._plan(key, self._wanted[key][1], 0.0)
             self._changed.notify()
-        if failure:
-            _log.log(logging.WARNING if is_news else logging.DEBUG, "in a cluster: %s", failure)
+        if failure.message:
+            level = logging.WARNING if is_news else logging.DEBUG
+            _log.log(level, "in a cluster: %s", failure.message)
             self._on_failure(key)
 
 
-def _told(error: Exception) -> str:
+def _failure_of(error: Exception) -> Failure:
     if isinstance(error, WindlassError):
-        return error.message
-    return f"{type(error).__name__}: {error}"
+        return Failure(error.message or type(error).__name__, told_of_error(error))
+    message = f"{type(error).__name__}: {error}"
+    return Failure(message, message)

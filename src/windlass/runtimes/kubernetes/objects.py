@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from windlass.kube.connecting import Connection
-from windlass.kube.kinds import EVENTS, PODS, Kind, Object, labels_of, uid_of
+from windlass.kube.kinds import EVENTS, PODS, Kind, Object, labels_of
+from windlass.kube.watching import PAGE
 from windlass.model.errors import KubernetesError
 from windlass.runtimes.kubernetes.naming import ATTEMPT, UID
 
 SECRETS = Kind("", "v1", "secrets", "Secret")
 _QUICK = 20.0  # seconds that an answer may take
 _MISSING, _TAKEN = 404, 409
+_MOST_PAGES = 20  # of events: others may have any number of them
+# What happens to every pod, and explains nothing.
+_USUAL = ("Scheduled", "Created", "Started", "Killing")
 
 
 class NameTaken(KubernetesError):
@@ -79,25 +84,24 @@ def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | No
             raise
 
 
-def events_of(connection: Connection, pod: Object) -> list[Object]:
-    """What the cluster says happened to a pod."""
-    query = {"fieldSelector": f"involvedObject.uid={uid_of(pod)}", "limit": "100"}
-    path = EVENTS.path(pod["metadata"]["namespace"])
-    found = connection.request("GET", path, query=query, timeout=_QUICK)
-    return list(found.get("items") or ())
-
-
-def last_words(connection: Connection, pod: Object, container: str) -> str:
-    """The end of what a pod said by itself, if it can be had."""
-    metadata = pod["metadata"]
-    path = PODS.path(metadata["namespace"], metadata["name"], "log")
-    query = {"container": container, "tailLines": "20", "limitBytes": "10000"}
-    try:
-        answer = connection.open("GET", path, query=query, timeout=_QUICK)
-        text: bytes = answer.read()
-    except KubernetesError:
-        return ""
-    return text.decode(errors="replace")
+def events_of(
+    connection: Connection, namespace: str, pods: Iterable[str]
+) -> dict[str, list[Object]]:
+    """What the cluster says happened to pods, by their uids: one request for all of them."""
+    found: dict[str, list[Object]] = {uid: [] for uid in pods}
+    which = "kind=Pod" if len(found) > 1 else f"uid={next(iter(found))}"
+    selector = ",".join((f"involvedObject.{which}", *(f"reason!={each}" for each in _USUAL)))
+    query = {"fieldSelector": selector, "limit": str(PAGE)}
+    for _ in range(_MOST_PAGES):
+        page = connection.request("GET", EVENTS.path(namespace), query=query, timeout=_QUICK)
+        for event in page.get("items") or ():
+            uid = (event.get("involvedObject") or {}).get("uid")
+            if uid in found:
+                found[uid].append(event)
+        query["continue"] = (page.get("metadata") or {}).get("continue") or ""
+        if not query["continue"]:
+            break
+    return found
 
 
 def _check_ours(kind: Kind, there: Object, wanted: Object) -> None:

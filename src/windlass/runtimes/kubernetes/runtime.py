@@ -170,6 +170,7 @@ class KubernetesRuntime:
     def close(self) -> None:
         """Let go of the cluster. Pods live on."""
         self._deeds.close()
+        self._observing.close()
         self._tunnels.close()
         self._sight.close()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from windlass.kube.connecting import Connection
+from windlass.kube.explanation import told_of_error
 from windlass.kube.kinds import PODS
 from windlass.kube.watching import Change, Watcher
 from windlass.model.errors import KubernetesError
@@ -151,6 +152,6 @@ class Sight:
 
 
 def trouble_of(watcher: Watcher | None) -> str:
-    """Why nothing new is seen of the pods of a namespace, if nothing is."""
+    """Why nothing new is seen of the pods of a namespace, if nothing is, and what to do."""
     trouble = None if watcher is None else watcher.trouble
-    return "" if trouble is None else trouble.message
+    return "" if trouble is None else told_of_error(trouble)

@@ -2,45 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
 from windlass.kube.connecting import Connection
 from windlass.kube.fields import dropped_fields, likely_field
 from windlass.kube.kinds import PODS, Object
 from windlass.kube.nodes import Placement
+from windlass.kube.refusals import ACCOUNT_MISSING, PRIORITY_MISSING
 from windlass.model.errors import InvalidArgument, KubernetesError
 from windlass.model.job import Job, JobSpec, Role
+from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.status import ReplicaId
 from windlass.runtimes.kubernetes.building import claim_of, pod_of
 
 _NOBODY = "0" * 32
 _QUICK = 20.0  # seconds that an answer may take
+# What no patience mends: somebody has to make it, or another is to be named.
+_MISSING = (ACCOUNT_MISSING, PRIORITY_MISSING)
 
 
-def check_patch(
+def needs_try(options: KubernetesOptions) -> bool:
+    """Whether a user says something of pods that only the cluster can judge."""
+    return bool(options.service_account or options.priority_class or options.pod_patch)
+
+
+def check_pod(
     connection: Connection,
     spec: JobSpec,
     role: Role,
-    patch: Mapping[str, Any],
     *,
     namespace: str,
     placement: Placement,
     image: str,
 ) -> None:
-    """Refuse a `pod_patch=` of which something is no field of a pod: it would be dropped.
+    """Refuse a pod that names what is not there, or a `pod_patch=` that would be dropped.
 
-    All else that the cluster has against a pod is told when it is made, since it may pass: a quota,
-    a rule. Where no dry run is to be had nothing is known.
+    That is an account, a priority class, or a field that pods do not have. All else that the
+    cluster has against a pod is told when it is made, since it may pass: a quota, a rule. Where no
+    dry run is to be had nothing is known.
     """
     pod = _pod(spec, role, namespace, placement, image)
     query = {"dryRun": "All"}
     try:
         made = connection.request("POST", PODS.path(namespace), pod, query=query, timeout=_QUICK)
-    except KubernetesError:
+    except KubernetesError as refused:
+        if refused.reason in _MISSING:
+            raise
         return
+    patch = (role.kubernetes or KubernetesOptions()).pod_patch
     laid = patch if set(patch) <= {"metadata", "spec"} else {"spec": patch}
     unknown = list(dropped_fields(laid, made))
     if not unknown:
