@@ -2,8 +2,9 @@
 
 A server may be started again with another KUBECONFIG. Who takes pods for gone that are only out of
 sight has them run twice. So a claim knows where it was made: the address of the API, and who
-vouches for it. Anywhere else the job's Secret, the owner of all that it has, must be found: until
-then nothing is judged, and nothing made.
+vouches for it. Anywhere else, and where that was not noted, the job's Secret, the owner of all that
+it has, must be found: until then nothing is judged, and nothing made. What was never begun is
+nowhere, and may begin anywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Abroad:
 
     def is_abroad(self, claim: Claim, connection: Connection) -> bool | None:
         """Whether a job is in another cluster than that one; none if nobody has looked yet."""
-        if claim.server in ("", connection.place):
+        if not claim.is_begun or claim.server == connection.place:
             return False
         with self._lock:
             found, until = self._known.get((claim.uid, connection.place), (None, 0.0))
@@ -67,8 +68,10 @@ def told_of(claim: Claim, server: str) -> str:
 and start it with the KUBECONFIG that it had'
     """
     there = claim.server.partition(" ")[0]
-    where = f"at {there}" if there != server else f"that was at {there}"
-    return (
-        f"its pods are in the cluster {where}, and this server looks at {server}: "
-        "windlass server stop, and start it with the KUBECONFIG that it had"
-    )
+    if not there:
+        noted = "an earlier version did not note where its pods are"
+        found = f"{noted}, and nothing of it is in the cluster at {server}"
+    else:
+        where = f"at {there}" if there != server else f"that was at {there}"
+        found = f"its pods are in the cluster {where}, and this server looks at {server}"
+    return f"{found}: windlass server stop, and start it with the KUBECONFIG that it had"

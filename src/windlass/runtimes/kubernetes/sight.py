@@ -67,7 +67,7 @@ class Sight:
     def connected_for(self, claim: Claim) -> Connection:
         """The connection to the cluster in which a job is; an error if that is another."""
         connection = self.connected()
-        if self._abroad.look(claim, connection):
+        if self._is_abroad(claim, connection):
             raise KubernetesError(told_of(claim, connection.server))
         return connection
 
@@ -85,8 +85,15 @@ class Sight:
         return told_of(claim, connection.server) if is_abroad else ""
 
     def _look_where(self, claim: Claim) -> None:
-        self._abroad.look(claim, self.connected())
+        self._is_abroad(claim, self.connected())
         self._tell(claim.uid)
+
+    def _is_abroad(self, claim: Claim, connection: Connection) -> bool:
+        if self._abroad.look(claim, connection):
+            return True
+        if claim.is_begun:  # from now on it is known by this address, without a look
+            self._claims.change(claim.uid, server=connection.place)
+        return False
 
     def watcher(self, namespace: str) -> Watcher | None:
         """The watch of a namespace, if there is one by now; else there will be."""
