@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,15 @@ from kube.trials import (
     what_is_said_of,
 )
 from windlass.client.session import default_client
-from windlass.model.job import Job, JobSpec, ProcessCall, Role
+from windlass.kube.connecting import connect
+from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.kubernetes import KubernetesOptions
-from windlass.runtimes import layout
-from windlass.runtimes.kubernetes.building import claim_of
+from windlass.model.status import ReplicaId
+from windlass.runtimes import away, layout
+from windlass.runtimes.kubernetes.building import Claim, claim_of
 from windlass.runtimes.kubernetes.claims import Claims
+from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+from windlass.runtimes.kubernetes.surroundings import Surroundings
 
 ELSEWHERE = "https://elsewhere.invalid:6443 0123456789abcdef"
 
@@ -161,3 +166,45 @@ def a_job(namespace: Namespace, number: int) -> Job:
     role = Role(executable=ProcessCall(argv=("true",)), kubernetes=options)
     spec = JobSpec(roles=(role,), backend="kubernetes")
     return Job(uid=f"{number:032x}", trial_id=number, spec=spec, name="any")
+
+
+@pytest.mark.parametrize("is_abroad", [True, False])
+def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
+    is_abroad: bool, cluster: Cluster, namespace: Namespace, tmp_path: Path
+) -> None:
+    around = Surroundings(
+        connect=lambda: connect(config_file=str(cluster.kubeconfig)),
+        worker=lambda: b"",
+        token_for=lambda uid: uid,
+        urls=list,
+        url=lambda: "http://nobody.invalid",
+    )
+    place = ELSEWHERE if is_abroad else around.connect().place
+    job, first = a_job(namespace, 1), ReplicaId("main", 0, 1)
+    known = Claim(**{**fields_of(claim_of(job, namespace.name, "me", place)), "is_begun": True})
+    Claims(tmp_path).keep(known)
+    folder = away.ask_for(tmp_path, job, first, Assignment())
+    (folder / layout.STATE).write_text(json.dumps({"stage": "running", "started": 1.0}))
+    (folder / "pod.json").write_text(json.dumps({"name": "a-pod", "uid": "a-uid"}))
+    runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
+    runtime.watch(lambda _uid: told.set())
+    runtime.adopt([job])
+
+    def is_judged() -> bool:
+        [seen] = runtime.list(job)
+        return "https://elsewhere.invalid" in seen.message if is_abroad else seen.reason == "Lost"
+
+    try:
+        eventually(is_judged, "it is known where it is, and what is there")
+        assert told.is_set(), "whoever waits for that is told"
+        assert (f"watch-pods-{namespace.name}" in names_of_threads()) is not is_abroad
+    finally:
+        runtime.close()
+
+
+def fields_of(claim: Claim) -> dict[str, Any]:
+    return {name: getattr(claim, name) for name in Claim.__struct_fields__}
+
+
+def names_of_threads() -> list[str]:
+    return [each.name for each in threading.enumerate()]

@@ -102,7 +102,7 @@ class Observing:
         self._errands.do(key, partial(self._explain, claim, attempt, uid_of(pod)), after=after)
 
     def _explain(self, claim: Claim, attempt: PodAttempt, pod_uid: str) -> None:
-        watcher = self._sight.watcher(claim.namespace)
+        watcher = self._sight.now(claim.namespace)
         pod = None if watcher is None else watcher.get(pod_uid)
         if pod is None or attempt.was_begun or attempt.has_ended:
             self._reasons.pop(pod_uid, None)

@@ -124,7 +124,7 @@ class KubernetesRuntime:
             return []
         attempts = self._known.all(claim, job.spec)
         # The watch first: of two clusters, one after the other, this is not the newer one's.
-        watcher = self._sight.watcher(claim.namespace)
+        watcher = self._sight.now(claim.namespace)
         abroad = self._sight.abroad(claim)
         now = time.time()
         if abroad:
@@ -132,6 +132,8 @@ class KubernetesRuntime:
             if any(each.deleting for each in seen):  # nothing tells when their time is up
                 self._observing.look_later(job.uid, _ABROAD)
             return seen
+        if abroad is not None:  # else there may be nothing of it there to see
+            self._sight.watch(claim.namespace)
         is_seen = watcher is not None and watcher.synced.is_set() and abroad is not None
         return [
             self._observing.observe(claim, each, watcher, is_seen=is_seen, now=now)
@@ -153,7 +155,6 @@ class KubernetesRuntime:
             if job is None:
                 self.release(claim.uid)
                 continue
-            self._sight.watch(claim.namespace)
             for attempt in self._known.all(claim, job.spec):
                 if attempt.has_ended:
                     continue

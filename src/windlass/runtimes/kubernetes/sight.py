@@ -61,7 +61,7 @@ class Sight:
             self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
-            self.watch(watcher.namespace)
+            self._tell_all(watcher.namespace)  # whoever still has a job there looks again
         return connection
 
     def connected_for(self, claim: Claim) -> Connection:
@@ -74,10 +74,8 @@ class Sight:
     def abroad(self, claim: Claim) -> str | None:
         """What is said of a job of another cluster, nothing of others; none until it is known."""
         connection = self._connection
-        if connection is None:
-            return None
-        is_abroad = self._abroad.is_abroad(claim, connection)
-        if is_abroad is None:
+        is_abroad = None if connection is None else self._abroad.is_abroad(claim, connection)
+        if connection is None or is_abroad is None:
             key = ("abroad", claim.uid)
             if not self._errands.is_wanted(key):
                 self._errands.do(key, partial(self._look_where, claim))
@@ -95,13 +93,6 @@ class Sight:
             self._claims.change(claim.uid, server=connection.place)
         return False
 
-    def watcher(self, namespace: str) -> Watcher | None:
-        """The watch of a namespace, if there is one by now; else there will be."""
-        found = self.now(namespace)
-        if found is None:
-            self.watch(namespace)
-        return found
-
     def now(self, namespace: str) -> Watcher | None:
         """The watch of a namespace, if there is one."""
         with self._lock:
@@ -109,8 +100,9 @@ class Sight:
 
     def watch(self, namespace: str) -> None:
         """Have the pods of a namespace seen, as soon as that can be."""
-        if self.now(namespace) is None:
-            self._errands.do(("watch", namespace), partial(self.begin_watch, namespace))
+        key = ("watch", namespace)
+        if self.now(namespace) is None and not self._errands.is_wanted(key):
+            self._errands.do(key, partial(self.begin_watch, namespace))
 
     def begin_watch(self, namespace: str) -> Watcher:
         """The watch of a namespace, begun if there is none."""
