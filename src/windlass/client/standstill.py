@@ -1,4 +1,4 @@
-"""Trials that do not begin, told of where nobody sees a status line: in a file, or a pipe."""
+"""Trials that do not begin, or do not end, told of where nobody sees a status line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.client.view import View
 from windlass.model.records import TrialRecord, TrialState
 
 _LONG = 10.0  # seconds after which it is worth a line
-_NOT_BEGUN = (TrialState.QUEUED, TrialState.STARTING)
+_WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
 
 
 class Standstill:
@@ -32,7 +32,7 @@ class Standstill:
         """See how a trial stands now."""
         if self._view.is_live:
             return
-        text = status_text(trial) if trial.state in _NOT_BEGUN and trial.message else ""
+        text = status_text(trial) if trial.state in _WAITING and trial.message else ""
         if text == self._text:
             return
         self._end()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from windlass.engine.slots import STOPPED_BY_US, Slot, is_alive
 from windlass.engine.verdicts import Verdict, slot_verdict
 from windlass.model.job import JobSpec, RestartScope
+from windlass.model.status import GIVEN_UP
 
 _LONGEST_WAY_OUT = 20.0  # for what a program that has ended left behind
 
@@ -70,4 +71,4 @@ def _is_going(slot: Slot) -> bool:
 
 def _was_stopped(slot: Slot) -> bool:
     current = slot.current
-    return current is not None and current.reason == STOPPED_BY_US
+    return current is not None and current.reason in (STOPPED_BY_US, GIVEN_UP)

@@ -41,6 +41,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     home: str  # the server it belongs to
     server: str = ""  # which cluster it is in: `Connection.place`; empty: nobody noted that
     is_begun: bool = True  # whether anything of it was asked for: before that nothing is anywhere
+    is_given_up: bool = False  # whether nobody waits any more for a cluster that does not answer
 
     @property
     def labels(self) -> dict[str, str]:

@@ -113,7 +113,7 @@ class Deeds:
         connection = self._sight.connected_for(claim)
         watcher = self._sight.begin_watch(claim.namespace)
         before = attempt.before()
-        if before is not None and before.is_left_abroad:
+        if before is not None and before.is_left:
             self._see_gone(connection, claim, before)
         if attempt.was_taken_up:
             # Whoever made it was killed before that was noted: made again it would run twice.

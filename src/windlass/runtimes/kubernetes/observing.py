@@ -18,7 +18,7 @@ from windlass.runtimes.kubernetes.attempts import HAND_OVER, PodAttempt
 from windlass.runtimes.kubernetes.building import CONTAINER, Claim
 from windlass.runtimes.kubernetes.deeds import Deeds
 from windlass.runtimes.kubernetes.errands import Errands
-from windlass.runtimes.kubernetes.sight import Sight, trouble_of
+from windlass.runtimes.kubernetes.sight import Sight
 
 _EXPLAIN_AFTER = 1.5  # seconds that a pod may take to start without a word about it
 _EXPLAIN_AGAIN = 10.0
@@ -54,11 +54,14 @@ class Observing:
         was_made = attempt.was_made
         is_seen = is_seen and was_made and self._sight.now(claim.namespace) is watcher
         pod = None if watcher is None else watcher.at(claim.namespace, name)
+        unseen = self._sight.trouble(claim)
+        if unseen and attempt.is_told_to_stop:
+            unseen = f"{unseen}; to give it up: windlass stop --force {claim.trial_id}"
         seen = attempt.observe(
             pod,
             is_seen=is_seen,
-            waits_for=self._waits_for(attempt, pod, watcher),
-            unseen=trouble_of(watcher),
+            waits_for=self._waits_for(attempt, pod, unseen),
+            unseen=unseen,
             now=now,
         )
         if pod is None:
@@ -78,13 +81,13 @@ class Observing:
         """A pod is gone."""
         self._reasons.pop(uid_of(pod), None)
 
-    def _waits_for(self, attempt: PodAttempt, pod: Object | None, watcher: Watcher | None) -> str:
+    def _waits_for(self, attempt: PodAttempt, pod: Object | None, unseen: str) -> str:
         """What there is to say of one that has not begun."""
         trouble = self._deeds.why_not_made(attempt)
         if pod is None and trouble:
             return trouble
         reason = "" if pod is None else self._reasons.get(uid_of(pod), "")
-        return trouble_of(watcher) or reason
+        return unseen or reason
 
     def look_later(self, uid: str, after: float) -> None:
         """Have a job looked at again after so many seconds."""

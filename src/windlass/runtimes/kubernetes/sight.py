@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import PODS
 from windlass.kube.watching import Change, Watcher
 from windlass.model.errors import KubernetesError
-from windlass.runtimes.kubernetes import naming
-from windlass.runtimes.kubernetes.abroad import Abroad, told_of
+from windlass.runtimes.kubernetes import naming, objects
+from windlass.runtimes.kubernetes.abroad import HOW_TO_LOOK_THERE, Abroad, told_of
 from windlass.runtimes.kubernetes.building import Claim
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands
@@ -61,14 +61,14 @@ class Sight:
             self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
-            self._tell_all(watcher.namespace)  # whoever still has a job there looks again
+            self.tell_all(watcher.namespace)  # whoever still has a job there looks again
         return connection
 
     def connected_for(self, claim: Claim) -> Connection:
         """The connection to the cluster in which a job is; an error if that is another."""
         connection = self.connected()
         if self._is_abroad(claim, connection):
-            raise KubernetesError(told_of(claim, connection.server))
+            raise KubernetesError(told_of(claim, connection.server), hint=HOW_TO_LOOK_THERE)
         return connection
 
     def abroad(self, claim: Claim) -> str | None:
@@ -81,6 +81,26 @@ class Sight:
                 self._errands.do(key, partial(self._look_where, claim))
             return None
         return told_of(claim, connection.server) if is_abroad else ""
+
+    def trouble(self, claim: Claim) -> str:
+        """Why nothing new is known of a job, if that was tried; else nothing."""
+        watcher = self.now(claim.namespace)
+        if watcher is not None and watcher.trouble is not None:
+            return watcher.trouble.message
+        keys: list[Hashable] = [("reach", claim.uid)]
+        if watcher is None:
+            keys += [("abroad", claim.uid), ("watch", claim.namespace)]
+        return next(filter(None, map(self._errands.trouble_of, keys)), "")
+
+    def reach(self, claim: Claim) -> None:
+        """See whether the cluster of a job answers: a watch is silent for long before it fails."""
+        self._errands.do(("reach", claim.uid), partial(self._reach, claim.uid))
+
+    def _reach(self, uid: str) -> None:
+        claim = self._claims.find(uid)
+        if claim is not None and claim.is_begun:
+            connection = self.connected_for(claim)
+            objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
 
     def _look_where(self, claim: Claim) -> None:
         self._is_abroad(claim, self.connected())
@@ -117,7 +137,7 @@ class Sight:
                 namespace=namespace,
                 selector=f"{naming.HOME}={self._claims.identity}",
                 on_change=self._on_pod,
-                on_trouble=lambda _error: self._tell_all(namespace),
+                on_trouble=lambda _error: self.tell_all(namespace),
                 on_open=self._errands.wake,  # the cluster is back: what failed need not wait
             )
             self._watchers[namespace] = made
@@ -138,18 +158,13 @@ class Sight:
 
     def _tell_when_synced(self, watcher: Watcher) -> None:
         if watcher.synced.wait(1.0) or watcher is not self.now(watcher.namespace):
-            self._tell_all(watcher.namespace)
+            self.tell_all(watcher.namespace)
         else:
             again = partial(self._tell_when_synced, watcher)
             self._errands.do(("synced", watcher.namespace), again, after=0.2)
 
-    def _tell_all(self, namespace: str) -> None:
+    def tell_all(self, namespace: str) -> None:
+        """Have all jobs of a namespace looked at."""
         for claim in self._claims.all():
             if claim.namespace == namespace:
                 self._tell(claim.uid)
-
-
-def trouble_of(watcher: Watcher | None) -> str:
-    """Why nothing new is seen of the pods of a namespace, if nothing is."""
-    trouble = None if watcher is None else watcher.trouble
-    return "" if trouble is None else trouble.message
