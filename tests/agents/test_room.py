@@ -9,9 +9,10 @@ import pickle
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from agent_world import Elsewhere
+from agent_world import Elsewhere, request
 
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server, stop_server
@@ -21,6 +22,7 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes import away, layout
 
 LARGE = 20 << 20
+FULL = 507
 
 
 @pytest.fixture
@@ -89,19 +91,9 @@ def nothing() -> None:
 
 def test_an_upload_that_a_killed_server_was_taking_in_is_gone_with_the_next(home: Path) -> None:
     trial = wl.run(nothing).submit().wait(timeout=PATIENCE)
-    record = trial.record
-    job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
-    away.ask_for(home, job, ReplicaId("main", 0, 2), Assignment())
-    place = Elsewhere.__new__(Elsewhere)
-    place.home = home
-    host, port = place.url().removeprefix("http://").split(":")
-    head = (
-        f"PUT /api/v1/agents/{record.uid}/main/0/2/outputs?path=half HTTP/1.1\r\nHost: {host}\r\n"
-        f"Authorization: Bearer {place.token(record.uid)}\r\nContent-Length: {LARGE}\r\n\r\n"
-    )
     before = set(_files(home))
-    with socket.create_connection((host, int(port)), PATIENCE) as sending:
-        sending.sendall(head.encode() + b"x" * (LARGE // 2))
+    with _upload(home, trial, "half", LARGE) as sending:
+        sending.sendall(b"x" * (LARGE // 2))
         eventually(lambda: _bytes_in(home, before) > LARGE // 4, "some of it has come")
         kill_server(home)
     assert _bytes_in(home, before) > LARGE // 4, "it lies there"
@@ -165,6 +157,86 @@ def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
         finally:
             give_back(disk)
             stop_server(home)
+
+
+def answer(question: str) -> str:
+    return f"the answer to {question}"
+
+
+@in_own_mounts
+def test_what_a_function_returned_is_taken_in_whatever_room_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "disk"
+    home = disk / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(home))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    with small_disk(disk, size="100m"):
+        try:
+            trial = wl.run(answer).submit("all").wait(timeout=PATIENCE)
+            take_space(disk, leave=3 << 20)  # less than what is for the records
+            elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+            agent = elsewhere.run(trial)
+            assert agent.wait() == 0
+            assert agent.ending()["exit_code"] == 0
+            left = (agent.folder / layout.RESULT).read_bytes()
+            assert pickle.loads(left) == "the answer to all"
+            _ask_for(home, trial, attempt=3)  # of one that has ended nobody may ask
+            room = f"{elsewhere.url()}/api/v1/agents/{trial.record.uid}/main/0/3/room?size=1"
+            told = request(room, elsewhere.token(trial.record.uid))
+            assert told == FULL, "anything else has no room"
+            elsewhere.front.close()
+        finally:
+            give_back(disk)
+            stop_server(home)
+
+
+@in_own_mounts
+def test_that_the_room_went_while_a_file_was_coming_is_told_before_all_of_it_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "disk"
+    home = disk / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(home))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    with small_disk(disk, size="200m"):
+        try:
+            trial = wl.run(nothing).submit().wait(timeout=PATIENCE)
+            before = set(_files(home))
+            with _upload(home, trial, "large", 5 * LARGE) as sending:
+                sending.sendall(b"x" * (LARGE // 2))
+                eventually(lambda: _bytes_in(home, before) > LARGE // 4, "some of it has come")
+                take_space(disk, leave=LARGE // 2 - (2 << 20))  # a twentieth is not for it
+                sending.sendall(b"x" * (LARGE // 2 - (4 << 20)))
+                assert sending.recv(100).startswith(b"HTTP/1.1 507 ")
+            eventually(lambda: _bytes_in(home, before) < LARGE // 4, "what has come is gone")
+        finally:
+            give_back(disk)
+            stop_server(home)
+
+
+def _upload(home: Path, trial: wl.Trial[Any], name: str, size: int) -> socket.socket:
+    """A connection over which an agent is about to bring a file that is kept."""
+    _ask_for(home, trial, attempt=2)
+    record = trial.record
+    place = Elsewhere.__new__(Elsewhere)
+    place.home = home
+    host, port = place.url().removeprefix("http://").split(":")
+    head = (
+        f"PUT /api/v1/agents/{record.uid}/main/0/2/outputs?path={name} HTTP/1.1\r\n"
+        f"Host: {host}\r\nAuthorization: Bearer {place.token(record.uid)}\r\n"
+        f"Content-Length: {size}\r\n\r\n"
+    )
+    made = socket.create_connection((host, int(port)), PATIENCE)
+    made.sendall(head.encode())
+    return made
+
+
+def _ask_for(home: Path, trial: wl.Trial[Any], attempt: int) -> None:
+    """Have another attempt of a trial, which no agent takes up."""
+    record = trial.record
+    job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
+    away.ask_for(home, job, ReplicaId("main", 0, attempt), Assignment())
 
 
 def _message(folder: Path) -> str:

@@ -9,7 +9,7 @@ from engine_world import World, job, role, started
 
 from windlass.model.job import RestartPolicy, RestartScope
 from windlass.model.records import TrialState
-from windlass.model.status import ConditionType, Phase, ReplicaId
+from windlass.model.status import GIVEN_UP, ConditionType, Phase, ReplicaId
 
 ON_FAILURE, EXIT_CODE = RestartPolicy.ON_FAILURE, RestartPolicy.EXIT_CODE
 
@@ -45,9 +45,10 @@ def test_what_ended_at_the_same_or_an_unknown_time_is_blamed_in_declared_order()
     assert world.look().status.decisive == ReplicaId("b", 1, 1)
 
 
-def test_who_was_stopped_by_us_is_not_blamed():
+@pytest.mark.parametrize("reason", ["Stopped", GIVEN_UP])
+def test_who_was_stopped_by_us_is_not_blamed(reason):
     world = started(job(role("worker", 2)))
-    end_at(world, "worker-0", 2000.0, 143, reason="Stopped")
+    end_at(world, "worker-0", 2000.0, 143, reason=reason)
     end_at(world, "worker-1", 2001.0, 1)
     assert world.look().status.decisive == ReplicaId("worker", 1, 1)
 

@@ -6,7 +6,7 @@ from engine_world import World, job, role, started
 
 from windlass.model.job import RestartPolicy, RestartScope
 from windlass.model.records import TrialState
-from windlass.model.status import ConditionType, ReplicaId
+from windlass.model.status import GIVEN_UP, ConditionType, ReplicaId
 
 ON_FAILURE = RestartPolicy.ON_FAILURE
 
@@ -235,6 +235,16 @@ def test_a_stop_ends_everything_and_then_the_job():
     assert world.failure == ("Stopped", "stopped by anna")
     assert world.state is TrialState.STOPPED
     assert world.status.completion_time == world.now
+
+
+def test_a_stop_says_what_had_to_be_given_up():
+    world = started(job(role("worker", 2)))
+    know(world, stop_requested=True, stop_reason="stopped by anna")
+    world.end("worker-0", 143, reason="Stopped")
+    world.end("worker-1", None, reason=GIVEN_UP, message="the cluster is away")
+    world.look()
+    assert world.failure == ("Stopped", "stopped by anna; given up: the cluster is away")
+    assert world.state is TrialState.STOPPED and world.status.settled
 
 
 def test_a_stop_of_a_job_not_admitted_is_final_at_once():

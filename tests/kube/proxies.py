@@ -19,7 +19,7 @@ class Proxy(Way):
     def __init__(self, cluster: Cluster) -> None:
         self._config = yaml.safe_load(cluster.kubeconfig.read_text())
         address = urlsplit(self._config["clusters"][0]["cluster"]["server"])
-        self._target = (str(address.hostname), int(address.port or 443))
+        self.target = (str(address.hostname), int(address.port or 443))
         self._passes = threading.Event()
         self._passes.set()
         super().__init__(self._reach)
@@ -35,7 +35,7 @@ class Proxy(Way):
         """A kubeconfig by which the cluster is reached through this."""
         there = self._config["clusters"][0]
         server = f"https://127.0.0.1:{self.port}"
-        through = {**there["cluster"], "server": server, "tls-server-name": self._target[0]}
+        through = {**there["cluster"], "server": server, "tls-server-name": self.target[0]}
         config = {**self._config, "clusters": [{**there, "cluster": through}]}
         path = folder / "through-proxy.yaml"
         path.write_text(yaml.safe_dump(config))
@@ -51,6 +51,6 @@ class Proxy(Way):
 
     def _reach(self) -> socket.socket:
         self._passes.wait()
-        far = socket.create_connection(self._target, timeout=10)
+        far = socket.create_connection(self.target, timeout=10)
         far.settimeout(None)
         return far

@@ -153,3 +153,79 @@ def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
         assert "More: windlass kubernetes check" in found["mend"]
     finally:
         proxy.close()
+
+
+def test_rights_are_printed_for_who_runs_the_jobs_and_where(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    accounts = Accounts(admin_connection(cluster.kubeconfig, namespace.name))
+    trainer = accounts.make("trainer", [])
+    settings = yaml.safe_load(kubeconfig_for(cluster, namespace.name, tmp_path).read_text())
+    settings["users"][0]["user"] = {"token": accounts.token("trainer")}
+    config = tmp_path / "trainer"
+    config.write_text(yaml.safe_dump(settings))
+    subject = {"kind": "ServiceAccount", "namespace": namespace.name, "name": "trainer"}
+
+    alone = windlass("kubernetes", "rights", config=config)
+    assert alone.stderr == "", "a server would be started by this shell"
+    assert windlass("server", "start", config=config).returncode == 0
+    same = windlass("kubernetes", "rights", config=config)
+    assert same.stderr == ""
+    other = windlass("kubernetes", "rights", config=cluster.kubeconfig)
+    assert "Warning: this shell means another: " in other.stderr
+    assert "windlass server stop" in other.stderr
+    for done in (alone, same, other):
+        role, binding = yaml.safe_load_all(done.stdout)
+        assert role["metadata"]["namespace"] == namespace.name
+        assert binding["subjects"] == [subject], trainer
+
+    [context] = yaml.safe_load(cluster.kubeconfig.read_text())["contexts"]
+    chosen = ("kubernetes", "rights", "--context", context["name"])
+    own = windlass(*chosen, config=cluster.kubeconfig)
+    assert own.stderr == ""
+    role, binding = yaml.safe_load_all(own.stdout)
+    assert role["metadata"]["namespace"] != namespace.name
+    assert binding["subjects"] != [subject]
+
+
+def test_who_cannot_be_asked_who_we_are_says_why(
+    cluster: Cluster, home: Path, tmp_path: Path
+) -> None:
+    proxy = Proxy(cluster)
+    config = proxy.kubeconfig(tmp_path)
+    proxy.shut()
+    try:
+        done = windlass("kubernetes", "rights", config=config)
+        assert done.returncode == 1 and done.stdout == ""
+        assert "cannot be reached" in done.stderr
+        said = windlass("kubernetes", "rights", "--account", "ada", config=config)
+        assert said.returncode == 0, "that is known without it"
+    finally:
+        proxy.close()
+
+
+def test_a_manifest_is_what_the_server_would_create(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    job = tmp_path / "job.toml"
+    job.write_text('command = ["true"]\nexecutor = { backend = "kubernetes" }\n')
+    meant = kubeconfig_for(cluster, namespace.name, tmp_path)
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", "lab/preset:1")
+    assert windlass("server", "start", config=meant).returncode == 0
+    monkeypatch.delenv("WINDLASS_KUBERNETES_IMAGE")
+    same = windlass("kubernetes", "manifest", str(job), config=meant)
+    other = windlass("kubernetes", "manifest", str(job), config=cluster.kubeconfig)
+    assert same.stderr == "" and "Warning: this shell means another: " in other.stderr
+    for done in (same, other):
+        secret, pod = yaml.safe_load_all(done.stdout)
+        assert {each["metadata"]["namespace"] for each in (secret, pod)} == {namespace.name}
+        assert pod["spec"]["containers"][0]["image"] == "lab/preset:1"
+        assert secret["data"] == {"worker.zip": "...", "agent.json": "..."}
+
+    assert windlass("server", "stop").returncode == 0
+    own = windlass("kubernetes", "manifest", str(job), config=cluster.kubeconfig)
+    assert own.stderr == "", "a server would be started by this shell"
+    _, pod = yaml.safe_load_all(own.stdout)
+    assert pod["metadata"]["namespace"] != namespace.name
+    assert pod["spec"]["containers"][0]["image"].startswith("python:")

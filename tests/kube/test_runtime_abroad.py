@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kubernetes import client, config
 
-import windlass as wl
-from harness import PATIENCE, eventually, kill_server, stop_server
+from harness import PATIENCE, eventually, stop_server
 from kube.access import Cluster
 from kube.gates import Gate
 from kube.others import OtherCluster
 from kube.pods import Namespace
 from kube.proxies import Proxy
-from kube.trials import is_empty, pods_of, python, said, there, what_is_said_of
-from windlass.client.session import default_client
+from kube.trials import (
+    begun,
+    is_empty,
+    pods_of,
+    python,
+    restart,
+    said,
+    times_begun,
+    what_is_said_of,
+)
 
 
 @pytest.fixture
@@ -29,41 +35,6 @@ def other_cluster(own_cluster: Cluster, namespace: Namespace) -> Iterator[OtherC
     core.create_namespace({"metadata": {"name": namespace.name}})
     yield other
     other.command("down")
-
-
-PROGRAM = """if True:
-    import fcntl, os, pathlib, secrets, sys, time
-    gate, trial = pathlib.Path("/gate"), os.environ["WINDLASS_TRIAL_ID"]
-    (gate / f"began-{trial}-{secrets.token_hex(4)}").touch()
-    lock = open(gate / f"lock-{trial}", "w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        sys.exit("it runs twice")
-    print("begun")
-    while not (gate / "go").exists():
-        time.sleep(0.1)
-    print("done")
-"""
-
-
-def begun(namespace: Namespace, gate: Gate) -> wl.Trial[Any]:
-    """A trial that runs until it is let go."""
-    executor = there(namespace, volumes=gate.volumes)
-    trial = python(PROGRAM, namespace, restart_policy="ExitCode", executor=executor).submit()
-    eventually(lambda: said(trial) == ["begun"], "it runs")
-    return trial
-
-
-def restart(home: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: Path) -> wl.Client:
-    """Another server, which has that cluster."""
-    kill_server(home)
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    return default_client()
-
-
-def times_begun(gate: Gate, trial: wl.Trial[Any]) -> int:
-    return len(gate.named(f"began-{trial.id}-"))
 
 
 @pytest.mark.slow

@@ -13,9 +13,8 @@ from harness import PATIENCE, eventually, stop_server
 from kube.gates import Gate
 from kube.pods import Namespace
 from kube.programs import persist
-from kube.trials import is_empty, pods_of, there
+from kube.trials import claims_of, is_empty, pods_of, there
 from rigged import rigged
-from windlass.runtimes import layout
 
 SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
 # Before and after: a Secret, two services and two pods are made, and the Secret is removed.
@@ -38,10 +37,6 @@ def check_that_it_ran_once(trial_id: int, namespace: Namespace, gate: Gate, repl
     began = [each.partition(".")[0] for each in gate.named("began-")]
     assert began == [f"{rank}-1" for rank in range(replicas)], f"seed {SEED}"
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-
-
-def has_no_claims(home: Path) -> bool:
-    return not list(layout.claims_dir(home).glob("*.json"))
 
 
 def test_a_server_killed_between_making_a_pod_and_noting_it_makes_no_other(
@@ -93,7 +88,7 @@ def test_a_job_that_is_stopped_while_it_is_being_made_leaves_nothing(
         trial.wait(timeout=PATIENCE)
         (holding / "go").touch()
         eventually(lambda: (holding / "done").exists(), "it is made")
-        eventually(lambda: has_no_claims(home_with_cluster), "nothing is claimed any more")
+        eventually(lambda: not claims_of(home_with_cluster), "nothing is claimed any more")
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
     assert gate.named("began-") == []
 

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 import windlass as wl
+from harness import eventually, kill_server
+from kube.gates import Gate
 from kube.pods import Namespace
+from windlass.client.session import default_client
+from windlass.runtimes import layout
 from windlass.runtimes.kubernetes import naming
+
+ONE_AT_A_TIME = """if True:
+    import fcntl, os, pathlib, secrets, sys, time
+    gate, trial = pathlib.Path("/gate"), os.environ["WINDLASS_TRIAL_ID"]
+    (gate / f"began-{trial}-{secrets.token_hex(4)}").touch()
+    lock = open(gate / f"lock-{trial}", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit("it runs twice")
+    print("begun")
+    while not (gate / "go").exists():
+        time.sleep(0.1)
+    print("done")
+"""
 
 
 def there(namespace: Namespace, **more: Any) -> wl.Kubernetes:
@@ -46,3 +69,29 @@ def what_is_said_of(trial: wl.Trial[Any]) -> str:
     """What is told of its replicas."""
     trial.refresh()
     return " ".join(str(each.message) for each in trial.replicas)
+
+
+def begun(namespace: Namespace, gate: Gate) -> wl.Trial[Any]:
+    """A trial that runs until it is let go, and fails if another of it runs at the same time."""
+    executor = there(namespace, volumes=gate.volumes)
+    job = python(ONE_AT_A_TIME, namespace, restart_policy="ExitCode", executor=executor)
+    trial = job.submit()
+    eventually(lambda: said(trial) == ["begun"], "it runs")
+    return trial
+
+
+def times_begun(gate: Gate, trial: wl.Trial[Any]) -> int:
+    """How often such a trial began, whoever knows of it."""
+    return len(gate.named(f"began-{trial.id}-"))
+
+
+def restart(home: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: Path) -> wl.Client:
+    """Another server in the place of one that is killed, which has that cluster."""
+    kill_server(home)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    return default_client()
+
+
+def claims_of(home: Path) -> list[dict[str, Any]]:
+    """What a home knows to be its own in clusters."""
+    return [json.loads(each.read_text()) for each in layout.claims_dir(home).glob("*.json")]

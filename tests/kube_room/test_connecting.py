@@ -86,6 +86,55 @@ def test_a_connection_knows_when_the_file_it_is_from_was_written_or_replaced(pla
     assert connection.is_outdated
 
 
+# Logs in, and meanwhile its tool writes the file anew: so many times.
+REWRITING = """
+import json, os, pathlib, sys
+file, new, left = map(pathlib.Path, sys.argv[1:4])
+times = int(left.read_text())
+if times:
+    left.write_text(str(times - 1))
+    written = file.with_suffix(".part")
+    written.write_text(new.read_text())
+    os.replace(written, file)
+    if "fail" in sys.argv:
+        sys.exit("the login has expired")
+told = {"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential"}
+print(json.dumps({**told, "status": {"token": "a-token"}}))
+"""
+
+
+def rewritten_while_read(place: Path, times: int, *more: str) -> None:
+    """A kubeconfig file whose program has another one in its place before it is used."""
+    file, new, left = place / ".kube" / "config", place / "new", place / "left"
+    left.write_text(str(times))
+    how = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": sys.executable,
+        "args": ["-c", REWRITING, str(file), str(new), str(left), *more],
+        "interactiveMode": "Never",
+    }
+    write_kubeconfig(file, "before", exec=how)
+    write_kubeconfig(new, "after", exec=how)
+
+
+@pytest.mark.parametrize("more", [(), ("fail",)])
+def test_a_file_that_is_written_while_it_is_read_is_read_again(
+    place: Path, more: tuple[str, ...]
+) -> None:
+    rewritten_while_read(place, 1, *more)
+    connection = connect()
+    assert (connection.server, connection.namespace) == ("https://after.example:6443", "of-after")
+    assert not connection.is_outdated
+
+
+def test_a_file_that_is_written_whenever_it_is_read_is_used_and_known_to_be_outdated(
+    place: Path,
+) -> None:
+    rewritten_while_read(place, 100)
+    assert connect().is_outdated
+    assert int((place / "left").read_text()) > 90, "that is not tried for ever"
+
+
 def test_however_much_of_a_file_is_written_it_is_used_or_told_that_it_cannot_be(
     place: Path,
 ) -> None:

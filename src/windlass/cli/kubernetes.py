@@ -12,6 +12,9 @@ from windlass.cli.parameters import json_option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from windlass.cli.meant_cluster import Asked
+    from windlass.home import Home
+
 _EXAMPLES = """Examples:
 
 \b
@@ -31,7 +34,9 @@ def command() -> None:
     """Check a Kubernetes cluster, and show what is needed there.
 
     The cluster is the one that jobs with backend="kubernetes" use: that of the last login from a
-    script, of KUBECONFIG, of ~/.kube/config, or the one this runs in.
+    script, of KUBECONFIG, of ~/.kube/config, or the one this runs in. The server runs the jobs, so
+    it is asked, if one runs: it has the KUBECONFIG that it was started with. That this shell means
+    another cluster is told. With --context, this shell's is looked at.
     """
 
 
@@ -54,9 +59,6 @@ def check(context: str | None, namespace: str | None, as_json: bool) -> int:
 
     Looked at: that it can be reached, who we are there, the namespace, each right that is needed,
     the accelerators of its machines. Nothing is created. Exit code 1: something must be mended.
-
-    The server runs the jobs, so it is asked, if one runs: it has the KUBECONFIG that it was started
-    with. That this shell means another cluster is told. With --context, this shell's is looked at.
     """
     from windlass.cli.cluster_findings import look_at_cluster
     from windlass.cli.findings import tell
@@ -76,20 +78,27 @@ def rights(context: str | None, namespace: str | None, account: str | None, as_j
     service account as the cluster writes it: system:serviceaccount:NAMESPACE:NAME.
     """
     from windlass.cli.machine import print_json
-    from windlass.kube.access import account_name
-    from windlass.kube.connecting import connect
+    from windlass.cli.meant_cluster import who_and_where
+    from windlass.home import Home
     from windlass.kube.manifests import as_yaml
     from windlass.kube.rights import role_manifests
 
     if not (namespace and account):
-        connection = connect(context, namespace)
-        namespace = connection.namespace
-        account = account or account_name(connection)
+        home = Home.find()
+        where, who, asked = who_and_where(home, context, namespace, account)
+        _tell_apart(home, namespace, asked)
+        namespace, account = where, who
     manifests = role_manifests(namespace, account)
-    if as_json:
-        print_json(manifests)
-        return
-    print(as_yaml(manifests), end="")
+    print_json(manifests) if as_json else print(as_yaml(manifests), end="")
+
+
+def _tell_apart(home: Home, namespace: str | None, asked: Asked) -> None:
+    """Say beside the output that this shell means another cluster, if it does."""
+    from windlass.cli.meant_cluster import told_apart
+    from windlass.cli.text import say
+
+    for finding in told_apart(home, namespace, asked):
+        say(f"Warning: {finding.check} {finding.text.removeprefix('it ')}\n{finding.mend}")
 
 
 @command.command(short_help="Print what would be created for a job.")
@@ -103,17 +112,23 @@ def manifest(file: str, context: str | None, namespace: str | None, as_json: boo
     place, and what the secret holds is left out. Without a cluster at hand, accelerators become
     what is in common use.
     """
+    import sys
+
+    import msgspec
+
     from windlass.authoring.jobfile import read_job
     from windlass.authoring.outlines import outline_of
     from windlass.cli.machine import print_json
-    from windlass.kube.connecting import connect
+    from windlass.cli.meant_cluster import manifests
+    from windlass.home import Home
     from windlass.kube.manifests import as_yaml
-    from windlass.kube.seeing import list_nodes
-    from windlass.model.errors import InvalidArgument, KubernetesError
+    from windlass.model.errors import InvalidArgument
+    from windlass.model.findings import ShowManifests
+    from windlass.model.job import Python
     from windlass.model.kubernetes import KubernetesOptions
-    from windlass.runtimes.kubernetes.manifests import manifests_of
 
-    spec = outline_of(read_job(file))
+    python = Python(version=f"{sys.version_info.major}.{sys.version_info.minor}")
+    spec = msgspec.structs.replace(outline_of(read_job(file)), python=python)
     if spec.is_local:
         raise InvalidArgument(
             f"{file}: the job runs on the server's machine, in no pods.",
@@ -125,11 +140,7 @@ def manifest(file: str, context: str | None, namespace: str | None, as_json: boo
             f"{file} says namespace {named}, and --namespace {namespace}.",
             hint="Leave one of them out.",
         )
-    try:
-        connection = connect(context, namespace)
-        found = manifests_of(spec, connection.namespace, list_nodes(connection))
-    except KubernetesError:
-        if context:
-            raise
-        found = manifests_of(spec, namespace or "default", None)
+    home = Home.find()
+    found, asked = manifests(home, context, ShowManifests(spec=spec, namespace=namespace or ""))
+    _tell_apart(home, namespace, asked)
     print_json(found) if as_json else print(as_yaml(found), end="")

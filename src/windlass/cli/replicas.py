@@ -44,9 +44,9 @@ def why_of(record: TrialRecord, attempt: Attempt | Replica) -> str:
     """Why an attempt ended as it did: what is known of it, else the last it wrote."""
     from windlass.cli.timeline import describe_end
 
-    reason = attempt.reason if attempt.reason != "Stopped" else ""
+    reason = "" if _is_stopped(attempt) else attempt.reason
     told = ": ".join(part for part in (reason, attempt.message) if part)
-    if told or attempt.phase != "Failed" or attempt.reason == "Stopped":
+    if told or attempt.phase != "Failed" or _is_stopped(attempt):
         return told
     cause = record.cause
     is_cause = cause is not None and (cause.role, cause.index, cause.attempt) == (
@@ -67,12 +67,11 @@ def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alon
     if attempt.started is not None:
         end = attempt.ended if attempt.ended is not None else now
         took = format_duration(end - attempt.started)
-    is_stopped = attempt.reason == "Stopped"  # by us, whatever its exit code says
     return [
         f"  {attempt.attempt}" if is_alone else f"  {attempt.role}-{attempt.index}",
         "" if is_alone else str(attempt.attempt or ""),
         Cell("Stopped", "dim")
-        if is_stopped
+        if _is_stopped(attempt)
         else Cell(attempt.phase, _COLOURS.get(attempt.phase, "")),
         "" if attempt.exit_code is None else str(attempt.exit_code),
         took,
@@ -81,6 +80,13 @@ def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alon
         "" if attempt.pod is None else clean(attempt.pod.name),
         clean(why_of(record, attempt)),
     ]
+
+
+def _is_stopped(attempt: Attempt | Replica) -> bool:
+    """Whether it was ended by us, whatever its exit code says."""
+    from windlass.model.status import GIVEN_UP
+
+    return attempt.reason in ("Stopped", GIVEN_UP)
 
 
 def _without_empty(

@@ -9,6 +9,7 @@ import click
 from windlass.cli.parameters import TRIAL_ID, TimeType, complete_experiments
 
 if TYPE_CHECKING:
+    from windlass.client.session import Client
     from windlass.client.trials import Trial
 
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     "--grace", type=TimeType(at_most=3600),
     help="How long its processes have to end before they are killed (10s).",
 )  # fmt: skip
+@click.option(
+    "--force", is_flag=True,
+    help="Give up those in pods whose cluster does not answer: the pods may go on.",
+)  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
 @click.option("--ask", is_flag=True, help="Only have wl.should_stop() say yes in them.")
 @click.pass_context
@@ -30,6 +35,7 @@ def command(
     trial_ids: tuple[int, ...],
     experiment: str | None,
     grace: float | None,
+    force: bool,
     no_wait: bool,
     ask: bool,
 ) -> int:
@@ -37,6 +43,9 @@ def command(
 
     Their processes get SIGTERM, and SIGKILL when the grace is over. A trial that has ended
     stays as it is; what it left running (clean_policy "None") is stopped.
+
+    A cluster that does not answer is waited for. With --force its trials end: what they have
+    there is deleted when it answers again.
 
     With --ask they are left to end by themselves, which is not waited for.
     """
@@ -46,11 +55,15 @@ def command(
 
     if not trial_ids and experiment is None:
         raise click.UsageError("Say which: the id of a trial, or --experiment NAME.", ctx)
-    if ask and (no_wait or grace is not None):
+    if ask and (no_wait or force or grace is not None):
         raise click.UsageError("With --ask nothing is forced, nor waited for.", ctx)
-    grace = 10.0 if grace is None else grace
     client = default_client()
-    stopping = [] if experiment is None else _stop_experiment(experiment, grace, asks=ask)
+    how: dict[str, Any] = {
+        "grace": 10.0 if grace is None else grace,
+        "reason": "windlass stop --force" if force else "windlass stop",
+        "force": force,
+    }
+    stopping = [] if experiment is None else _stop_experiment(experiment, how, asks=ask)
     is_missing = False
     for trial_id in dict.fromkeys(trial_ids):
         try:
@@ -62,14 +75,14 @@ def command(
         if trial.is_finished:
             _tell(trial, before=True)
             if not ask:
-                _stop_leftovers(trial, grace)
+                _stop_leftovers(trial, how)
             continue
         if ask:
             _ask(trial)
             continue
-        stopping.append(trial.stop(grace=grace, reason="windlass stop"))
+        stopping.append(trial.stop(**how))
     try:
-        _finish(stopping, waits=not no_wait)
+        _finish(client, stopping, waits=not no_wait)
     except KeyboardInterrupt:
         say("Left. They are being stopped all the same: windlass ls")
         return 130
@@ -81,7 +94,7 @@ def _ask(trial: Trial[Any]) -> None:
     print(f"Trial {trial.id} ({trial.name}) is asked to end by itself.", flush=True)
 
 
-def _stop_experiment(name: str, grace: float, *, asks: bool) -> list[Trial[Any]]:
+def _stop_experiment(name: str, how: dict[str, Any], *, asks: bool) -> list[Trial[Any]]:
     """Stop all trials of an experiment that go on, at once, or ask them; those to wait for."""
     from windlass.cli.text import say
     from windlass.client.session import default_client
@@ -96,39 +109,44 @@ def _stop_experiment(name: str, grace: float, *, asks: bool) -> list[Trial[Any]]
         for trial in trials:
             _ask(trial)
         return []
-    experiment.stop(grace=grace, reason="windlass stop")
+    experiment.stop(**how)
     return trials
 
 
-def _finish(stopping: list[Trial[Any]], *, waits: bool) -> None:
+def _finish(client: Client, stopping: list[Trial[Any]], *, waits: bool) -> None:
     from windlass.client.view import View
+    from windlass.client.watching import wait_and_tell
 
     for trial in stopping:
         if waits:
             with View() as view:
-                view.status(f"stopping trial {trial.id} ({trial.name})")
-                trial.wait()
+                trial = wait_and_tell(client, trial, view)
         if trial.is_finished:
             _tell(trial)
         else:
             print(f"Trial {trial.id} ({trial.name}) is being stopped.", flush=True)
 
 
-def _stop_leftovers(trial: Trial[Any], grace: float) -> None:
+def _stop_leftovers(trial: Trial[Any], how: dict[str, Any]) -> None:
     from windlass.client.naming import is_generated
 
-    left = [f"{each.role}-{each.index}" for each in trial.attempts if each.ended is None]
+    going = [each for each in trial.attempts if each.ended is None]
+    left = [f"{each.role}-{each.index}" for each in going]
     if is_generated(trial.record):  # it failed, and what was added to it went on
         left = [f"trial {child.id}" for child in trial.children if not child.is_finished]
     if left:
-        trial.stop(grace=grace)
+        trial.stop(**how)
         print(f"What it left running is being stopped: {', '.join(left)}.", flush=True)
+    for told in dict.fromkeys(each.message for each in going if each.message):
+        print(f"  {told}", flush=True)
 
 
 def _tell(trial: Trial[Any], *, before: bool = False) -> None:
     from windlass.client.outcomes import how_it_ended
+    from windlass.model.status import GIVEN_UP
 
-    is_ours = trial.state == "STOPPED" and not before
+    is_left = any(each.reason == GIVEN_UP for each in trial.attempts)
+    is_ours = trial.state == "STOPPED" and not before and not is_left
     how = "is stopped" if is_ours else how_it_ended(trial.record).rstrip(".")
     had_ended = "had ended before: it " if before else ""
     print(f"Trial {trial.id} ({trial.name}) {had_ended}{how}.", flush=True)

@@ -19,7 +19,7 @@ from windlass.client.tips import limit_name
 from windlass.model.job import RestartScope
 from windlass.model.quantities import format_duration
 from windlass.model.records import Attempt, TrialRecord, TrialState
-from windlass.model.status import ConditionType, Event, EventKind
+from windlass.model.status import GIVEN_UP, ConditionType, Event, EventKind
 
 _LONGEST = 60  # moments that are drawn; of more, the middle is left out
 _FIRST = 12  # of those, before what is left out
@@ -128,6 +128,8 @@ def describe_end(attempt: Attempt | Replica) -> str:
     code, why = attempt.exit_code, f": {attempt.message}" if attempt.message else ""
     if attempt.reason == "Stopped":
         return "stopped"
+    if attempt.reason == GIVEN_UP:
+        return f"was given up{why}"
     if attempt.reason == "StartFailed":
         return f"could not start{why}"
     if attempt.reason == "DeadlineExceeded":
@@ -196,7 +198,7 @@ class _Telling:
             if attempt.ended is None or self._is_told_by_the_end(key, attempt):
                 continue
             mark = Mark.DONE if attempt.phase == "Succeeded" else Mark.FAILED
-            if attempt.reason == "Stopped":
+            if attempt.reason in ("Stopped", GIVEN_UP):
                 mark = Mark.NOTE
             yield _Happening(attempt.ended, 3, mark, describe_end(attempt), who)
 

@@ -35,9 +35,11 @@ class CommandRun(Trial[None]):
         super().wait(timeout)
         return self
 
-    def stop(self, *, grace: float | str = 10.0, reason: str = "") -> CommandRun:
+    def stop(
+        self, *, grace: float | str = 10.0, reason: str = "", force: bool = False
+    ) -> CommandRun:
         """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
-        super().stop(grace=grace, reason=reason)
+        super().stop(grace=grace, reason=reason, force=force)
         return self
 
     def refresh(self) -> CommandRun:

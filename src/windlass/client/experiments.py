@@ -265,15 +265,17 @@ class Experiment(AwaitedExperiment):
         """
         self._transport.ask("DELETE", path_of("experiments", self.id), Deleted)
 
-    def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Experiment:
-        """Ask all its trials that go on to stop, auxiliary ones too.
+    def stop(
+        self, *, grace: float | str = 10.0, reason: str = "", force: bool = False
+    ) -> Experiment:
+        """Ask all its trials that go on to stop, auxiliary ones too; see `Trial.stop`.
 
         ```python
         wl.get_experiment("sweep").stop(reason="a better idea").wait()
         ```
         """
         path = path_of("experiments", self.id, "stop")
-        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
+        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason, force=force)
         self._record = self._transport.ask("POST", path, ExperimentRecord, body=body)
         return self
 

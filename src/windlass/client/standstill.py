@@ -16,7 +16,7 @@ from windlass.model.records import TrialRecord, TrialState
 
 _LONG = 10.0  # seconds after which it is worth a line
 _SOON = 1.0  # the same where somebody looks at half of it
-_NOT_BEGUN = (TrialState.QUEUED, TrialState.STARTING)
+_WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
 
 
 class Standstill:
@@ -51,7 +51,7 @@ class Standstill:
     def _is_concerned(self, state: TrialState) -> bool:
         if self._view.is_live:  # the place in a queue changes often, and is short
             return not state.is_final and state is not TrialState.QUEUED
-        return state in _NOT_BEGUN
+        return state in _WAITING
 
     def _tell(self, message: str, text: str) -> None:
         self._told.add(message)

@@ -27,9 +27,14 @@ class Steerable:
 
         def _learn(self, record: TrialRecord) -> None: ...
 
-    def stop(self, *, grace: float | str = 10.0, reason: str = "") -> Self:
-        """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`."""
-        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason)
+    def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
+        """Ask it to stop: its processes get SIGTERM, and SIGKILL after `grace`.
+
+        Of one in pods, whose cluster does not answer, that is waited for. With `force` it is given
+        up: it ends, its message says that its pods may still run, and how to delete them, and they
+        are deleted when the cluster answers again.
+        """
+        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason, force=force)
         return self._steer("stop", body)
 
     def ask_to_stop(self, reason: str = "asked to stop") -> Self:

@@ -60,6 +60,18 @@ def watch(
     return _watch(client, following, view, iter(following), None, before_stop)
 
 
+def wait_and_tell(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
+    """Wait for the end of a trial without its output; meanwhile it is told how it stands."""
+    with Standstill(view) as standstill:
+        for news in Following(client.transport, trial_id=trial.id, logs=False):
+            if isinstance(news, StreamEnd):
+                return Trial(client.transport, news.trial)
+            if isinstance(news, TrialRecord):
+                view.status(status_text(news))
+                standstill.look(news)
+    raise AssertionError("a stream that was not cut ends with its end")
+
+
 def _watch(
     client: Client,
     following: Following,

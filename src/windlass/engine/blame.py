@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from windlass.engine.slots import STOPPED_BY_US, Slot, is_alive
 from windlass.engine.verdicts import Verdict, slot_verdict
 from windlass.model.job import JobSpec, RestartPolicy, RestartScope
+from windlass.model.status import GIVEN_UP
 
 _LONGEST_WAY_OUT = 20.0  # for what a program that has ended left behind
 _LONGEST_NEWS = 3.0  # how long the end of a replica on another machine may take to be told
@@ -103,4 +104,4 @@ def _is_going(slot: Slot) -> bool:
 
 def _was_stopped(slot: Slot) -> bool:
     current = slot.current
-    return current is not None and current.reason == STOPPED_BY_US
+    return current is not None and current.reason in (STOPPED_BY_US, GIVEN_UP)

@@ -32,6 +32,7 @@ from windlass.engine.success import deciders_done, success_message
 from windlass.model.job import JobSpec, RestartScope
 from windlass.model.records import STOPPED_REASON
 from windlass.model.status import (
+    GIVEN_UP,
     ConditionType,
     Event,
     EventKind,
@@ -132,8 +133,11 @@ class _Look:
     def stop(self) -> Decision:
         """Somebody asked for an end: everything goes, and then the job is over."""
         if not any(is_alive(each) for each in self.replicas):
+            seen = [slot.current for slot in self.slots if slot.current is not None]
+            left = next((each.message for each in seen if each.reason == GIVEN_UP), "")
             reason = self.status.stop_reason or "stopped"
-            return self.finish(ConditionType.FAILED, STOPPED_REASON, reason)
+            message = f"{reason}; given up: {left}" if left else reason
+            return self.finish(ConditionType.FAILED, STOPPED_REASON, message)
         self.stop_replicas(self.replicas, "the job is being stopped")
         return self.decision()
 

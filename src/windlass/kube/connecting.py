@@ -14,17 +14,18 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from windlass.home import Home
-from windlass.kube.faults import raised_from_answer, raised_from_transport
+from windlass.kube.faults import no_api, raised_from_answer, raised_from_transport
 from windlass.kube.logins import (
     ConfigFileLogin,
     Login,
+    Stamp,
     TokenLogin,
     authority_file,
     file_stamp,
@@ -39,6 +40,7 @@ READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
 
 NO_CLUSTER = "NoCluster"  # the reason where nothing says which one is meant
 
+_READ_AGAIN = 2  # times that files are read which are written meanwhile
 _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -55,8 +57,8 @@ class Connection:
     account: str  # who we seem to be, as far as that is known without asking
     source: str  # where all this was found, for people
     home: Home = field(repr=False)
-    stamp: tuple[int, int] | None = field(repr=False, default=None)
-    files: Mapping[str, tuple[int, int] | None] = field(repr=False, default_factory=dict)
+    stamp: Stamp | None = field(repr=False, default=None)
+    files: Mapping[str, Stamp | None] = field(repr=False, default_factory=dict)
 
     def request(
         self,
@@ -77,7 +79,10 @@ class Connection:
         )
         with raised_from_transport(self.server):
             data = response.read()
-        return json.loads(data) if data else None
+        try:
+            return json.loads(data) if data else None
+        except ValueError:
+            raise no_api(self.server, data) from None
 
     def open(
         self,
@@ -99,13 +104,16 @@ class Connection:
                 query_params=sorted((query or {}).items()), auth_settings=["BearerToken"],
             )  # fmt: skip
             response = self.api.call_api(*asked, _request_timeout=(CONNECT_TIMEOUT, timeout))
-            if response.status >= 300:
+            is_page = "text/html" in str(response.response.headers.get("Content-Type"))
+            if response.status >= 300 or is_page:
                 response.read()
         if response.status >= 300:
             raise raised_from_answer(
                 response.status, response.data, method=method, path=path,
                 account=self.account, server=self.server,
             )  # fmt: skip
+        if is_page:
+            raise no_api(self.server, response.data)
         return response
 
     @cached_property
@@ -148,19 +156,46 @@ def connect(
 ) -> Connection:
     """A connection to the cluster that is at hand; nothing is asked of it yet.
 
-    `context` names one of the kubeconfig file, `config_file` such a file.
+    `context` names one of the kubeconfig file, `config_file` such a file. A file that is written
+    while it is read is read again: half of what it said may be of before.
     """
     home = home or Home.find()
-    stamp = login_stamp(home)
-    login = None if context or config_file else read_login(home)
-    if config_file:
-        login = ConfigFileLogin(path=config_file)
-    return _connected(login, context, namespace, home, stamp)
+    for is_last in (*[False] * _READ_AGAIN, True):
+        stamp = login_stamp(home)
+        login = None if context or config_file else read_login(home)
+        if config_file:
+            login = ConfigFileLogin(path=config_file)
+        files = _stamps(_config_files(login))
+        try:
+            connection = _connected(login, context, namespace, home, stamp, files)
+        except KubernetesError:
+            if is_last or files == _stamps(files):
+                raise
+            continue
+        if is_last or not connection.is_outdated:
+            break
+        connection.close()
+    return connection
 
 
 def connect_with(login: Login, namespace: str | None = None) -> Connection:
     """A connection by a login that need not be anybody's yet."""
-    return _connected(login, None, namespace, Home.find(), None)
+    return _connected(login, None, namespace, Home.find(), None, _stamps(_config_files(login)))
+
+
+def _config_files(login: Login | None) -> list[str]:
+    """The kubeconfig files that are meant; none where another way to connect is."""
+    if isinstance(login, TokenLogin):
+        return []
+    named = login.path if login else os.environ.get("KUBECONFIG")
+    if named:
+        return [os.path.expanduser(path) for path in named.split(os.pathsep)]
+    usual = os.path.expanduser("~/.kube/config")
+    return [usual] if os.path.exists(usual) else []
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp | None]:
+    return {path: file_stamp(path) for path in paths}
 
 
 def _connected(
@@ -168,12 +203,13 @@ def _connected(
     context: str | None,
     namespace: str | None,
     home: Home,
-    stamp: tuple[int, int] | None,
+    stamp: Stamp | None,
+    files: Mapping[str, Stamp | None],
 ) -> Connection:
     kubernetes = load_kubernetes()
     configuration = kubernetes.client.Configuration()
     configuration.retries = _retries()
-    found = _configured(kubernetes, configuration, login, context, home)
+    found = _configured(kubernetes, configuration, login, context, home, list(files))
     if not configuration.verify_ssl:
         _ask_without_a_word()
     return Connection(
@@ -184,7 +220,7 @@ def _connected(
         source=found.source,
         home=home,
         stamp=stamp,
-        files=found.files,
+        files=files,
     )
 
 
@@ -195,11 +231,15 @@ class _Found:
     source: str
     account: str
     namespace: str = ""
-    files: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
 
 
 def _configured(
-    kubernetes: Any, configuration: Any, login: Login | None, context: str | None, home: Home
+    kubernetes: Any,
+    configuration: Any,
+    login: Login | None,
+    context: str | None,
+    home: Home,
+    files: Sequence[str],
 ) -> _Found:
     """Fill a configuration from the first that there is."""
     if isinstance(login, TokenLogin):
@@ -209,14 +249,8 @@ def _configured(
         if login.ca_cert:
             configuration.ssl_ca_cert = authority_file(home, login)
         return _Found(f"the token of a login ({home.kubernetes_login})", "the owner of the token")
-    if isinstance(login, ConfigFileLogin):
-        return _from_config_file(kubernetes, configuration, login.path, context)
-    named = os.environ.get("KUBECONFIG")
-    if named:
-        return _from_config_file(kubernetes, configuration, named, context)
-    usual = os.path.expanduser("~/.kube/config")
-    if os.path.exists(usual):
-        return _from_config_file(kubernetes, configuration, usual, context)
+    if files:
+        return _from_config_file(kubernetes, configuration, files, context)
     if not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _from_pod(kubernetes, configuration)
     raise KubernetesError(
@@ -232,14 +266,11 @@ def _configured(
 
 
 def _from_config_file(
-    kubernetes: Any, configuration: Any, paths: str, context: str | None
+    kubernetes: Any, configuration: Any, files: Sequence[str], context: str | None
 ) -> _Found:
     """From a kubeconfig file, or several as `KUBECONFIG` names them."""
-    config = kubernetes.config
-    named = [os.path.expanduser(path) for path in paths.split(os.pathsep)]
-    stamps = {path: file_stamp(path) for path in named}  # before they are read
-    there = [path for path in named if stamps[path] is not None]
-    if not there:
+    config, paths = kubernetes.config, os.pathsep.join(files)
+    if not any(map(os.path.exists, files)):
         raise KubernetesError(
             f"There is no kubeconfig file {paths!r}.",
             hint="Name one that there is: wl.KubeConfigFileAuthentication(path).load_config(), or "
@@ -277,7 +308,6 @@ def _from_config_file(
         source=f"{paths}, context {chosen['name']}",
         account=str(inner.get("user") or ""),
         namespace=str(inner.get("namespace") or ""),
-        files=stamps,
     )
 
 

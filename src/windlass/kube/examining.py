@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from windlass.home import Home
 from windlass.kube.access import (
     account_name,
@@ -51,6 +53,7 @@ class _Look:
         self._connect = partial(connect, context or None, namespace or None, home=home)
         self._url = url
         self._connection: Connection | None = None
+        self._username = ""
         self._is_known = True
         self._found: queue.SimpleQueue[Finding | None] = queue.SimpleQueue()
 
@@ -62,12 +65,13 @@ class _Look:
             return ClusterCheck(findings=(_error("cluster", error),))
         threading.Thread(target=self._run, name="windlass-examine", daemon=True).start()
         findings = tuple(self._heard(seconds))
-        return ClusterCheck(findings=findings, is_known=self._is_known, **self._which())
+        seen = ClusterCheck(findings=()) if self._connection is None else which(self._connection)
+        return replace(seen, findings=findings, username=self._username, is_known=self._is_known)
 
     def _run(self) -> None:
         try:
             self._connection = self._connect()  # a program that logs us in may take its time, too
-            for each in _looked_at(self._connection, self._url):
+            for each in self._looked_at(self._connection):
                 self._found.put(each)
         except WindlassError as error:
             self._is_known = getattr(error, "reason", "") != NO_CLUSTER
@@ -88,7 +92,7 @@ class _Look:
             try:
                 each = self._found.get(timeout=max(end - time.monotonic(), 0.0))
             except queue.Empty:
-                where = self._which().get("server") or "who logs us in"
+                where = self._connection.server if self._connection else "who logs us in"
                 yield Finding(
                     "reachable", ERROR, f"{where} took longer than {seconds:g} s",
                     "Is it up, and is there a way to it from here (VPN, proxy, firewall)?",
@@ -98,38 +102,38 @@ class _Look:
                 return
             yield each
 
-    def _which(self) -> dict[str, str]:
-        it = self._connection
-        if it is None:
-            return {}
-        return {
-            "server": it.server,
-            "source": it.source,
-            "namespace": it.namespace,
-            "account": it.account,
-        }
+    def _looked_at(self, connection: Connection) -> Iterator[Finding]:
+        yield Finding("cluster", OK, f"{connection.server} ({connection.source})")
+        check = "reachable"
+        try:
+            yield _reachable(connection, server_version(connection))
+            check = "account"
+            check_known(connection)
+            account = self._username = account_name(connection)
+            yield Finding("account", OK, account or "unknown")
+            check = "namespace"
+            check_namespace(connection, connection.namespace)
+            yield Finding("namespace", OK, connection.namespace)
+            check = "right"
+            missing = missing_rights(connection, connection.namespace)
+            yield from _rights(missing, account)
+            check = "machines"
+            yield from _nodes(connection)
+            yield _reaching(self._url, missing)
+        except WindlassError as error:
+            is_refused = check == "reachable" and _is_answer(error)
+            yield _error("account" if is_refused else check, error)
 
 
-def _looked_at(connection: Connection, url: str) -> Iterator[Finding]:
-    yield Finding("cluster", OK, f"{connection.server} ({connection.source})")
-    check = "reachable"
-    try:
-        yield _reachable(connection, server_version(connection))
-        check = "account"
-        check_known(connection)
-        account = account_name(connection)
-        yield Finding("account", OK, account or "unknown")
-        check = "namespace"
-        check_namespace(connection, connection.namespace)
-        yield Finding("namespace", OK, connection.namespace)
-        check = "right"
-        missing = missing_rights(connection, connection.namespace)
-        yield from _rights(missing, account)
-        check = "machines"
-        yield from _nodes(connection)
-        yield _reaching(url, missing)
-    except WindlassError as error:
-        yield _error(check if check != "reachable" or not _is_answer(error) else "account", error)
+def which(connection: Connection) -> ClusterCheck:
+    """Which cluster it is; nothing is looked at."""
+    return ClusterCheck(
+        findings=(),
+        server=connection.server,
+        source=connection.source,
+        namespace=connection.namespace,
+        account=connection.account,
+    )
 
 
 def _reachable(connection: Connection, version: str) -> Finding:

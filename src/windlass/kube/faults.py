@@ -76,6 +76,20 @@ certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only
     )
 
 
+def no_api(server: str, data: bytes | str | None) -> KubernetesError:
+    """Something answers that is no API of a cluster.
+
+    >>> print(no_api("https://lab:6443", b"<html> <h1>Log in</h1>").message)
+    What answers at https://lab:6443 is no API of a cluster: <html> <h1>Log in</h1>
+    """
+    return KubernetesError(
+        f"What answers at {server} is no API of a cluster: {_in_a_line(data)[:80]}",
+        hint="A proxy may answer in its place, with a page to log in. "
+        f"See what it says: curl -k {server}/version",
+        reason="NoApi",
+    )
+
+
 def raised_from_answer(
     status: int, data: bytes | str | None, *, method: str, path: str, account: str, server: str
 ) -> KubernetesError:
@@ -109,14 +123,18 @@ def _error(told: Refusal, status: int) -> KubernetesError:
 
 def _status_object(data: bytes | str | None) -> dict[str, Any]:
     """The API's `Status`; what is none, such as a proxy's page, becomes its message."""
-    text = data.decode(errors="replace") if isinstance(data, bytes) else (data or "")
     try:
-        said = json.loads(text)
+        said = json.loads(data or b"")
     except ValueError:
         said = None
     if isinstance(said, dict) and said.get("kind") == "Status":
         return said
-    return {"message": " ".join(text[:_MOST].split())}
+    return {"message": _in_a_line(data)}
+
+
+def _in_a_line(data: bytes | str | None) -> str:
+    text = data.decode(errors="replace") if isinstance(data, bytes) else (data or "")
+    return " ".join(text[:_MOST].split())
 
 
 def _plain(why: str) -> str:

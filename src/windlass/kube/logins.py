@@ -36,6 +36,7 @@ class ConfigFileLogin(msgspec.Struct, frozen=True, kw_only=True, tag="kubeconfig
 
 
 Login = TokenLogin | ConfigFileLogin
+Stamp = tuple[int, int, int]  # of a file: see `file_stamp`
 
 
 def read_login(home: Home) -> Login | None:
@@ -83,12 +84,12 @@ def forget_strays(home: Home) -> None:
             path.unlink(missing_ok=True)
 
 
-def login_stamp(home: Home) -> tuple[int, int] | None:
+def login_stamp(home: Home) -> Stamp | None:
     """Another one after every login and logout."""
     return file_stamp(home.kubernetes_login)
 
 
-def file_stamp(path: str | Path) -> tuple[int, int] | None:
+def file_stamp(path: str | Path) -> Stamp | None:
     """Another one whenever a file was written or replaced; none if it is not there.
 
     >>> file_stamp("/no/such/file") is None
@@ -98,7 +99,8 @@ def file_stamp(path: str | Path) -> tuple[int, int] | None:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino
+    # With its size: of two writes in one tick of the kernel's clock only that may differ.
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _authority_path(home: Home, login: TokenLogin) -> Path:

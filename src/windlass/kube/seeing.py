@@ -7,6 +7,7 @@ from windlass.kube.nodes import Node, node_of
 from windlass.model.errors import KubernetesError
 
 _PAGE = "500"
+_QUICK = 20.0  # seconds that an answer may take
 
 
 def list_nodes(connection: Connection) -> list[Node] | None:
@@ -16,7 +17,7 @@ def list_nodes(connection: Connection) -> list[Node] | None:
     while True:
         query = {"limit": _PAGE, **({"continue": more} if more else {})}
         try:
-            said = connection.request("GET", "/api/v1/nodes", query=query)
+            said = connection.request("GET", "/api/v1/nodes", query=query, timeout=_QUICK)
         except KubernetesError as error:
             if error.status == 403:
                 return None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+
+from windlass.model.job import JobSpec
+from windlass.model.kubernetes import Namespace
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 
@@ -28,4 +33,19 @@ class ClusterCheck(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""  # where that was found
     namespace: str = ""
     account: str = ""  # as far as that is known without asking
+    username: str = ""  # as the cluster says it, if it was asked
     is_known: bool = True  # whether anything at all says which cluster is meant
+
+
+class ShowManifests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ask what would be created in a cluster for a job, which is not."""
+
+    spec: JobSpec
+    namespace: Namespace = ""  # the one that is meant there, unless it is said
+
+
+class ClusterManifests(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be created in a cluster for a job."""
+
+    objects: list[dict[str, Any]]
+    cluster: ClusterCheck  # which one; nothing was checked

@@ -6,6 +6,8 @@ from enum import Enum
 
 import msgspec
 
+GIVEN_UP = "GivenUp"  # the reason of one that was to end, and could not be seen to
+
 
 class Phase(str, Enum):
     """How one attempt of a replica stands, as a runtime sees it."""
@@ -59,7 +61,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: ReplicaId
     phase: Phase
     exit_code: int | None = None
-    reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | ...
+    reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | GIVEN_UP | ...
     message: str = ""  # for Pending and Running: what it is doing; else: why it ended
     started: float | None = None
     ended: float | None = None  # of one that runs: its program has, and how is to be told

@@ -137,6 +137,7 @@ class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    force: bool = False  # what runs where nobody answers is given up
 
 
 class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):

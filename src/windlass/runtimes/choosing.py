@@ -99,6 +99,11 @@ class Runtimes:
         """Have an attempt end, with so many seconds to do it in; nothing if it has."""
         self._with(job_uid).delete(job_uid, replica, grace)
 
+    def give_up(self, job_uid: str) -> None:
+        """Have a job that is being stopped end, should what it runs on not answer."""
+        if self._has_pods(job_uid):
+            self._kubernetes.give_up(job_uid)
+
     def list(self, job: Job) -> Sequence[Replica]:
         """How each attempt of a job stands."""
         return self._of(job.spec).list(job)

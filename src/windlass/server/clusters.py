@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 from windlass.home import Home
 from windlass.kube.connecting import connect
+from windlass.runtimes.kubernetes.manifests import preset_image
 from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
 from windlass.runtimes.kubernetes.surroundings import Surroundings
 from windlass.runtimes.workerzip import worker_zip
 from windlass.server.agents import token_of
-
-IMAGE = "WINDLASS_KUBERNETES_IMAGE"  # what pods run in whose jobs name none
 
 
 def kubernetes_runtime(
@@ -25,6 +23,6 @@ def kubernetes_runtime(
         token_for=lambda uid: token_of(token, uid),
         urls=urls,
         url=url,
-        image=os.environ.get(IMAGE, ""),
+        image=preset_image(),
     )
     return KubernetesRuntime(home.path, around)

@@ -31,11 +31,11 @@ def test_what_fails_is_done_again_and_says_why_meanwhile_and_what_to_do(errands:
 
     errands.do("a", act)
     eventually(lambda: len(tries) > 2, "it is tried again")
-    assert errands.trouble_of("a") == "The cluster is away."
-    assert errands.explained("a") == "The cluster is away. Wait."
+    assert errands.failure("a").message == "The cluster is away."
+    assert errands.failure("a").told == "The cluster is away. Wait."
     go_on.set()
     eventually(lambda: not errands.is_wanted("a"), "it is done")
-    assert errands.trouble_of("a") == errands.explained("a") == ""
+    assert errands.failure("a") == ("", "")
 
 
 def test_of_one_key_one_is_done_at_a_time_and_the_newest_counts(errands: Errands) -> None:
@@ -84,13 +84,13 @@ def test_what_failed_is_done_at_once_when_it_is_woken(
 
     errands.wake("a")  # of what nobody asked for nothing is done
     errands.do("a", act)
-    eventually(lambda: errands.trouble_of("a") != "", "it fails")
+    eventually(lambda: errands.failure("a").message != "", "it fails")
     errands.wake("b")
     errands.wake("a")
     assert is_held.wait(PATIENCE)
     errands.wake("a")  # while it is done: then once more
     go_on.set()
-    eventually(lambda: len(tries) == 3 and errands.trouble_of("a") != "", "it is done again")
+    eventually(lambda: len(tries) == 3 and errands.failure("a").message != "", "it is done again")
     eventually(lambda: "a" not in errands._busy, "and fails again")
     assert len(tries) == 3
     errands.wake()  # all of them

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.model.status import GIVEN_UP, Phase, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.kubernetes.attempts import SETTLING, STUCK, PodAttempt
 
@@ -109,6 +109,22 @@ def test_a_cluster_out_of_sight_ends_nothing(world: World) -> None:
     assert world.see(None, is_seen=False).phase is Phase.RUNNING
     seen = world.see(None)
     assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "Lost", None)
+
+
+def test_one_that_is_given_up_ends_once_and_says_what_may_go_on(world: World) -> None:
+    world.begin()
+    world.see(pod(running={}))
+    given_up = world.attempt.give_up("its pods may go on")
+    assert (given_up.phase, given_up.reason) == (Phase.FAILED, GIVEN_UP)
+    assert given_up.message == "its pods may go on"
+    assert world.attempt.is_left
+    assert world.see(pod(running={})) == given_up
+
+
+def test_one_that_never_had_a_pod_leaves_nothing_when_it_is_given_up(world: World) -> None:
+    given_up = world.attempt.give_up("its pods may go on")
+    assert (given_up.reason, given_up.message) == ("Stopped", "stopped before it was started")
+    assert not world.attempt.is_left
 
 
 def test_one_that_was_told_to_stop_and_is_gone_was_stopped(world: World) -> None:

@@ -2,8 +2,9 @@
 
 A server may be started again with another KUBECONFIG. Who takes pods for gone that are only out of
 sight has them run twice. So a claim knows where it was made: the address of the API, and who
-vouches for it. Anywhere else the job's Secret, the owner of all that it has, must be found: until
-then nothing is judged, and nothing made.
+vouches for it. Anywhere else, and where that was not noted, the job's Secret, the owner of all that
+it has, must be found: until then nothing is judged, and nothing made. What was never begun is
+nowhere, and may begin anywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Abroad:
 
     def is_abroad(self, claim: Claim, connection: Connection) -> bool | None:
         """Whether a job is in another cluster than that one; none if nobody has looked yet."""
-        if claim.server in ("", connection.place):
+        if not claim.is_begun or claim.server == connection.place:
             return False
         with self._lock:
             found, until = self._known.get((claim.uid, connection.place), (None, 0.0))
@@ -59,16 +60,33 @@ class Abroad:
         return found
 
 
+HOW_TO_LOOK_THERE = "windlass server stop, and start it with the KUBECONFIG that it had"
+
+
 def told_of(claim: Claim, server: str) -> str:
-    """What is said of such a job.
+    """What is said of such a job, where the server looks at the cluster of that address.
 
     >>> told_of(Claim(uid="", trial_id=1, namespace="", base="", home="", server="https://a"), "b")
-    'its pods are in the cluster at https://a, and this server looks at b: windlass server stop, \
-and start it with the KUBECONFIG that it had'
+    'its pods are in the cluster at https://a, and this server looks at b'
     """
     there = claim.server.partition(" ")[0]
+    if not there:
+        noted = "an earlier version did not note where its pods are"
+        return f"{noted}, and nothing of it is in the cluster at {server}"
     where = f"at {there}" if there != server else f"that was at {there}"
-    return (
-        f"its pods are in the cluster {where}, and this server looks at {server}: "
-        "windlass server stop, and start it with the KUBECONFIG that it had"
+    return f"its pods are in the cluster {where}, and this server looks at {server}"
+
+
+def told_of_left(claim: Claim, why: str) -> str:
+    """What is said of one that is given up, while its pods may go on.
+
+    >>> known = Claim(uid="c0ffee", trial_id=1, namespace="lab", base="", home="", server="a")
+    >>> told_of_left(known, "https://a is away")
+    'https://a is away. Its pods may still run there, and are deleted when ...; kubectl ...'
+    """
+    later = ", and are deleted when this server sees that cluster again" if claim.server else ""
+    command = (
+        f"kubectl --namespace {claim.namespace} delete pods,services,secrets "
+        f"--selector {naming.UID}={claim.uid}"
     )
+    return f"{why}. Its pods may still run there{later}; {command} does it by hand"

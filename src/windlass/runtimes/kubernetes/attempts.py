@@ -16,13 +16,14 @@ import msgspec
 from windlass.kube.explaining import explain
 from windlass.kube.kinds import Object, place_of, uid_of
 from windlass.kube.pods import OUT_OF_MEMORY, START_FAILED, PodState, seconds_of, state_of
-from windlass.model.status import Phase, Pod, Replica, ReplicaId
+from windlass.model.status import GIVEN_UP, Phase, Pod, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempt_files import AttemptFiles, storable
 from windlass.runtimes.kubernetes.building import CONTAINER
 from windlass.worker.files import read_json, write_json, write_json_once
 
 POD = "pod.json"  # which pod it has, or had: written once that is made, and as it is found
+NEVER_STARTED = "stopped before it was started"
 _LEFT = "left-abroad.json"
 SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
 HAND_OVER = 30.0  # seconds that an agent has to hand over what is left, before it is ended
@@ -143,15 +144,13 @@ class PodAttempt(AttemptFiles):
         message = waits_for or str(explain(pod, (), now) or _in_words(state))
         return self._pending(message, deleting=state.deleting)
 
-    def observe_abroad(self, told: str, now: float) -> Replica:
+    def observe_abroad(self, told: str, left: str, now: float) -> Replica:
         """How it stands where its pod is in a cluster that nobody here looks at: as it was last.
 
-        One that is to end, and had the time for it, is given up here. Its pod may still be there:
-        see `is_left_abroad`.
+        One that is to end, and had the time for it, is given up, with what is said of it then.
         """
-        if not self.has_ended and self._had_time_to_end(now):
-            write_json(self._file(_LEFT), {})
-            self.bury("Stopped", told)
+        if self._had_time_to_end(now):
+            return self.give_up(left)
         ended = self._ended()
         if ended is not None:
             return ended
@@ -160,8 +159,17 @@ class PodAttempt(AttemptFiles):
             return self._seen_living(deleting=is_ending, unseen=told)
         return self._pending(told, deleting=is_ending)
 
+    def give_up(self, told: str) -> Replica:
+        """Have it end here, though its pod cannot be seen, and may go on: see `is_left`."""
+        if not self.has_ended and (self.was_made or self.was_taken_up):
+            write_json(self._file(_LEFT), {})
+            self.bury(GIVEN_UP, told)
+        elif not self.has_ended:
+            self.bury("Stopped", NEVER_STARTED)
+        return self._ended() or self._pending(told)
+
     @property
-    def is_left_abroad(self) -> bool:
+    def is_left(self) -> bool:
         """Whether it was given up while its pod could not be seen."""
         return (self.path / _LEFT).exists()
 
@@ -212,8 +220,7 @@ class PodAttempt(AttemptFiles):
                 return self._seen_living(unseen=unseen)
             return self._pending(waits_for or "starting")
         if self.is_told_to_stop:
-            told = "" if self.was_begun else "stopped before it was started"
-            self.bury("Stopped", told)
+            self.bury("Stopped", "" if self.was_begun else NEVER_STARTED)
         else:
             self.bury("Lost", "its pod is gone, and nobody here had it removed")
         return self._ended() or self._pending("starting")

@@ -39,7 +39,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     base: str  # what all its names begin with
     home: str  # the server it belongs to
-    server: str = ""  # which cluster it was made in: `Connection.place`; empty: nobody knows
+    server: str = ""  # which cluster it is in: `Connection.place`; empty: nobody noted that
+    is_begun: bool = True  # whether anything of it was asked for: before that nothing is anywhere
+    is_given_up: bool = False  # whether nobody waits any more for a cluster that does not answer
 
     @property
     def labels(self) -> dict[str, str]:
@@ -55,6 +57,7 @@ def claim_of(job: Job, namespace: str, home: str, server: str = "") -> Claim:
         base=naming.base_of(job.trial_id, job.uid),
         home=home,
         server=server,
+        is_begun=False,
     )
 
 

@@ -57,6 +57,17 @@ class Claims:
             write_json(str(self._path(claim.uid)), msgspec.to_builtins(claim), durable=True)
             self._known[claim.uid] = claim
 
+    def change(self, uid: str, **changes: object) -> None:
+        """Write down what is known of a claim by now; nothing if there is none."""
+        with self._lock:
+            before = self._known.get(uid) or self._read(uid)
+            if before is None:
+                return
+            after = msgspec.structs.replace(before, **changes)
+            if after != before:
+                write_json(str(self._path(uid)), msgspec.to_builtins(after), durable=True)
+            self._known[uid] = after
+
     def drop(self, uid: str) -> None:
         """Nothing of a job is left in the cluster."""
         with self._lock:

@@ -38,6 +38,7 @@ from windlass.runtimes.kubernetes.turns import Turns
 
 _SHORT = 5  # seconds for a pod whose program never began
 _INVALID = (400, 422)  # what the API will not have however often it is asked
+_REFUSED = range(400, 500)  # it was understood, and nothing was made
 
 
 class Deeds:
@@ -60,6 +61,7 @@ class Deeds:
         self._checks = checks
         self._tell = tell
         self._turns = Turns()
+        self._owning = Turns()
         self._obstacles = Obstacles(errands)
         self._owners: dict[str, str] = {}  # the uid of the Secret of each job
 
@@ -70,7 +72,7 @@ class Deeds:
 
     def why_not_made(self, attempt: PodAttempt) -> str:
         """Why there is no pod for it yet, if that was tried, and what to do."""
-        return self._errands.explained(("make", attempt.path))
+        return self._errands.failure(("make", attempt.path)).told
 
     def end(
         self, claim: Claim, attempt: PodAttempt, *, after: float = 0.0, grace: int | None = None
@@ -95,12 +97,12 @@ class Deeds:
     def _make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         with self._turns.together(claim.uid):
             # A job that was released has no claim: nobody would remove what it had from now on.
-            is_claimed = self._claims.find(claim.uid) is not None
-            is_to_be = is_claimed and not attempt.is_unwanted() and not attempt.was_made
+            now = self._claims.find(claim.uid)
+            is_to_be = not attempt.is_unwanted() and not attempt.was_made
             key = ("make", attempt.path)
             try:
-                if is_to_be:
-                    self._make_now(claim, job, attempt)
+                if now is not None and is_to_be:
+                    self._make_now(now, job, attempt)
             except objects.NameTaken as error:
                 if error.kind is PODS:  # of other kinds nobody may be allowed to watch any
                     connection = self._sight.connected()
@@ -112,7 +114,7 @@ class Deeds:
         connection = self._sight.connected_for(claim)
         watcher = self._sight.begin_watch(claim.namespace)
         before = attempt.before()
-        if before is not None and before.is_left_abroad:
+        if before is not None and before.is_left:
             self._see_gone(connection, claim, before)
         if attempt.was_taken_up:
             # Whoever made it was killed before that was noted: made again it would run twice.
@@ -168,19 +170,38 @@ class Deeds:
 
     def _owner(self, connection: Connection, claim: Claim) -> str:
         """The uid of the Secret that owns all that a job has."""
-        if claim.uid not in self._owners:
-            settings: dict[str, Any] = {
-                "uid": claim.uid,
-                "trial_id": claim.trial_id,
-                "token": self._around.token_for(claim.uid),
-                "urls": list(self._around.urls()),
-                "port": AGENT_PORT,
-            }
-            secret = secret_of(claim, self._around.worker(), settings)
-            self._owners[claim.uid] = uid_of(objects.make(connection, objects.SECRETS, secret))
-        return self._owners[claim.uid]
+        with self._owning.alone(claim.uid):
+            known = self._owners.get(claim.uid)
+            if known is None:
+                known = self._owners[claim.uid] = uid_of(self._make_owner(connection, claim))
+            return known
+
+    def _make_owner(self, connection: Connection, claim: Claim) -> Object:
+        settings: dict[str, Any] = {
+            "uid": claim.uid,
+            "trial_id": claim.trial_id,
+            "token": self._around.token_for(claim.uid),
+            "urls": list(self._around.urls()),
+            "port": AGENT_PORT,
+        }
+        secret = secret_of(claim, self._around.worker(), settings)
+        now = self._claims.find(claim.uid)  # another replica's try may have changed it
+        is_first = now is not None and not now.is_begun
+        if is_first:
+            # One that does not answer this is not asked for more: nothing of the job is there.
+            objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
+            self._claims.change(claim.uid, is_begun=True, server=connection.place)
+        try:
+            return objects.make(connection, objects.SECRETS, secret)
+        except KubernetesError as error:
+            if is_first and error.status in _REFUSED:
+                self._claims.change(claim.uid, is_begun=False)
+            raise
 
     def _end(self, claim: Claim, attempt: PodAttempt, grace: int | None) -> None:
+        claim = self._claims.find(claim.uid) or claim
+        if not claim.is_begun:
+            return
         connection = self._sight.connected_for(claim)
         name = naming.pod_name(claim.base, attempt.replica)
         pod = objects.look(connection, PODS, claim.namespace, name)
@@ -197,12 +218,22 @@ class Deeds:
 
     def _release(self, claim: Claim) -> None:
         with self._turns.alone(claim.uid):  # when nothing more is being made for it
-            connection = self._sight.connected_for(claim)
-            owner = objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
-            if owner is not None and labels_of(owner).get(naming.UID) == claim.uid:
-                objects.remove(connection, objects.SECRETS, owner)
+            now = self._claims.find(claim.uid)
+            if now is not None and now.is_begun:
+                self._remove_owner(now)
             self._owners.pop(claim.uid, None)
             self._claims.drop(claim.uid)
+
+    def _remove_owner(self, claim: Claim) -> None:
+        """Have the Secret of a job go, and with it all that it owns.
+
+        Of a claim that does not know its cluster nobody could tell another place to look in.
+        """
+        is_known = bool(claim.server)
+        connection = self._sight.connected_for(claim) if is_known else self._sight.connected()
+        owner = objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
+        if owner is not None and labels_of(owner).get(naming.UID) == claim.uid:
+            objects.remove(connection, objects.SECRETS, owner)
 
 
 def _grace_of(attempt: PodAttempt, pod: Object) -> int:

@@ -89,13 +89,10 @@ class Errands:
         with self._changed:
             return key in self._wanted or key in self._busy
 
-    def trouble_of(self, key: Hashable) -> str:
+    def failure(self, key: Hashable) -> Failure:
         """Why it is not done yet, if it was tried; else nothing."""
-        return self._failure(key).message
-
-    def explained(self, key: Hashable) -> str:
-        """The same, with what to do about it."""
-        return self._failure(key).told
+        with self._changed:
+            return self._failures.get(key, (0, Failure()))[1]
 
     def close(self, timeout: float = 2.0) -> None:
         """Begin nothing more."""
@@ -104,10 +101,6 @@ class Errands:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(timeout)
-
-    def _failure(self, key: Hashable) -> Failure:
-        with self._changed:
-            return self._failures.get(key, (0, Failure()))[1]
 
     def _plan(self, key: Hashable, act: Callable[[], object], after: float) -> None:
         number = next(self._numbers)
@@ -125,7 +118,7 @@ class Errands:
             try:
                 act()
             except Exception as error:  # noqa: BLE001 -- whatever it is, it is told and tried again
-                failure = _failure_of(error)
+                failure = failure_of(error)
                 if not isinstance(error, WindlassError):
                     _log.exception("an errand in a cluster failed")
             self._finish(key, act, failure)
@@ -181,7 +174,8 @@ class Errands:
             self._on_failure(key)
 
 
-def _failure_of(error: Exception) -> Failure:
+def failure_of(error: Exception) -> Failure:
+    """An error, as it is told."""
     if isinstance(error, WindlassError):
         return Failure(error.message or type(error).__name__, told_of_error(error))
     message = f"{type(error).__name__}: {error}"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from windlass.kube.connecting import Connection
+from windlass.kube.examining import which
 from windlass.kube.nodes import Node, placement
-from windlass.model.job import Job, JobSpec, Python
+from windlass.kube.seeing import list_nodes
+from windlass.model.errors import KubernetesError
+from windlass.model.findings import ClusterCheck, ClusterManifests, ShowManifests
+from windlass.model.job import Job, JobSpec
 from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.status import ReplicaId
 from windlass.runtimes.kubernetes.building import (
@@ -25,6 +30,29 @@ _NOBODY = "0" * 32  # what is known only once it is there
 _TOLD_BY_THE_CLUSTER = "00000000-0000-0000-0000-000000000000"
 
 
+def preset_image() -> str:
+    """What pods run in whose jobs name none, if this process is told so."""
+    return os.environ.get("WINDLASS_KUBERNETES_IMAGE", "")
+
+
+def manifests_here(
+    asked: ShowManifests, connect: Callable[[], Connection], image: str = ""
+) -> ClusterManifests:
+    """What would be created in the cluster at hand; what that does not say is left open."""
+    namespace, nodes = asked.namespace or "default", None
+    cluster = ClusterCheck(findings=())
+    try:
+        connection = connect()
+        cluster = which(connection)
+        namespace = connection.namespace
+        nodes = list_nodes(connection)
+    except KubernetesError:
+        pass  # accelerators become what is in common use
+    return ClusterManifests(
+        objects=manifests_of(asked.spec, namespace, nodes, image), cluster=cluster
+    )
+
+
 def manifests_of(
     spec: JobSpec, namespace: str, nodes: Sequence[Node] | None, image: str = ""
 ) -> list[Object]:
@@ -36,9 +64,7 @@ def manifests_of(
     >>> [each["kind"] for each in made]
     ['Secret', 'Service', 'Pod', 'Service', 'Pod']
     """
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    known = msgspec.structs.replace(spec, python=Python(version=version))
-    job = Job(uid=_NOBODY, trial_id=0, spec=known)
+    job = Job(uid=_NOBODY, trial_id=0, spec=spec)
     named = (spec.roles[0].kubernetes or KubernetesOptions()).namespace
     claim = claim_of(job, named or namespace, "0")
     made = [secret_of(claim, b"", {})]

@@ -15,7 +15,7 @@ from windlass.runtimes.kubernetes.building import CONTAINER, Claim
 from windlass.runtimes.kubernetes.deeds import Deeds
 from windlass.runtimes.kubernetes.errands import Errands
 from windlass.runtimes.kubernetes.reasons import Reasons
-from windlass.runtimes.kubernetes.sight import Sight, trouble_of
+from windlass.runtimes.kubernetes.sight import Sight
 
 
 class Observing:
@@ -46,11 +46,14 @@ class Observing:
         was_made = attempt.was_made
         is_seen = is_seen and was_made and self._sight.now(claim.namespace) is watcher
         pod = None if watcher is None else watcher.at(claim.namespace, name)
+        trouble, unseen = self._sight.trouble(claim)
+        if trouble and attempt.is_told_to_stop:
+            unseen = f"{trouble}; to give it up: windlass stop --force {claim.trial_id}"
         seen = attempt.observe(
             pod,
             is_seen=is_seen,
-            waits_for=self._waits_for(attempt, pod, watcher),
-            unseen=trouble_of(watcher),
+            waits_for=self._waits_for(attempt, pod, unseen),
+            unseen=unseen,
             now=now,
         )
         if pod is None:
@@ -74,13 +77,13 @@ class Observing:
         """Look at nothing any more."""
         self._reasons.close()
 
-    def _waits_for(self, attempt: PodAttempt, pod: Object | None, watcher: Watcher | None) -> str:
+    def _waits_for(self, attempt: PodAttempt, pod: Object | None, unseen: str) -> str:
         """What there is to say of one that has not begun."""
         trouble = self._deeds.why_not_made(attempt)
         if pod is None and trouble:
             return trouble
         reason = "" if pod is None else self._reasons.of(pod)
-        return trouble_of(watcher) or reason
+        return unseen or reason
 
     def look_later(self, uid: str, after: float) -> None:
         """Have a job looked at again after so many seconds."""

@@ -12,7 +12,8 @@ from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes.away import ask_for
 from windlass.runtimes.kubernetes import naming
-from windlass.runtimes.kubernetes.attempts import HAND_OVER
+from windlass.runtimes.kubernetes.abroad import HOW_TO_LOOK_THERE, told_of_left
+from windlass.runtimes.kubernetes.attempts import HAND_OVER, NEVER_STARTED
 from windlass.runtimes.kubernetes.building import Claim, claim_of, has_services
 from windlass.runtimes.kubernetes.checking import Checks
 from windlass.runtimes.kubernetes.claims import Claims
@@ -109,13 +110,23 @@ class KubernetesRuntime:
             return
         attempt.tell_to_stop(grace)
         if not attempt.was_made:
-            attempt.bury("Stopped", "stopped before it was started")
+            attempt.bury("Stopped", NEVER_STARTED)
             self._tell(job_uid)
         for callback in self._on_orders:
             callback(claim.trial_id)
         # What has begun ends by itself, and hands over what it left; this is for what does not.
         after = grace + HAND_OVER if attempt.was_begun else 0.0
         self._deeds.end(claim, attempt, after=after)
+
+    def give_up(self, job_uid: str) -> None:
+        """Have a job that is being stopped end without its cluster, should that not answer.
+
+        What it has there goes when the cluster is back: its claim stays until then.
+        """
+        self._claims.change(job_uid, is_given_up=True)
+        claim = self._claims.find(job_uid)
+        if claim is not None:
+            self._sight.reach(claim)
 
     def list(self, job: Job) -> Sequence[Replica]:
         """How each attempt of a job stands."""
@@ -124,14 +135,19 @@ class KubernetesRuntime:
             return []
         attempts = self._known.all(claim, job.spec)
         # The watch first: of two clusters, one after the other, this is not the newer one's.
-        watcher = self._sight.watcher(claim.namespace)
+        watcher = self._sight.now(claim.namespace)
         abroad = self._sight.abroad(claim)
         now = time.time()
+        if claim.is_given_up and (why := abroad or self._sight.trouble(claim).message):
+            return [each.give_up(told_of_left(claim, why)) for each in attempts]
         if abroad:
-            seen = [each.observe_abroad(abroad, now) for each in attempts]
+            told, left = f"{abroad}: {HOW_TO_LOOK_THERE}", told_of_left(claim, abroad)
+            seen = [each.observe_abroad(told, left, now) for each in attempts]
             if any(each.deleting for each in seen):  # nothing tells when their time is up
                 self._observing.look_later(job.uid, _ABROAD)
             return seen
+        if abroad is not None:  # else there may be nothing of it there to see
+            self._sight.watch(claim.namespace)
         is_seen = watcher is not None and watcher.synced.is_set() and abroad is not None
         return [
             self._observing.observe(claim, each, watcher, is_seen=is_seen, now=now)
@@ -153,7 +169,8 @@ class KubernetesRuntime:
             if job is None:
                 self.release(claim.uid)
                 continue
-            self._sight.watch(claim.namespace)
+            if claim.is_given_up:
+                self._sight.reach(claim)
             for attempt in self._known.all(claim, job.spec):
                 if attempt.has_ended:
                     continue
@@ -190,9 +207,16 @@ class KubernetesRuntime:
 
     def _failed(self, key: Hashable) -> None:
         """Something could not be done: whoever waits for it is to see why."""
-        if isinstance(key, tuple) and key[0] == "make":
-            for uid in self._known.jobs_with(key[1]):
+        if not isinstance(key, tuple):
+            return
+        what, which, *_ = key
+        if what == "make":
+            for uid in self._known.jobs_with(which):
                 self._tell(uid)
+        elif what == "watch":
+            self._sight.tell_all(which)
+        elif what in ("abroad", "reach"):
+            self._tell(which)
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before

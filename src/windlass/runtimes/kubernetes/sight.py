@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 from windlass.kube.connecting import Connection
-from windlass.kube.explanation import told_of_error
 from windlass.kube.kinds import PODS
 from windlass.kube.watching import Change, Watcher
 from windlass.model.errors import KubernetesError
-from windlass.runtimes.kubernetes import naming
-from windlass.runtimes.kubernetes.abroad import Abroad, told_of
+from windlass.runtimes.kubernetes import naming, objects
+from windlass.runtimes.kubernetes.abroad import HOW_TO_LOOK_THERE, Abroad, told_of
 from windlass.runtimes.kubernetes.building import Claim
 from windlass.runtimes.kubernetes.claims import Claims
-from windlass.runtimes.kubernetes.errands import Errands
+from windlass.runtimes.kubernetes.errands import Errands, Failure, failure_of
 
 
 class Sight:
@@ -62,39 +61,58 @@ class Sight:
             self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
-            self.watch(watcher.namespace)
+            self.tell_all(watcher.namespace)  # whoever still has a job there looks again
         return connection
 
     def connected_for(self, claim: Claim) -> Connection:
         """The connection to the cluster in which a job is; an error if that is another."""
         connection = self.connected()
-        if self._abroad.look(claim, connection):
-            raise KubernetesError(told_of(claim, connection.server))
+        if self._is_abroad(claim, connection):
+            raise KubernetesError(told_of(claim, connection.server), hint=HOW_TO_LOOK_THERE)
         return connection
 
     def abroad(self, claim: Claim) -> str | None:
         """What is said of a job of another cluster, nothing of others; none until it is known."""
         connection = self._connection
-        if connection is None:
-            return None
-        is_abroad = self._abroad.is_abroad(claim, connection)
-        if is_abroad is None:
+        is_abroad = None if connection is None else self._abroad.is_abroad(claim, connection)
+        if connection is None or is_abroad is None:
             key = ("abroad", claim.uid)
             if not self._errands.is_wanted(key):
                 self._errands.do(key, partial(self._look_where, claim))
             return None
         return told_of(claim, connection.server) if is_abroad else ""
 
+    def trouble(self, claim: Claim) -> Failure:
+        """Why nothing new is known of a job, if that was tried; else nothing."""
+        watcher = self.now(claim.namespace)
+        if watcher is not None and watcher.trouble is not None:
+            return failure_of(watcher.trouble)
+        keys: list[Hashable] = [("reach", claim.uid)]
+        if watcher is None:
+            keys += [("abroad", claim.uid), ("watch", claim.namespace)]
+        found = map(self._errands.failure, keys)
+        return next((each for each in found if each.message), Failure())
+
+    def reach(self, claim: Claim) -> None:
+        """See whether the cluster of a job answers: a watch is silent for long before it fails."""
+        self._errands.do(("reach", claim.uid), partial(self._reach, claim.uid))
+
+    def _reach(self, uid: str) -> None:
+        claim = self._claims.find(uid)
+        if claim is not None and claim.is_begun:
+            connection = self.connected_for(claim)
+            objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
+
     def _look_where(self, claim: Claim) -> None:
-        self._abroad.look(claim, self.connected())
+        self._is_abroad(claim, self.connected())
         self._tell(claim.uid)
 
-    def watcher(self, namespace: str) -> Watcher | None:
-        """The watch of a namespace, if there is one by now; else there will be."""
-        found = self.now(namespace)
-        if found is None:
-            self.watch(namespace)
-        return found
+    def _is_abroad(self, claim: Claim, connection: Connection) -> bool:
+        if self._abroad.look(claim, connection):
+            return True
+        if claim.is_begun:  # from now on it is known by this address, without a look
+            self._claims.change(claim.uid, server=connection.place)
+        return False
 
     def now(self, namespace: str) -> Watcher | None:
         """The watch of a namespace, if there is one."""
@@ -103,8 +121,9 @@ class Sight:
 
     def watch(self, namespace: str) -> None:
         """Have the pods of a namespace seen, as soon as that can be."""
-        if self.now(namespace) is None:
-            self._errands.do(("watch", namespace), partial(self.begin_watch, namespace))
+        key = ("watch", namespace)
+        if self.now(namespace) is None and not self._errands.is_wanted(key):
+            self._errands.do(key, partial(self.begin_watch, namespace))
 
     def begin_watch(self, namespace: str) -> Watcher:
         """The watch of a namespace, begun if there is none."""
@@ -119,7 +138,7 @@ class Sight:
                 namespace=namespace,
                 selector=f"{naming.HOME}={self._claims.identity}",
                 on_change=self._on_pod,
-                on_trouble=lambda _error: self._tell_all(namespace),
+                on_trouble=lambda _error: self.tell_all(namespace),
                 on_open=self._errands.wake,  # the cluster is back: what failed need not wait
             )
             self._watchers[namespace] = made
@@ -140,18 +159,13 @@ class Sight:
 
     def _tell_when_synced(self, watcher: Watcher) -> None:
         if watcher.synced.wait(1.0) or watcher is not self.now(watcher.namespace):
-            self._tell_all(watcher.namespace)
+            self.tell_all(watcher.namespace)
         else:
             again = partial(self._tell_when_synced, watcher)
             self._errands.do(("synced", watcher.namespace), again, after=0.2)
 
-    def _tell_all(self, namespace: str) -> None:
+    def tell_all(self, namespace: str) -> None:
+        """Have all jobs of a namespace looked at."""
         for claim in self._claims.all():
             if claim.namespace == namespace:
                 self._tell(claim.uid)
-
-
-def trouble_of(watcher: Watcher | None) -> str:
-    """Why nothing new is seen of the pods of a namespace, if nothing is, and what to do."""
-    trouble = None if watcher is None else watcher.trouble
-    return "" if trouble is None else told_of_error(trouble)

@@ -1,4 +1,4 @@
-"""The cluster of the server, which runs the jobs: whether they can run there."""
+"""The cluster of the server, which runs the jobs: whether they can run there, and as what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from windlass.model.findings import ClusterCheck
+from windlass.model.findings import ClusterCheck, ClusterManifests, ShowManifests
 from windlass.model.kubernetes import Namespace
 from windlass.model.wire import API
 from windlass.server.routing import Route
@@ -30,4 +30,17 @@ async def check_cluster(
         return await asyncio.to_thread(look)
 
 
-routes = [Route("GET", f"{API}/kubernetes/check", check_cluster)]
+async def show_manifests(services: Services, data: ShowManifests) -> ClusterManifests:
+    """What would be created in the cluster for a job; nothing is."""
+    from windlass.kube.connecting import connect
+    from windlass.runtimes.kubernetes.manifests import manifests_here, preset_image
+
+    reach = partial(connect, None, data.namespace or None, home=services.home)
+    async with _AT_ONCE:
+        return await asyncio.to_thread(manifests_here, data, reach, preset_image())
+
+
+routes = [
+    Route("GET", f"{API}/kubernetes/check", check_cluster),
+    Route("POST", f"{API}/kubernetes/manifests", show_manifests),
+]

@@ -1,0 +1,210 @@
+"""Claims: what a home knows of what its trials have in clusters, and how long it knows it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+import windlass as wl
+from harness import PATIENCE, eventually, kill_server, stop_server
+from kube.access import Cluster
+from kube.gates import Gate
+from kube.pods import Namespace
+from kube.proxies import Proxy
+from kube.trials import (
+    begun,
+    claims_of,
+    is_empty,
+    pods_of,
+    python,
+    restart,
+    said,
+    times_begun,
+    what_is_said_of,
+)
+from windlass.client.session import default_client
+from windlass.kube.connecting import connect
+from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
+from windlass.model.kubernetes import KubernetesOptions
+from windlass.model.status import ReplicaId
+from windlass.runtimes import away, layout
+from windlass.runtimes.kubernetes.building import Claim, claim_of
+from windlass.runtimes.kubernetes.claims import Claims
+from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+from windlass.runtimes.kubernetes.surroundings import Surroundings
+
+ELSEWHERE = "https://elsewhere.invalid:6443 0123456789abcdef"
+
+
+@pytest.fixture
+def no_secrets(namespace: Namespace) -> Iterator[None]:
+    """A namespace that takes no Secrets: the first thing that is made of a trial is refused."""
+    quota = {"metadata": {"name": "team"}, "spec": {"hard": {"count/secrets": "0"}}}
+    namespace.core.create_namespaced_resource_quota(namespace.name, quota)
+
+    def is_in_force() -> bool:
+        wanted = {"metadata": {"generateName": "trial-"}}
+        try:
+            namespace.core.create_namespaced_secret(namespace.name, wanted, dry_run="All")
+        except client.ApiException as error:
+            return bool(error.status == 403)
+        return False
+
+    eventually(is_in_force, "the quota is in force")
+    yield
+
+
+def begun_nowhere(namespace: Namespace) -> wl.Trial[Any]:
+    """A trial of which nothing could be made yet."""
+    trial = python("print('at last')", namespace).submit()
+    eventually(lambda: "The quota team" in what_is_said_of(trial), "it is refused")
+    return trial
+
+
+@pytest.mark.usefixtures("no_secrets")
+def test_one_of_which_nothing_was_made_begins_in_the_cluster_that_is_there_now(
+    home_with_cluster: Path, cluster: Cluster, namespace: Namespace, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    trial = begun_nowhere(namespace)
+    with Proxy(cluster) as proxy:
+        namespace.core.delete_namespaced_resource_quota("team", namespace.name)
+        again = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
+        ended = again.get_trial(trial.id).wait(timeout=PATIENCE)
+        assert (ended.state, said(ended)) == ("SUCCEEDED", ["at last"]), ended.message
+        eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+        eventually(lambda: not claims_of(home_with_cluster), "nor in the home")
+        stop_server(home_with_cluster)
+
+
+@pytest.mark.usefixtures("no_secrets")
+def test_one_of_which_nothing_was_made_ends_without_any_cluster(
+    home_with_cluster: Path, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = begun_nowhere(namespace)
+    assert claims_of(home_with_cluster)
+    again = restart(home_with_cluster, monkeypatch, tmp_path / "no-such-file")
+    ended = again.get_trial(trial.id).stop().wait(timeout=PATIENCE)
+    assert ended.state == "STOPPED"
+    eventually(lambda: not claims_of(home_with_cluster), "there is nothing to remember")
+
+
+def forget_where(home: Path) -> None:
+    """Have all claims of a home as earlier versions wrote them."""
+    for path in layout.claims_dir(home).glob("*.json"):
+        known = json.loads(path.read_text())
+        path.write_text(json.dumps({k: v for k, v in known.items() if k in EARLIER}))
+
+
+EARLIER = ("uid", "trial_id", "namespace", "base", "home")
+
+
+def test_a_trial_of_an_earlier_version_goes_on_where_its_secret_is(
+    home_with_cluster: Path, cluster: Cluster, namespace: Namespace, gate: Gate
+) -> None:
+    trial = begun(namespace, gate)
+    kill_server(home_with_cluster)
+    forget_where(home_with_cluster)
+    gate.tell("go")
+    ended = default_client().get_trial(trial.id).wait(timeout=PATIENCE)
+    assert (ended.state, ended.restarts, said(ended)) == ("SUCCEEDED", 0, ["begun", "done"])
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+    eventually(lambda: not claims_of(home_with_cluster), "nor in the home")
+
+
+def test_a_trial_of_an_earlier_version_whose_secret_is_not_there_waits_and_can_be_stopped(
+    home_with_cluster: Path, namespace: Namespace, gate: Gate
+) -> None:
+    trial = begun(namespace, gate)
+    kill_server(home_with_cluster)
+    forget_where(home_with_cluster)
+    [claim] = claims_of(home_with_cluster)
+    # As in another cluster: of what it has there nothing is found. Its pod goes on.
+    orphan = client.V1DeleteOptions(propagation_policy="Orphan")
+    namespace.core.delete_namespaced_secret(claim["base"], namespace.name, body=orphan)
+    eventually(lambda: not has_secret(namespace, claim["base"]), "its Secret is gone")
+
+    again = default_client().get_trial(trial.id)
+    eventually(lambda: "did not note where its pods are" in what_is_said_of(again), "that is told")
+    assert again.state == "RUNNING"
+    [pod] = pods_of(namespace).values()
+    assert pod.metadata.deletion_timestamp is None, "nobody touched what runs there"
+    again.stop(grace=0).wait(timeout=PATIENCE)
+    assert again.state == "STOPPED"
+    assert times_begun(gate, again) == 1
+    eventually(lambda: not claims_of(home_with_cluster), "it does not stay for ever")
+
+
+def has_secret(namespace: Namespace, name: str) -> bool:
+    found = namespace.core.list_namespaced_secret(namespace.name)
+    return name in [each.metadata.name for each in found.items]
+
+
+def test_claims_of_an_earlier_version_that_nothing_is_left_of_go_and_touch_nothing(
+    home_with_cluster: Path, namespace: Namespace
+) -> None:
+    Claims(home_with_cluster).keep(claim_of(a_job(namespace, 1), namespace.name, "me"))
+    stranger = claim_of(a_job(namespace, 2), namespace.name, "me")
+    Claims(home_with_cluster).keep(stranger)
+    forget_where(home_with_cluster)
+    assert len(claims_of(home_with_cluster)) == 2
+    name = stranger.base
+    namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": name}})
+    wl.server_info()  # starts one
+    eventually(lambda: not claims_of(home_with_cluster), "they go")
+    assert has_secret(namespace, name), "that is somebody else's"
+
+
+def a_job(namespace: Namespace, number: int) -> Job:
+    options = KubernetesOptions(namespace=namespace.name)
+    role = Role(executable=ProcessCall(argv=("true",)), kubernetes=options)
+    spec = JobSpec(roles=(role,), backend="kubernetes")
+    return Job(uid=f"{number:032x}", trial_id=number, spec=spec, name="any")
+
+
+@pytest.mark.parametrize("is_abroad", [True, False])
+def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
+    is_abroad: bool, cluster: Cluster, namespace: Namespace, tmp_path: Path
+) -> None:
+    around = Surroundings(
+        connect=lambda: connect(config_file=str(cluster.kubeconfig)),
+        worker=lambda: b"",
+        token_for=lambda uid: uid,
+        urls=list,
+        url=lambda: "http://nobody.invalid",
+    )
+    place = ELSEWHERE if is_abroad else around.connect().place
+    job, first = a_job(namespace, 1), ReplicaId("main", 0, 1)
+    known = Claim(**{**fields_of(claim_of(job, namespace.name, "me", place)), "is_begun": True})
+    Claims(tmp_path).keep(known)
+    folder = away.ask_for(tmp_path, job, first, Assignment())
+    (folder / layout.STATE).write_text(json.dumps({"stage": "running", "started": 1.0}))
+    (folder / "pod.json").write_text(json.dumps({"name": "a-pod", "uid": "a-uid"}))
+    runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
+    runtime.watch(lambda _uid: told.set())
+    runtime.adopt([job])
+
+    def is_judged() -> bool:
+        [seen] = runtime.list(job)
+        return "https://elsewhere.invalid" in seen.message if is_abroad else seen.reason == "Lost"
+
+    try:
+        eventually(is_judged, "it is known where it is, and what is there")
+        assert told.is_set(), "whoever waits for that is told"
+        assert (f"watch-pods-{namespace.name}" in names_of_threads()) is not is_abroad
+    finally:
+        runtime.close()
+
+
+def fields_of(claim: Claim) -> dict[str, Any]:
+    return {name: getattr(claim, name) for name in Claim.__struct_fields__}
+
+
+def names_of_threads() -> list[str]:
+    return [each.name for each in threading.enumerate()]

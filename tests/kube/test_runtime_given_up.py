@@ -1,0 +1,280 @@
+"""Trials whose cluster is gone, perhaps for good: they can be ended, and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from harness import BIN, PATIENCE, Project, eventually
+from kube.access import Cluster
+from kube.gates import Gate
+from kube.pods import Namespace
+from kube.proxies import Proxy
+from kube.trials import (
+    begun,
+    claims_of,
+    is_empty,
+    pods_of,
+    python,
+    restart,
+    said,
+    there,
+    times_begun,
+    what_is_said_of,
+)
+from windlass.runtimes.kubernetes import naming
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[Proxy]:
+    """The way to the cluster of the servers that a test starts."""
+    made = Proxy(cluster)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def home(
+    proxy: Proxy, home_with_cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A home whose server reaches the cluster by that way, which is there for longer."""
+    monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
+    return home_with_cluster
+
+
+class Stranger:
+    """Somebody else who answers with TLS, and whom nobody vouches for."""
+
+    def __init__(self, folder: Path) -> None:
+        certificate, key = folder / "stranger.crt", folder / "stranger.key"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+             "-subj", "/CN=somebody-else", "-keyout", key, "-out", certificate],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certificate, key)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._listener.getsockname()
+        threading.Thread(target=self._answer, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _answer(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+                with self._context.wrap_socket(near, server_side=True) as secure:
+                    secure.recv(1)
+            except ssl.SSLError:
+                continue  # whoever came does not trust us, as it should be
+            except OSError:
+                return
+
+
+def nobody_answers(proxy: Proxy, folder: Path) -> Callable[[], None]:
+    proxy.shut()
+    return proxy.mend
+
+
+def nothing_comes_back(proxy: Proxy, folder: Path) -> Callable[[], None]:
+    proxy.hold()
+    proxy.cut()
+    return proxy.go_on
+
+
+def another_answers(proxy: Proxy, folder: Path) -> Callable[[], None]:
+    stranger, before = Stranger(folder), proxy.target
+    proxy.target = stranger.address
+    proxy.cut()
+
+    def go_back() -> None:
+        stranger.close()
+        proxy.target = before
+
+    return go_back
+
+
+def windlass(*words: object) -> subprocess.Popen[str]:
+    """A command that is left to itself."""
+    return subprocess.Popen(
+        [str(BIN / "windlass"), *map(str, words)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("go_away", [nobody_answers, nothing_comes_back, another_answers])
+def test_one_whose_cluster_is_gone_is_given_up_and_what_it_left_goes_when_that_is_back(
+    go_away: Callable[[Proxy, Path], Callable[[], None]],
+    proxy: Proxy, home: Path, namespace: Namespace, gate: Gate, tmp_path: Path,
+) -> None:  # fmt: skip
+    trial = begun(namespace, gate)
+    come_back = go_away(proxy, tmp_path)
+    try:
+        asking = windlass("stop", "--grace", "1s", trial.id)
+        advice = f"to give it up: windlass stop --force {trial.id}"
+        eventually(lambda: advice in trial.refresh().message, "what can be done is told")
+        assert trial.state == "STOPPING" and asking.poll() is None
+
+        forcing = windlass("stop", "--force", trial.id)
+        told, _ = forcing.communicate(timeout=PATIENCE)
+        assert forcing.returncode == 0
+        assert asking.wait(timeout=PATIENCE) == 0, "whoever waited for it is told as well"
+        trial.refresh()
+        assert trial.state == "STOPPED"
+        [attempt] = trial.attempts
+        assert (attempt.reason, attempt.exit_code) == ("GivenUp", None)
+        mine = f"{naming.UID}={trial.record.uid}"
+        by_hand = f"kubectl --namespace {namespace.name} delete pods,services,secrets"
+        for text in (told, trial.message, attempt.message):
+            assert f"{by_hand} --selector {mine}" in text
+        assert len(claims_of(home)) == 1
+        [name] = pods_of(namespace)
+        assert namespace.phase(name) == "Running", "nobody could touch it"
+
+        gone = windlass("rm", "--yes", trial.id)
+        assert gone.wait(timeout=PATIENCE) == 0
+    finally:
+        come_back()
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+    eventually(lambda: not claims_of(home), "nor in the home")
+    assert times_begun(gate, trial) == 1
+
+
+SCRIPT = """
+import windlass as wl
+wl.Job(
+    wl.Command(["python3", "-c", "import time; time.sleep(1000)"]),
+    executor=wl.Kubernetes(namespace={namespace!r}, cpus=0.05),
+).run()
+"""
+
+
+def test_whoever_presses_control_c_is_told_that_the_cluster_is_gone_and_what_can_be_done(
+    proxy: Proxy, home: Path, namespace: Namespace, tmp_path: Path
+) -> None:
+    project = Project(tmp_path / "project")
+    script = project.write("run.py", SCRIPT.format(namespace=namespace.name))
+    with open(tmp_path / "stderr", "w") as err:
+        running = subprocess.Popen([sys.executable, script], cwd=project.path, stderr=err)
+    told = (tmp_path / "stderr").read_text
+    eventually(lambda: bool(list(wl.list_trials(state="RUNNING"))), "it runs")
+    [trial] = wl.list_trials()
+    proxy.shut()
+    try:
+        running.send_signal(signal.SIGINT)
+        eventually(lambda: f"windlass stop --force {trial.id}" in told(), "it is told")
+        assert f"Trial {trial.id} (python3) stopping: " in told() and "cannot be reached" in told()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=PATIENCE) != 0
+        assert f"Left trial {trial.id} while it stops." in told()
+        assert trial.refresh().state == "STOPPING"
+        ended = trial.stop(force=True).wait(timeout=PATIENCE)
+        assert ended.state == "STOPPED"
+        with pytest.raises(wl.TrialStopped, match="Its pods may still run there"):
+            ended.result()
+    finally:
+        proxy.mend()
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+@pytest.mark.slow
+def test_one_whose_server_has_no_kubeconfig_any_more_is_given_up_until_it_has_one(
+    home: Path, cluster: Cluster, namespace: Namespace, gate: Gate, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    trial, kubeconfig = begun(namespace, gate), Path(os.environ["KUBECONFIG"])
+    nowhere = tmp_path / "no-such-file"
+    again = restart(home, monkeypatch, nowhere).get_trial(trial.id)
+    why = f"There is no kubeconfig file '{nowhere}'"
+    eventually(lambda: why in what_is_said_of(again), "why nothing new is known is told")
+    assert again.state == "RUNNING"
+    again.stop(grace=0, force=True).wait(timeout=PATIENCE)
+    assert again.state == "STOPPED" and why in again.message
+    again.delete()
+    assert len(pods_of(namespace)) == 1 and len(claims_of(home)) == 1
+
+    restart(home, monkeypatch, kubeconfig).server_info()
+    eventually(lambda: is_empty(namespace), "what it left there is deleted", 2 * PATIENCE)
+    eventually(lambda: not claims_of(home), "and forgotten")
+    assert times_begun(gate, trial) == 1
+
+
+@pytest.mark.slow
+def test_one_that_was_given_up_while_its_server_died_is_given_up_by_the_next(
+    proxy: Proxy, home: Path, namespace: Namespace, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial, kubeconfig = begun(namespace, gate), Path(os.environ["KUBECONFIG"])
+    proxy.hold()  # what is open goes on: it is not seen at once that nobody answers
+    trial.stop(grace=600, force=True)
+    proxy.cut()
+    again = restart(home, monkeypatch, kubeconfig).get_trial(trial.id)
+    again.wait(timeout=PATIENCE)
+    assert again.state == "STOPPED"
+    proxy.go_on()
+    # Its agent has a minute, in which nobody comes any more.
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster", 2 * PATIENCE)
+
+
+ENDING = """if True:
+    import signal, sys
+    def end(*_):
+        print("saves what it has", flush=True)
+        sys.exit(3)
+    signal.signal(signal.SIGTERM, end)
+    print("begun", flush=True)
+    while True:
+        signal.pause()
+"""
+
+
+def test_one_whose_cluster_answers_is_stopped_as_ever_also_by_force(
+    home: Path, namespace: Namespace
+) -> None:
+    trial = python(ENDING, namespace).submit()
+    eventually(lambda: said(trial) == ["begun"], "it runs")
+    trial.stop(force=True).wait(timeout=PATIENCE)
+    [attempt] = trial.attempts
+    assert (trial.state, attempt.reason, attempt.exit_code) == ("STOPPED", "Stopped", 3)
+    assert said(trial) == ["begun", "saves what it has"]
+    assert trial.message == "stopped"
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_one_that_ran_out_of_time_while_its_cluster_is_gone_is_given_up_and_deleted(
+    proxy: Proxy, home: Path, namespace: Namespace, gate: Gate
+) -> None:
+    executor = there(namespace, volumes=gate.volumes)
+    program = "import pathlib, time; print('begun', flush=True); time.sleep(1000)"
+    trial = python(program, namespace, executor=executor, active_deadline="20s").submit()
+    eventually(lambda: said(trial) == ["begun"], "it runs")
+    proxy.shut()
+    try:
+        trial.wait(timeout=PATIENCE)
+        assert trial.state == "FAILED"
+        with pytest.raises(wl.Conflict):  # it may be running still
+            trial.delete()
+        advice = f"to give it up: windlass stop --force {trial.id}"
+        eventually(lambda: advice in what_is_said_of(trial), "what can be done is noted")
+        told, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
+        assert advice in told
+        assert windlass("stop", "--force", trial.id).wait(timeout=PATIENCE) == 0
+
+        def is_deleted() -> bool:
+            return windlass("rm", "--yes", trial.id).wait(timeout=PATIENCE) == 0
+
+        eventually(is_deleted, "nothing of it is waited for any more")
+    finally:
+        proxy.mend()
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

@@ -1,0 +1,92 @@
+"""Proxies that answer in the place of a cluster: with a page to log in, as if all were well."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from harness import eventually
+from kube_room.kubeconfigs import write_kubeconfig
+from windlass.home import Home
+from windlass.kube.connecting import connect
+from windlass.kube.examining import examine
+from windlass.kube.kinds import PODS
+from windlass.kube.watching import Watcher
+
+PAGE = b"<!DOCTYPE html>\n<title>Log in to the network</title>"
+LIST = {"items": [], "metadata": {"resourceVersion": "1"}}
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Answers every question with a page, but those that a test lets through."""
+
+    is_let_through = False
+    kind = "text/html; charset=utf-8"
+
+    def do_GET(self) -> None:
+        is_list = type(self).is_let_through and "watch=" not in self.path
+        body = json.dumps(LIST).encode() if is_list else PAGE
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json" if is_list else self.kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def proxy(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Proxy]]:
+    handler = type("AProxy", (Proxy,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    path = write_kubeconfig(place / "config", "lab")
+    said = json.loads(path.read_text())
+    said["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{server.server_port}"
+    path.write_text(json.dumps(said))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    yield handler
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/octet-stream"])
+def test_a_login_page_is_told_for_what_it_is(proxy: type[Proxy], kind: str) -> None:
+    proxy.kind = kind
+    with pytest.raises(wl.KubernetesError) as caught:
+        connect().request("GET", "/version")
+    assert "is no API of a cluster: <!DOCTYPE html> <title>Log in to the network" in str(
+        caught.value
+    )
+    assert "A proxy may answer in its place" in str(caught.value)
+
+
+def test_a_check_that_finds_a_login_page_says_so_and_ends_there(proxy: type[Proxy]) -> None:
+    seen = examine(Home.find(), url="http://127.0.0.1:1")
+    assert [(each.check, each.level) for each in seen.findings] == [
+        ("cluster", "ok"),
+        ("reachable", "error"),
+    ]
+    assert "is no API of a cluster" in seen.findings[-1].text
+
+
+@pytest.mark.parametrize("is_let_through", [False, True])
+def test_a_watch_that_is_answered_by_a_login_page_is_in_trouble(
+    proxy: type[Proxy], is_let_through: bool
+) -> None:
+    proxy.is_let_through = is_let_through  # then the list is the cluster's, and the watch is not
+    watcher = Watcher(connect(), PODS, namespace="lab")
+    watcher.start()
+    try:
+        eventually(lambda: "no API of a cluster" in str(watcher.trouble), "it says so")
+    finally:
+        watcher.stop()
