@@ -17,6 +17,7 @@ from typing import Any
 
 from harness import BIN, eventually
 from kube.access import Cluster
+from kube.killing import kill_container
 from kube.pods import Namespace
 from windlass.kube.connecting import Connection, connect
 from windlass.kube.kinds import EVENTS, PODS, SERVICES, Kind, Object
@@ -230,6 +231,19 @@ class Jobs:
     def logs(self, name: str) -> str:
         path = PODS.path(self.namespace, name, "log")
         return str(self.connection.open("GET", path).read().decode())
+
+    def says(self, name: str, text: str) -> bool:
+        """Whether a pod that runs has said something."""
+        return _phase(self.pod(name)) == "Running" and text in self.logs(name)
+
+    def kill(self, name: str) -> None:
+        """Kill the program of a pod that runs, from outside of its container."""
+        [container] = (self.pod(name) or {})["status"]["containerStatuses"]
+        kill_container(container["containerID"])
+
+    def uids(self) -> dict[str, str]:
+        """Which pods there are, by name: one that comes in the place of another differs."""
+        return {name: str(pod["metadata"]["uid"]) for name, pod in self.pods().items()}
 
     def attempt(self, name: str) -> int:
         """Which attempt a pod is of; 0 if there is none."""

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from harness import eventually
+from kube.access import Cluster
+from kube.gates import INSIDE, Gate
 from kube.operating import Jobs, OperatorProcess
 from kube.pods import Namespace
 
@@ -83,26 +85,44 @@ def test_a_failure_is_told_with_the_last_lines(jobs: Jobs, operator: OperatorPro
     assert "ValueError: no data" in message
 
 
+# Says how others find it, and stays until it is told to end.
+_STAY = f"""
+import os, time
+print(os.environ["TF_CONFIG"])
+while not os.path.exists("{INSIDE}/end"):
+    time.sleep(0.05)
+"""
+
+
 @pytest.mark.case(3)
-@pytest.mark.parametrize("victim", ["chief", "worker"])
-def test_one_killed_in_mid_run_starts_again_under_its_name(
-    jobs: Jobs, operator: OperatorProcess, victim: str
+@pytest.mark.parametrize("victim", ["train-chief-0", "train-worker-0"])
+def test_one_killed_in_mid_run_starts_again_under_its_name_and_the_others_run_on(
+    own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, gate: Gate, victim: str
 ) -> None:
-    """The first attempt is killed by SIGKILL, the second finds what it needs and ends."""
-    die = (
-        "import os, signal\n"
-        "if os.environ['WINDLASS_ATTEMPT'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    # The kernel keeps process 1 of a container from killing itself: a child does what is asked.
-    die = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {die!r}])"
-    die += ".returncode % 256 and 137)"
-    roles = {"Worker": jobs.role(2, PASS, restartPolicy="ExitCode")}
-    roles[victim.capitalize()] = jobs.role(1, die, restartPolicy="ExitCode")
+    roles = {
+        name: gate.equip(jobs.role(number, _STAY, restartPolicy="ExitCode"))
+        for name, number in (("Chief", 1), ("Worker", 2))
+    }
     jobs.create("TFJob", "train", **roles)
-    eventually(lambda: jobs.attempt(f"train-{victim}-0") == 2, "it starts again")
+    names = {"train-chief-0", "train-worker-0", "train-worker-1"}
+    eventually(lambda: all(jobs.says(name, "cluster") for name in names), "all are at it")
+    before, told = jobs.uids(), jobs.logs(victim)
+    jobs.kill(victim)
+    eventually(lambda: jobs.attempt(victim) == 2, "it starts again")
+    eventually(lambda: jobs.says(victim, "cluster"), "it is at it again")
+    after = jobs.uids()
+    assert set(before) == set(after) == names
+    assert [name for name in names if before[name] != after[name]] == [victim]
+    assert jobs.logs(victim) == told, "it is found where it was, and so are the others"
+    jobs.wait("TFJob", "train", "Running")
+    assert {pod["status"]["phase"] for pod in jobs.pods().values()} == {"Running"}
+    gate.tell("end")
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
-    told = jobs.events("train")
-    assert any("137" in each and "restart 1 of 6" in each for each in told), told
+    assert jobs.uids() == after
+    restarts = [each for each in jobs.events("train") if each.startswith("ReplicaRestarting: ")]
+    assert len(restarts) == 1
+    assert f"{victim.removeprefix('train-')} (attempt 1)" in restarts[0], restarts
+    assert "137" in restarts[0] and "restart 1 of 6" in restarts[0], restarts
 
 
 # The worker is killed as soon as they have met; the master dies of that at once, with a code that
