@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import BIN, eventually
+from harness import BIN, PATIENCE, eventually
 from kube.access import Cluster
 from kube.killing import kill_container
 from kube.pods import Namespace
@@ -179,7 +179,7 @@ class Jobs:
         found = (self.get(kind, name) or {}).get("status", {}).get("conditions") or ()
         return {each["type"]: each for each in found if each["status"] == "True"}
 
-    def wait(self, kind: str, name: str, *types: str) -> dict[str, Any]:
+    def wait(self, kind: str, name: str, *types: str, patience: float = PATIENCE) -> dict[str, Any]:
         """The first of some conditions that holds."""
         found: dict[str, Any] = {}
 
@@ -189,7 +189,7 @@ class Jobs:
             return bool(found)
 
         try:
-            eventually(holds, f"{name} is {' or '.join(types)}")
+            eventually(holds, f"{name} is {' or '.join(types)}", patience=patience)
         except AssertionError as error:
             pods = {each: pod["status"] for each, pod in self.pods().items()}
             seen = (self.get(kind, name), pods, self.events(name))
