@@ -69,7 +69,6 @@ def test_what_is_printed_is_in_the_log_at_once_unless_the_template_says_otherwis
     assert variables(buffered, "worker")["PYTHONUNBUFFERED"] == ""
 
 
-
 def test_a_template_stays_what_it_is_but_for_what_is_ours() -> None:
     template = {
         "metadata": {"labels": {"team": "vision"}, "annotations": {"note": "kept"}},

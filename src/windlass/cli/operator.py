@@ -129,7 +129,7 @@ def _run(
     from windlass.kube.connecting import connect
     from windlass.operator.leading import lease_name
     from windlass.operator.namespaces import missing_namespaces
-    from windlass.operator.rights import check_rights
+    from windlass.operator.rights import check_rights, missing_help
     from windlass.operator.running import Operator
 
     logging.basicConfig(
@@ -165,6 +165,8 @@ def _run(
             f"others for the same stand by. No other operator should look after {others}.",
             flush=True,
         )
+    for deed in missing_help(connection, namespaces):
+        print(f"It may not {deed}, and goes on without: see windlass operator rights.", flush=True)
     for name in missing_namespaces(connection, namespaces):
         print(f"There is no namespace {name} yet; it is watched for jobs all the same.", flush=True)
     print(f"Health and metrics: http://{host}:{operator.port}", flush=True)

@@ -99,7 +99,7 @@ class Operator:
             else:
                 self._end()
             self.jobs.view.stop()
-            self.pods.view.stop()
+            self.pods.close()
             self._recorder.stop()
 
     def _new_controller(self) -> Controller:
@@ -160,6 +160,7 @@ class Operator:
         yield Sign(part="the loop that looks at jobs", has_died=self._controller.has_died)
         yield Sign(part="the thread that begins it", has_died=self._has_not_begun())
         yield Sign(part="the thread that tells of events", has_died=self._recorder.has_died)
+        yield Sign(part="the thread that reads events of pods", has_died=self.pods.events.has_died)
         if self._leading is not None:
             yield Sign(part="the thread that renews the lease", has_died=self._leading.has_died)
 
