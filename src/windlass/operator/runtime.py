@@ -99,7 +99,7 @@ class Pods:
         name = replica_name(job.name, replica.role, replica.index)
         there = self.view.at(PODS, made_from.namespace, name)
         if there is not None and self._is_in_the_way(there, made_from, replica):
-            raise NameHeld(f"the pod {name} is still there")
+            raise NameHeld(f"the pod {name} is still there", is_told=_is_told(there, made_from))
         service = self.view.at(SERVICES, made_from.namespace, name)
         if service is None or not _is_owned_by(service, job.uid):
             self._make(SERVICES, make_service(made_from, replica), made_from, replica)
@@ -215,7 +215,7 @@ class Pods:
         if not _is_owned_by(there, made_from.job.uid):
             if "deletionTimestamp" in there["metadata"]:
                 what = f"the {kind.name.lower()} {name} is on its way out"
-                raise NameHeld(what, is_told=JOB_NAME in labels_of(there))
+                raise NameHeld(what, is_told=_is_told(there, made_from))
             raise _not_ours(kind, there)
         if not matches:
             self._disown(kind, there, made_from)
@@ -389,6 +389,12 @@ def _job_key(namespace: str, labels: Mapping[str, str]) -> str:
 def _is_owned_by(thing: Object, uid: str) -> bool:
     owner = controller_of(thing)
     return owner is not None and owner["uid"] == uid
+
+
+def _is_told(thing: Object, made_from: Translation) -> bool:
+    """Whether its end wakes the job: it does if it is, or was, of a job of that name."""
+    wanted = job_labels(made_from.kind, made_from.job.name)
+    return wanted.items() <= labels_of(thing).items() or _is_owned_by(thing, made_from.job.uid)
 
 
 def _named(kind: Kind, thing: Object) -> Object:
