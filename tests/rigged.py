@@ -143,7 +143,9 @@ def _at_request(
     Connection.request = request  # type: ignore[method-assign]
 
 
-def _hold(which: str, folder: str) -> None:
+def hold(which: str, folder: str) -> None:
+    """Have the first request of that method and kind wait until a test lets it go."""
+
     def wait() -> None:
         Path(folder, "held").touch()
         while not Path(folder, "go").exists():
@@ -197,7 +199,7 @@ def _rig(kind: str, what: str) -> None:
         "die-writing": lambda: _die_writing(int(what)),
         "die-in-cluster": lambda: die_in_cluster(int(what), "/selfsubject"),
         "die-after": lambda: _at_request(what, after=_die),
-        "hold": lambda: _hold(*what.rsplit(":", 1)),
+        "hold": lambda: hold(*what.rsplit(":", 1)),
         "stubborn": _be_stubborn,
         "count": lambda: count_overlaps(what),
     }[kind]()

@@ -7,14 +7,18 @@ WINDLASS_RIG names:
   writes to the cluster, but for events and its lease
 - `lose-worker` has the worker that first looks at a job end, as nothing should have it do
 - `count:FILE` appends to a file the uid of each job that is looked at by two at a time
+- `hold:METHOD:KIND:FOLDER` leaves `held` in a folder before the first of such requests, and waits
+  for `go`; `done` is left when it was answered, unless with a refusal
+- `note:FILE` appends to a file what it asks of the cluster, as rights are spelt
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
-from rigged import RIG, count_overlaps, die_in_cluster
+from rigged import RIG, count_overlaps, die_in_cluster, hold
 
 
 def _lose_worker() -> None:
@@ -26,12 +30,31 @@ def _lose_worker() -> None:
     Controller.reconcile = reconcile  # type: ignore[method-assign]
 
 
+def _note_deeds(file: str) -> None:
+    from windlass.kube.connecting import Connection
+    from windlass.kube.deeds import deed_of
+
+    ask = Connection.open
+
+    def open_noting(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
+        deed = deed_of(method, path)
+        if deed is not None:
+            is_watch = "watch" in (options.get("query") or {})
+            with open(file, "a") as notes:
+                notes.write(f"{'watch' if is_watch else deed.verb} {deed.resource}\n")
+        return ask(self, method, path, *more, **options)
+
+    Connection.open = open_noting  # type: ignore[method-assign]
+
+
 def _main() -> None:
     kind, _, what = os.environ.pop(RIG).partition(":")
     {
         "die": lambda: die_in_cluster(int(what), "/events", "/leases", "/selfsubject"),
         "lose-worker": _lose_worker,
         "count": lambda: count_overlaps(what),
+        "hold": lambda: hold(*what.rsplit(":", 1)),
+        "note": lambda: _note_deeds(what),
     }[kind]()
     from windlass.cli.main import main
 

@@ -3,21 +3,88 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
 
 from kube.operating import Jobs
 from windlass.kube.kinds import PODS
 from windlass.kube.watching import Watcher
 
-# How a job goes, how it must end, and in which attempt. Programs know their attempt, so that what
-# happens is the same whoever watches.
-_DIE = "import os, sys; sys.exit({} if os.environ['WINDLASS_ATTEMPT'] < '{}' else 0)"
+# Programs know who they are and in which attempt, so that what happens is the same whoever watches.
+_FALL = """
+import os, sys
+role, index, attempt = (os.environ[f"WINDLASS_{each}"] for each in ("ROLE", "INDEX", "ATTEMPT"))
+if f"{role}-{index}" == "VICTIM" and int(attempt) <= FALLS:
+    sys.exit(CODE)
+"""
+# None ends before all are there: whoever starts the last of them finds the others at it.
+_MEET = """
+import json, os, socket, sys, time
+hosts = json.loads(os.environ["WINDLASS_HOSTS"])
+host, _, port = hosts["master"][0].rpartition(":")
+if os.environ["WINDLASS_ROLE"] == "master":
+    server, met = socket.create_server(("", int(port))), {}
+    while len(met) < len(hosts["worker"]):
+        peer, _ = server.accept()
+        if name := peer.recv(1):
+            met[name] = peer
+    for peer in met.values():
+        peer.sendall(b"!")
+    sys.exit(0)
+while True:
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as master:
+            master.settimeout(None)
+            master.sendall(os.environ["WINDLASS_INDEX"].encode())
+            if master.recv(1):
+                sys.exit(0)
+    except OSError:
+        pass
+    time.sleep(0.2)
+"""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What a job does, and how it must end: one of its replicas may fall, so many times."""
+
+    end: str = "Succeeded"
+    program: str = ""
+    workers: int = 0
+    victim: str = "master-0"
+    falls: int = 0
+    code: int = 0
+
+    @property
+    def replicas(self) -> list[str]:
+        return ["master-0", *(f"worker-{index}" for index in range(self.workers))]
+
+    @property
+    def text(self) -> str:
+        """The program of every replica."""
+        words = {"VICTIM": self.victim, "FALLS": str(self.falls), "CODE": str(self.code)}
+        fall = _FALL
+        for word, told in words.items():
+            fall = fall.replace(word, told)
+        return fall + (_MEET if self.workers else self.program)
+
+    def last_attempt(self, kind: str, replica: str) -> int:
+        """The replicas of a PyTorchJob start again together."""
+        is_to_fall = replica == self.victim or kind == "PyTorchJob"
+        return self.falls + 1 if is_to_fall and self.end == "Succeeded" else 1
+
+
 FATES = [
-    ("pass", "Succeeded", 1),
-    ("import time; time.sleep(2)", "Succeeded", 1),
-    (_DIE.format(137, 2), "Succeeded", 2),
-    ("import sys; sys.exit(3)", "Failed", 1),
-    (_DIE.format(143, 3), "Succeeded", 3),
+    Fate(),
+    Fate(workers=2),
+    Fate(falls=1, code=137),
+    Fate(workers=2, victim="worker-1", falls=1, code=137),
+    Fate("Failed", falls=1, code=3),
+    Fate("Failed", workers=2, victim="worker-1", falls=1, code=3),
+    Fate(program="import time; time.sleep(2)"),
+    Fate(workers=2, falls=1, code=143),
+    Fate(falls=2, code=143),
 ]
 
 Name = tuple[str, str]  # the kind, and the name
@@ -47,15 +114,17 @@ class Births:
 
 
 def create_fated(jobs: Jobs, number: int, chance: Random) -> list[Name]:
-    """So many jobs of one replica, of either kind."""
+    """So many jobs of either kind, alone or of a master and workers."""
     names = []
     for each in range(number):
-        program, _, _ = FATES[each % len(FATES)]
+        fate = FATES[each % len(FATES)]
         kind = chance.choice(["TFJob", "PyTorchJob"])
-        role = jobs.role(1, program, restartPolicy="ExitCode")
+        roles = {"Master": jobs.role(1, fate.text, restartPolicy="ExitCode")}
+        if fate.workers:
+            roles["Worker"] = jobs.role(fate.workers, fate.text, restartPolicy="ExitCode")
         policy = {"cleanPodPolicy": "None", "backoffLimit": 6}
         name = f"{kind.lower()}-{each}"
-        jobs.create(kind, name, spec={"runPolicy": policy}, Master=role)
+        jobs.create(kind, name, spec={"runPolicy": policy}, **roles)
         names.append((kind, name))
     return names
 
@@ -73,16 +142,28 @@ def unfinished(jobs: Jobs, names: list[Name]) -> dict[str, object]:
 
 def check_fates(jobs: Jobs, births: Births, names: list[Name], seed: int) -> None:
     """That each ended as it had to, that no pod was made twice, and that none is left behind."""
+    last = dict(_last_attempts(names))
     for number, (kind, name) in enumerate(names):
-        _, wanted, attempts = FATES[number % len(FATES)]
         end = jobs.ended(kind, name)
-        assert end["type"] == wanted, f"seed {seed}: {name}: {end}"
-        pod = f"{name}-master-0"
-        assert jobs.attempt(pod) == attempts, f"seed {seed}: {name}"
-        for attempt in range(1, attempts + 1):
-            assert births.seen[pod, str(attempt)] == 1, f"seed {seed}: {births.seen}"
-    made = sum(FATES[number % len(FATES)][2] for number in range(len(names)))
-    assert len(births.seen) == made, f"seed {seed}"
+        assert end["type"] == FATES[number % len(FATES)].end, f"seed {seed}: {name}: {end}"
+    assert {name: jobs.attempt(name) for name in last} == last, f"seed {seed}"
+    twice = {name: count for name, count in births.seen.items() if count > 1}
+    assert not twice, f"seed {seed}"
+    for pod, attempt in births.seen:
+        assert int(attempt) <= last.get(pod, 1), f"seed {seed}: {pod}"
+    for pod, attempts in last.items():
+        assert births.seen[pod, str(attempts)] == 1, f"seed {seed}: {pod}"
     for kind, name in names:
         jobs.delete(kind, name)
     jobs.wait_nothing_left()
+
+
+def _last_attempts(names: list[Name]) -> Iterator[tuple[str, int]]:
+    """Of every pod that there must be in the end.
+
+    A job may fail before the last of its other replicas could be made.
+    """
+    for number, (kind, name) in enumerate(names):
+        fate = FATES[number % len(FATES)]
+        for replica in fate.replicas if fate.end == "Succeeded" else [fate.victim]:
+            yield f"{name}-{replica}", fate.last_attempt(kind, replica)

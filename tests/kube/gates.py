@@ -4,6 +4,7 @@ to go on, and they tell it how far they are, whatever else is away."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 INSIDE = "/gate"
 """Where programs find it; see `kube.programs`."""
@@ -21,6 +22,16 @@ class Gate:
     def volumes(self) -> dict[str, str]:
         """For `volumes=` of what is to see it."""
         return {INSIDE: f"host:{self._folder}"}
+
+    def equip(self, role: dict[str, Any]) -> dict[str, Any]:
+        """A role of an object whose pods are to see it."""
+        pod = role["template"]["spec"]
+        volume = {"name": "gate", "hostPath": {"path": str(self._folder)}}
+        pod["volumes"] = [*pod.get("volumes", ()), volume]
+        for container in pod["containers"]:
+            mount = {"name": "gate", "mountPath": INSIDE}
+            container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
+        return role
 
     def tell(self, name: str) -> None:
         """Have a file there which somebody waits for."""

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import BIN, eventually
+from harness import BIN, PATIENCE, eventually
 from kube.access import Cluster
+from kube.killing import kill_container
 from kube.pods import Namespace
 from windlass.kube.connecting import Connection, connect
 from windlass.kube.kinds import EVENTS, PODS, SERVICES, Kind, Object
@@ -178,7 +179,7 @@ class Jobs:
         found = (self.get(kind, name) or {}).get("status", {}).get("conditions") or ()
         return {each["type"]: each for each in found if each["status"] == "True"}
 
-    def wait(self, kind: str, name: str, *types: str) -> dict[str, Any]:
+    def wait(self, kind: str, name: str, *types: str, patience: float = PATIENCE) -> dict[str, Any]:
         """The first of some conditions that holds."""
         found: dict[str, Any] = {}
 
@@ -188,7 +189,7 @@ class Jobs:
             return bool(found)
 
         try:
-            eventually(holds, f"{name} is {' or '.join(types)}")
+            eventually(holds, f"{name} is {' or '.join(types)}", patience=patience)
         except AssertionError as error:
             pods = {each: pod["status"] for each, pod in self.pods().items()}
             seen = (self.get(kind, name), pods, self.events(name))
@@ -230,6 +231,19 @@ class Jobs:
     def logs(self, name: str) -> str:
         path = PODS.path(self.namespace, name, "log")
         return str(self.connection.open("GET", path).read().decode())
+
+    def says(self, name: str, text: str) -> bool:
+        """Whether a pod that runs has said something."""
+        return _phase(self.pod(name)) == "Running" and text in self.logs(name)
+
+    def kill(self, name: str) -> None:
+        """Kill the program of a pod that runs, from outside of its container."""
+        [container] = (self.pod(name) or {})["status"]["containerStatuses"]
+        kill_container(container["containerID"])
+
+    def uids(self) -> dict[str, str]:
+        """Which pods there are, by name: one that comes in the place of another differs."""
+        return {name: str(pod["metadata"]["uid"]) for name, pod in self.pods().items()}
 
     def attempt(self, name: str) -> int:
         """Which attempt a pod is of; 0 if there is none."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import eventually
-from kube.operating import Jobs, OperatorProcess
+from kube.access import Cluster
+from kube.gates import INSIDE, Gate
+from kube.operating import Jobs, OperatorProcess, operating
 from kube.pods import Namespace
 from windlass.kube.kinds import PODS
+from windlass.operator.jobkinds import BY_NAME
 
+MERGE = "application/merge-patch+json"
 SLEEP = "import time; time.sleep(1000)"
 PASS = "pass"
 
@@ -84,26 +89,44 @@ def test_a_failure_is_told_with_the_last_lines(jobs: Jobs, operator: OperatorPro
     assert "ValueError: no data" in message
 
 
+# Says how others find it, and stays until it is told to end.
+_STAY = f"""
+import os, time
+print(os.environ["TF_CONFIG"])
+while not os.path.exists("{INSIDE}/end"):
+    time.sleep(0.05)
+"""
+
+
 @pytest.mark.case(3)
-@pytest.mark.parametrize("victim", ["chief", "worker"])
-def test_one_killed_in_mid_run_starts_again_under_its_name(
-    jobs: Jobs, operator: OperatorProcess, victim: str
+@pytest.mark.parametrize("victim", ["train-chief-0", "train-worker-0"])
+def test_one_killed_in_mid_run_starts_again_under_its_name_and_the_others_run_on(
+    own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, gate: Gate, victim: str
 ) -> None:
-    """The first attempt is killed by SIGKILL, the second finds what it needs and ends."""
-    die = (
-        "import os, signal\n"
-        "if os.environ['WINDLASS_ATTEMPT'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    # The kernel keeps process 1 of a container from killing itself: a child does what is asked.
-    die = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {die!r}])"
-    die += ".returncode % 256 and 137)"
-    roles = {"Worker": jobs.role(2, PASS, restartPolicy="ExitCode")}
-    roles[victim.capitalize()] = jobs.role(1, die, restartPolicy="ExitCode")
+    roles = {
+        name: gate.equip(jobs.role(number, _STAY, restartPolicy="ExitCode"))
+        for name, number in (("Chief", 1), ("Worker", 2))
+    }
     jobs.create("TFJob", "train", **roles)
-    eventually(lambda: jobs.attempt(f"train-{victim}-0") == 2, "it starts again")
+    names = {"train-chief-0", "train-worker-0", "train-worker-1"}
+    eventually(lambda: all(jobs.says(name, "cluster") for name in names), "all are at it")
+    before, told = jobs.uids(), jobs.logs(victim)
+    jobs.kill(victim)
+    eventually(lambda: jobs.attempt(victim) == 2, "it starts again")
+    eventually(lambda: jobs.says(victim, "cluster"), "it is at it again")
+    after = jobs.uids()
+    assert set(before) == set(after) == names
+    assert [name for name in names if before[name] != after[name]] == [victim]
+    assert jobs.logs(victim) == told, "it is found where it was, and so are the others"
+    jobs.wait("TFJob", "train", "Running")
+    assert {pod["status"]["phase"] for pod in jobs.pods().values()} == {"Running"}
+    gate.tell("end")
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
-    told = jobs.events("train")
-    assert any("137" in each and "restart 1 of 6" in each for each in told), told
+    assert jobs.uids() == after
+    restarts = [each for each in jobs.events("train") if each.startswith("ReplicaRestarting: ")]
+    assert len(restarts) == 1
+    assert f"{victim.removeprefix('train-')} (attempt 1)" in restarts[0], restarts
+    assert "137" in restarts[0] and "restart 1 of 6" in restarts[0], restarts
 
 
 # The worker is killed as soon as they have met; the master dies of that at once, with a code that
@@ -309,7 +332,7 @@ def test_an_orphan_is_adopted_and_a_foreign_pod_is_left_alone(
     def own(name: str, owners: Any) -> None:
         jobs.connection.request(
             "PATCH", f"{path}/{name}", {"metadata": {"ownerReferences": owners}},
-            content_type="application/merge-patch+json",
+            content_type=MERGE,
         )  # fmt: skip
 
     own("train-worker-0", None)
@@ -337,6 +360,112 @@ def test_an_orphan_is_adopted_and_a_foreign_pod_is_left_alone(
     eventually(lambda: "train-worker-1" not in jobs.pods(), "the job is looked at")
     assert (jobs.pod("foreign") or {})["metadata"]["uid"] == foreign["metadata"]["uid"]
     assert _owner(jobs, "foreign") == before
+
+
+@pytest.mark.case(9)
+@pytest.mark.parametrize("label", ["another", None], ids=["of another job", "of none"])
+def test_a_pod_that_has_not_the_jobs_labels_any_more_is_let_go(
+    jobs: Jobs, operator: OperatorProcess, label: str | None
+) -> None:
+    jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
+    jobs.wait("TFJob", "train", "Running")
+    before = jobs.uids()
+    path = PODS.path(jobs.namespace, "train-worker-1")
+    change = {"metadata": {"labels": {"training.kubeflow.org/job-name": label}}}
+    jobs.connection.request("PATCH", path, change, content_type=MERGE)
+    told = "ReleasedPod: Released pod: train-worker-1"
+    eventually(lambda: told in jobs.events("train"), "it is told")
+    # It has the name that the job's own needs: that is told as well, and waited for.
+    eventually(
+        lambda: any("train-worker-1 in namespace" in each for each in jobs.events("train")),
+        "it is told what is in the way",
+    )
+    released = jobs.pod("train-worker-1") or {}
+    assert released["metadata"]["uid"] == before["train-worker-1"]
+    assert "ownerReferences" not in released["metadata"]
+    assert "deletionTimestamp" not in released["metadata"]
+    jobs.connection.request("DELETE", path, {})
+    eventually(lambda: jobs.attempt("train-worker-1") == 2, "the job's own comes")
+    jobs.wait("TFJob", "train", "Running")
+    assert jobs.uids()["train-worker-0"] == before["train-worker-0"]
+
+
+@pytest.mark.case(9)
+def test_an_orphan_is_not_given_to_a_job_that_is_gone_though_another_has_its_name(
+    cluster: Cluster, jobs: Jobs, tmp_path: Path
+) -> None:
+    """An owner that is not there would have the pod removed."""
+    words = ("--namespace", jobs.namespace, "--alone")
+    with operating(cluster, *words, rig=f"hold:GET:train:{tmp_path}"):
+        jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
+        jobs.wait("TFJob", "train", "Running")
+        uid = jobs.uids()["train-worker-0"]
+        path = PODS.path(jobs.namespace, "train-worker-0")
+        orphan = {"metadata": {"ownerReferences": None}}
+        jobs.connection.request("PATCH", path, orphan, content_type=MERGE)
+        # It is about to be adopted: whose it is is looked at once more.
+        eventually((tmp_path / "held").exists, "the job is looked at")
+        jobs.delete("TFJob", "train")
+        eventually(lambda: jobs.get("TFJob", "train") is None, "it is gone")
+        theirs = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+        jobs.create("TFJob", "train", spec=theirs, Worker=jobs.role(2, SLEEP))
+        (tmp_path / "go").touch()
+        eventually((tmp_path / "done").exists, "it is seen")
+        jobs.create("TFJob", "next", Worker=jobs.role(1, PASS))
+        assert jobs.ended("TFJob", "next")["type"] == "Succeeded"
+        eventually(lambda: "train-worker-1" not in jobs.pods(), "what it owned goes with it")
+        pod = jobs.pod("train-worker-0") or {}
+        assert pod["metadata"]["uid"] == uid
+        assert "ownerReferences" not in pod["metadata"]
+        assert not any("Adopted" in each for each in jobs.events("train"))
+
+
+def test_a_pod_that_a_quota_leaves_no_room_for_is_told_and_comes_when_there_is(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    quotas = f"/api/v1/namespaces/{jobs.namespace}/resourcequotas"
+    few = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
+    jobs.connection.request("POST", quotas, few)
+    eventually(
+        lambda: "hard" in jobs.connection.request("GET", f"{quotas}/few")["status"],
+        "it is in force",
+    )
+    jobs.create("TFJob", "train", Chief=jobs.role(1, SLEEP), Worker=jobs.role(1, PASS))
+
+    def failures() -> list[str]:
+        return [each for each in jobs.events("train") if each.startswith("CreateFailed: ")]
+
+    eventually(lambda: bool(failures()), "it is told")
+    assert "worker-0" in failures()[0], failures()
+    assert "The quota few of the namespace has no room" in failures()[0], failures()
+    assert list(jobs.pods()) == ["train-chief-0"]
+    assert "Failed" not in jobs.conditions("TFJob", "train")
+    change = {"spec": {"hard": {"pods": "2"}}}
+    jobs.connection.request("PATCH", f"{quotas}/few", change, content_type=MERGE)
+    jobs.wait_pod("train-worker-0", lambda pod: pod is not None, "comes")
+    assert jobs.attempt("train-worker-0") == jobs.attempt("train-chief-0") == 1
+
+
+def test_a_status_that_another_writes_at_the_same_time_is_written_again(
+    cluster: Cluster, jobs: Jobs, tmp_path: Path
+) -> None:
+    words = ("--namespace", jobs.namespace, "--alone")
+    with operating(cluster, *words, rig=f"hold:PUT:status:{tmp_path}") as process:
+        jobs.create("TFJob", "train", Worker=jobs.role(1, SLEEP))
+        eventually((tmp_path / "held").exists, "its status is about to be written")
+        # By another's hand: a part that is not the operator's, and the status itself.
+        jobs.patch("TFJob", "train", {"metadata": {"labels": {"team": "vision"}}})
+        theirs = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+        path = BY_NAME["TFJob"].kind.path(jobs.namespace, "train", "status")
+        jobs.connection.request("PATCH", path, theirs, content_type=MERGE)
+        (tmp_path / "go").touch()
+        jobs.wait("TFJob", "train", "Running")
+        assert not (tmp_path / "done").exists(), "the first was refused"
+        assert set(jobs.conditions("TFJob", "train")) == {"Created", "Running"}
+        thing = jobs.get("TFJob", "train") or {}
+        assert thing["metadata"]["labels"] == {"team": "vision"}
+        assert "Traceback" not in process.output
+        assert "somebody else wrote" not in process.output
 
 
 @pytest.mark.case(9)

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import random
+import secrets
 import time
+from collections.abc import Iterator
+
+import pytest
+from kubernetes import client
 
 from harness import eventually
 from kube.access import Cluster
-from kube.operating import Jobs, operating
+from kube.fates import Births, check_fates, create_fated
+from kube.operating import Jobs, OperatorProcess, operating
+from kube.places import new_namespace
 from kube.pods import Namespace
+from windlass.kube.kinds import LEASES
+from windlass.operator.leading import lease_name
 
+SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
 PASS = "pass"
+
+
+@pytest.fixture
+def elsewhere(cluster: Cluster, core: client.CoreV1Api, jobs: Jobs) -> Iterator[Jobs]:
+    """The jobs of another namespace."""
+    made = new_namespace(cluster, core, f"windlass-test-{secrets.token_hex(4)}")
+    yield Jobs(cluster, made)
+    made.remove()
 
 
 def test_of_two_one_acts_and_the_other_takes_over_within_15_seconds(
@@ -58,3 +78,82 @@ def test_an_operator_says_how_it_is(cluster: Cluster, namespace: Namespace, jobs
         assert "windlass_operator_queue_depth 0" in text
         assert "windlass_operator_reconcile_seconds_count" in text
         assert "windlass_operator_leader 1" in text
+
+
+def test_those_for_different_namespaces_do_not_wait_for_each_other(
+    cluster: Cluster, jobs: Jobs, elsewhere: Jobs
+) -> None:
+    """They have one account, and so one namespace for their leases."""
+    places, lease = (jobs, elsewhere), ("--lease-namespace", jobs.namespace)
+    with (
+        operating(cluster, "--namespace", jobs.namespace, *lease) as first,
+        operating(cluster, "--namespace", elsewhere.namespace, *lease) as second,
+    ):
+        for each, process in zip(places, (first, second), strict=True):
+            process.wait_leading()
+            name = lease_name([each.namespace])
+            assert f"while it holds the lease {name} in namespace {jobs.namespace}" in (
+                process.output
+            )
+            jobs.connection.request("GET", LEASES.path(jobs.namespace, name))
+        for each in places:
+            each.create("TFJob", "train", Worker=each.role(1, PASS))
+        for each in places:
+            assert each.ended("TFJob", "train")["type"] == "Succeeded"
+        for each, process in zip(places, (first, second), strict=True):
+            assert f'namespace="{each.namespace}"' in process.ask("/metrics")[1]
+            assert "somebody else wrote" not in process.output
+
+
+def test_two_that_look_after_one_namespace_do_nothing_twice_and_say_that_one_is_too_many(
+    cluster: Cluster, jobs: Jobs, elsewhere: Jobs
+) -> None:
+    """One has a namespace more than the other, and so another lease."""
+    lease = ("--lease-namespace", jobs.namespace)
+    both = ("--namespace", jobs.namespace, "--namespace", elsewhere.namespace)
+    with (
+        operating(cluster, "--namespace", jobs.namespace, *lease) as narrow,
+        operating(cluster, *both, *lease) as wide,
+    ):
+        narrow.wait_leading()
+        wide.wait_leading()
+        with Births(jobs) as births:
+            names = create_fated(jobs, 9, random.Random(SEED))
+            check_fates(jobs, births, names, SEED)
+        told = narrow.output + wide.output
+        assert f"does another operator look after namespace {jobs.namespace}?" in told
+
+
+def test_a_job_that_goes_is_counted_once_by_the_one_that_acts_if_it_is_ours(
+    cluster: Cluster, jobs: Jobs
+) -> None:
+    words = ("--namespace", jobs.namespace, "--lease-namespace", jobs.namespace)
+    theirs = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+
+    def make_and_delete() -> None:
+        jobs.create("TFJob", "theirs", spec=theirs, Worker=jobs.role(1, PASS))
+        jobs.create("TFJob", "ours", Worker=jobs.role(1, PASS))
+        jobs.ended("TFJob", "ours")
+        # In this order: whoever has seen the last deletion has seen the first.
+        jobs.delete("TFJob", "theirs")
+        jobs.delete("TFJob", "ours")
+
+    with operating(cluster, *words) as first:
+        first.wait_leading()
+        with operating(cluster, *words) as second:
+            eventually(lambda: second.ask("/readyz") == (200, "standing by\n"), "it stands by")
+            make_and_delete()
+            eventually(lambda: _deleted(first, jobs) == 1, "it is counted")
+            first.stop()
+            second.wait_leading()
+            make_and_delete()
+            eventually(lambda: _deleted(second, jobs) > 0, "it is counted")
+            assert _deleted(second, jobs) == 1
+
+
+def _deleted(process: OperatorProcess, jobs: Jobs) -> int:
+    """How many deletions of TFJobs an operator has counted."""
+    name = "windlass_operator_jobs_deleted_total"
+    line = f'{name}{{namespace="{jobs.namespace}",kind="TFJob"}} '
+    found = [each for each in process.ask("/metrics")[1].splitlines() if each.startswith(line)]
+    return int(found[0].removeprefix(line)) if found else 0

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, fields
 from typing import Any
 
-from harness import eventually
+import pytest
+
+from harness import PATIENCE, eventually
 from kube.access import Cluster
 from kube.operating import Jobs, OperatorProcess, operating
+from windlass.kube.connecting import Connection
+from windlass.operator.podevents import FIRST_PAUSE, PodEvents
 
 
 def waits_for(jobs: Jobs, name: str) -> list[str]:
@@ -36,6 +42,85 @@ def test_one_that_fits_on_no_machine_is_told_on_the_job_once(
     assert end["type"] == "Failed"
     assert len(waits_for(jobs, "huge")) == 1
     assert "huge-master-0 does not start: " in waits_for(jobs, "huge")[0]
+
+
+@pytest.mark.parametrize(
+    ("volume", "told"),
+    [
+        ({"secret": {"secretName": "nothing"}}, "There is no secret nothing in namespace"),
+        ({"configMap": {"name": "nothing"}}, "There is no config map nothing in namespace"),
+        ({"hostPath": {"path": "/no/such", "type": "Directory"}}, "A volume cannot be mounted: "),
+    ],
+    ids=["secret", "config map", "folder"],
+)
+def test_a_volume_that_cannot_be_mounted_is_told_on_the_job_once(
+    jobs: Jobs, operator: OperatorProcess, volume: dict[str, Any], told: str
+) -> None:
+    pod = {"volumes": [{"name": "data", **volume}]}
+    container = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    jobs.create("TFJob", "train", Worker=jobs.role(2, "pass", pod=pod, container=container))
+    eventually(lambda: bool(waits_for(jobs, "train")), "it is told")
+    assert f" does not start: {told}" in waits_for(jobs, "train")[0]
+    if "secret" in volume:  # it is true of both, and of no other job
+        jobs.create("TFJob", "other", Worker=jobs.role(1, "pass"))
+        assert jobs.ended("TFJob", "other")["type"] == "Succeeded"
+        path = f"/api/v1/namespaces/{jobs.namespace}/secrets"
+        jobs.connection.request("POST", path, {"metadata": {"name": "nothing"}})
+        end = jobs.wait("TFJob", "train", "Succeeded", "Failed", patience=2 * PATIENCE)
+        assert end["type"] == "Succeeded"
+        assert (len(waits_for(jobs, "train")), waits_for(jobs, "other")) == (1, [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotedConnection(Connection):
+    """A connection that notes what it reads, and when."""
+
+    notes: list[tuple[float, str]]
+
+    def open(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        self.notes.append((time.monotonic(), path))
+        return super().open(method, path, body, **more)
+
+
+def test_events_are_read_of_a_namespace_at_a_time_and_less_and_less_often(
+    cluster: Cluster, jobs: Jobs
+) -> None:
+    known = {each.name: getattr(jobs.connection, each.name) for each in fields(jobs.connection)}
+    connection = NotedConnection(**known, notes=[])
+    gone: set[str] = set()
+    woken: list[str] = []
+    pods = [
+        {"metadata": {"namespace": jobs.namespace, "name": f"pod-{number}", "uid": str(number)}}
+        for number in range(20)
+    ]
+
+    def wake(uid: str) -> None:
+        woken.append(uid)
+        look()
+
+    def look() -> None:
+        for pod in pods:
+            events.of(pod, "job")
+
+    events = PodEvents(connection, wake=wake, waits=lambda uid: uid not in gone)
+    try:
+        look()
+        eventually(lambda: len(woken) >= 2, "it is asked for twice")
+        (first, path), (second, _) = connection.notes
+        assert path == f"/api/v1/namespaces/{jobs.namespace}/events"
+        assert second - first >= 2 * FIRST_PAUSE - 0.1
+        # Of those that have started meanwhile nobody asks.
+        gone |= {str(number) for number in range(20)}
+        started = {"metadata": {"namespace": "elsewhere", "name": "pod", "uid": "0"}}
+        events.of(started, "other")
+        waiting = {"metadata": {"namespace": jobs.namespace, "name": "pod", "uid": "20"}}
+        events.of(waiting, "last")
+        eventually(lambda: "last" in woken, "it is asked for once more")
+        assert [path for _, path in connection.notes] == [path] * 3
+        assert "other" not in woken
+    finally:
+        events.stop()
+    assert not events.has_died
 
 
 def test_a_failure_names_the_replica_though_it_is_the_only_one(

@@ -11,8 +11,7 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, eventually
 from kube.access import Cluster
-from kube.cluster import enclosure
-from kube.cluster.places import SOCKET
+from kube.killing import kill_container
 from kube.mounts import ROOT, project_environment
 from kube.pods import Namespace
 from kube.trials import is_empty, pods_of, said, there
@@ -50,11 +49,7 @@ torch_ddp.main()
 def kill(namespace: Namespace, name: str) -> None:
     """Kill all that runs in a pod, without a word."""
     [status] = pods_of(namespace)[name].status.container_statuses
-    container = status.container_id.removeprefix("containerd://")
-    enclosure.run_inside(
-        "ctr", f"--address={SOCKET}", "--namespace=k8s.io",
-        "tasks", "kill", "--signal", "SIGKILL", container,
-    )  # fmt: skip
+    kill_container(status.container_id)
 
 
 def test_two_pods_train_together_and_go_on_from_their_checkpoint_when_one_is_killed(

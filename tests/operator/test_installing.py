@@ -11,7 +11,7 @@ import yaml
 from windlass.kube.rights import rules_of
 from windlass.operator.installing import definition_texts, definitions
 from windlass.operator.jobkinds import JOB_KINDS
-from windlass.operator.rights import OF_JOBS, OF_LEASE
+from windlass.operator.rights import HELPFUL, OF_JOBS, OF_LEASE
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT.parent / "shared" / "crds"
@@ -57,4 +57,5 @@ def test_what_the_published_definitions_know_is_known_to_ours(
 def test_the_deployment_grants_the_rights_that_are_needed_and_no_more() -> None:
     found = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
     granted = {each["kind"]: each["rules"] for each in found if "rules" in each}
-    assert granted == {"ClusterRole": rules_of(OF_JOBS), "Role": rules_of(OF_LEASE)}
+    of_jobs = rules_of((*OF_JOBS, *HELPFUL))
+    assert granted == {"ClusterRole": of_jobs, "Role": rules_of(OF_LEASE)}

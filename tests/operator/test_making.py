@@ -59,6 +59,16 @@ def test_one_pod_speaks_for_the_job(thing: dict[str, Any], leader: str) -> None:
     assert speakers == [(leader, 0)]
 
 
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
+def test_what_is_printed_is_in_the_log_at_once_unless_the_template_says_otherwise(
+    kind: str,
+) -> None:
+    assert variables(manifest(kind, Worker=1), "worker")["PYTHONUNBUFFERED"] == "1"
+    own = [{"name": "PYTHONUNBUFFERED", "value": ""}]
+    buffered = manifest(kind, Worker=replicas(kind, container={"env": own}))
+    assert variables(buffered, "worker")["PYTHONUNBUFFERED"] == ""
+
+
 def test_a_template_stays_what_it_is_but_for_what_is_ours() -> None:
     template = {
         "metadata": {"labels": {"team": "vision"}, "annotations": {"note": "kept"}},

@@ -127,8 +127,9 @@ def _run(
     import uuid
 
     from windlass.kube.connecting import connect
+    from windlass.operator.leading import lease_name
     from windlass.operator.namespaces import missing_namespaces
-    from windlass.operator.rights import check_rights
+    from windlass.operator.rights import check_rights, missing_help
     from windlass.operator.running import Operator
 
     logging.basicConfig(
@@ -157,6 +158,15 @@ def _run(
         raise _cannot_listen(listen, error) from None
     where = f"namespace {', '.join(namespaces)}" if namespaces else "all namespaces"
     print(f"Looking after the jobs of {where} at {connection.server}.", flush=True)
+    if leases:
+        others = "any of these namespaces" if namespaces else "any namespace"
+        print(
+            f"It acts while it holds the lease {lease_name(namespaces)} in namespace {leases}; "
+            f"others for the same stand by. No other operator should look after {others}.",
+            flush=True,
+        )
+    for deed in missing_help(connection, namespaces):
+        print(f"It may not {deed}, and goes on without: see windlass operator rights.", flush=True)
     for name in missing_namespaces(connection, namespaces):
         print(f"There is no namespace {name} yet; it is watched for jobs all the same.", flush=True)
     print(f"Health and metrics: http://{host}:{operator.port}", flush=True)

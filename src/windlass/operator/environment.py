@@ -10,6 +10,9 @@ from windlass.model.status import ReplicaId
 from windlass.operator.names import replica_name
 from windlass.operator.translating import Elastic, Translation
 
+DEFAULTS = {"PYTHONUNBUFFERED": "1"}
+"""What a replica has unless its template says otherwise: what is printed is in the log at once."""
+
 _STATIC = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK")
 
 
@@ -43,7 +46,6 @@ def _torch(made_from: Translation, cluster: Cluster) -> dict[str, str]:
     return {
         "WORLD_SIZE": str(cluster.world_size * processes),
         "PET_NPROC_PER_NODE": written,
-        "PYTHONUNBUFFERED": "1",
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -60,17 +61,18 @@ class Jobs:
         self._connection = connection
         self._recorder = recorder
         self._counts = counts
-        self._wake: Callable[[str], None] = lambda _uid: None
+        self._wake: Callable[[str], None] | None = None  # none: somebody else acts
+        self._shared: set[str] = set()  # namespaces in which another acts, too, as was told
         self._lock = threading.Lock()
         self._translations: dict[str, tuple[int, Translation | InvalidArgument]] = {}
-        self._written: dict[str, str] = {}  # the memory that we wrote ourselves
+        self._written: dict[str, deque[str]] = {}  # the memories that we wrote ourselves, lately
         self.view = View(
             connection, [kind.kind for kind in kinds], namespaces,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
         )  # fmt: skip
 
-    def watch(self, wake: Callable[[str], None]) -> None:
-        """Have `wake` called with the uid of whatever changed."""
+    def watch(self, wake: Callable[[str], None] | None) -> None:
+        """Have `wake` called with the uid of whatever changed; with none, act no more."""
         self._wake = wake
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
@@ -203,23 +205,37 @@ class Jobs:
         thing = after or before
         if thing is None:
             return
-        uid = uid_of(thing)
+        wake = self._wake
+        if wake is None:
+            return  # whoever acts looks at it, and counts it
         if after is None:
-            namespace, _ = place_of(thing)
-            self._counts.add(counting.DELETED, namespace, thing["kind"])
-        elif before is not None and not self._is_news(before, after):
-            return
-        self._wake(uid)
+            if is_ours(thing):
+                self._counts.add(counting.DELETED, place_of(thing)[0], thing["kind"])
+        elif before is not None:
+            is_others = is_ours(after) and self._is_written_by_another(before, after)
+            if is_others:
+                self._tell_of_another(after)
+            if not is_others and not _is_news(before, after):
+                return
+        wake(uid_of(thing))
 
-    def _is_news(self, before: Object, after: Object) -> bool:
-        """Whether an object changed in what matters here, by another's hand."""
-        if before["metadata"].get("generation") != after["metadata"].get("generation"):
-            return True
-        if "deletionTimestamp" in after["metadata"]:
-            return "deletionTimestamp" not in before["metadata"]
+    def _is_written_by_another(self, before: Object, after: Object) -> bool:
+        """Whether what is remembered of a job changed, and not by this one's hand."""
         text = _memory_of(after)
         with self._lock:
-            return bool(text != _memory_of(before) and text != self._written.get(uid_of(after)))
+            return text != _memory_of(before) and text not in self._written.get(uid_of(after), ())
+
+    def _tell_of_another(self, thing: Object) -> None:
+        """Tell it once of a namespace: nothing is done twice, but it is not as it should be."""
+        namespace, name = place_of(thing)
+        if namespace in self._shared:
+            return
+        self._shared.add(namespace)
+        _log.warning(
+            "somebody else wrote what is remembered of %s %s: does another operator look after "
+            "namespace %s? Nothing is done twice, but one of them is too many",
+            thing["kind"], name, namespace,
+        )  # fmt: skip
 
     def _translated(self, thing: Object) -> Translation | InvalidArgument:
         uid, generation = uid_of(thing), int(thing["metadata"].get("generation") or 0)
@@ -267,7 +283,8 @@ class Jobs:
         """The object with what is to be remembered; none if it had changed."""
         uid = uid_of(thing)
         with self._lock:
-            self._written[uid] = text
+            # Not only the last: of one whose answer was lost we learn when the next is refused.
+            self._written.setdefault(uid, deque(maxlen=3)).append(text)
         patch = {
             "metadata": {
                 "annotations": {MEMORY: text},
@@ -368,6 +385,15 @@ def _is_to_act_on(thing: Object) -> bool:
 
 def _is_of(thing: Object, labels: dict[str, str]) -> bool:
     return labels.get(OPERATOR_NAME) == BY_NAME[thing["kind"]].operator_name
+
+
+def _is_news(before: Object, after: Object) -> bool:
+    """Whether an object changed in what matters here, besides what is remembered of it."""
+    if before["metadata"].get("generation") != after["metadata"].get("generation"):
+        return True
+    return "deletionTimestamp" in after["metadata"] and (
+        "deletionTimestamp" not in before["metadata"]
+    )
 
 
 def _memory_of(thing: Object) -> Any:

@@ -1,5 +1,7 @@
 """Leading: of several instances one acts, the one that holds a lease; the others stand by.
 
+Instances that look after the same namespaces share a lease, whose name follows from these.
+
 A lease that was not renewed for `LEASE_SECONDS` is free. Its holder stops acting well before that,
 by its own clock, so that there are never two; who stands by goes by when it last saw the lease
 change, not by the other's clock.
@@ -7,10 +9,11 @@ change, not by the other's clock.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 import msgspec
@@ -19,13 +22,30 @@ from windlass.kube.connecting import Connection
 from windlass.kube.kinds import LEASES, Object
 from windlass.model.errors import KubernetesError, WindlassError
 
-LEASE_NAME = "windlass-operator"
+LEASE_NAME = "windlass-operator"  # of those that look after all namespaces; see `lease_name`
 LEASE_SECONDS = 10.0
 RENEW_SECONDS = 7.0  # without having renewed it for so long, its holder gives up
 RETRY_SECONDS = 2.0
 _NOT_FOUND, _CONFLICT = 404, 409
 
 _log = logging.getLogger(__name__)
+
+
+def lease_name(namespaces: Sequence[str] = ()) -> str:
+    """The lease of those who look after the same namespaces, or after all.
+
+    Those who look after others have another lease: they do not stand in each other's way.
+
+    >>> lease_name(), lease_name(["lab", "team"]) == lease_name(["team", "lab", "lab"])
+    ('windlass-operator', True)
+    >>> lease_name(["lab"])
+    'windlass-operator-a51146d3'
+    """
+    if not namespaces:
+        return LEASE_NAME
+    # Names of namespaces have no commas.
+    told = ",".join(sorted(set(namespaces)))
+    return f"{LEASE_NAME}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -87,9 +107,9 @@ class Leading:
         namespace: str,
         identity: str,
         *,
+        name: str,
         on_gain: Callable[[], None],
         on_loss: Callable[[], None],
-        name: str = LEASE_NAME,
     ) -> None:
         self.identity = identity
         self.led = threading.Event()  # whether this is the one that acts

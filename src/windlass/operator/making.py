@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.kube.kinds import Object
 from windlass.model.status import ReplicaId
-from windlass.operator.environment import environment_of
+from windlass.operator.environment import DEFAULTS, environment_of
 from windlass.operator.names import ATTEMPT, JOB_ROLE, replica_labels, replica_name
 from windlass.operator.translating import Translation
 
@@ -95,6 +95,8 @@ def _equip(container: dict[str, Any], made_from: Translation, replica: ReplicaId
     container["ports"] = ports
     variables = environment_of(made_from, replica)
     own = [each for each in container.get("env") or () if each.get("name") not in variables]
+    given = {each.get("name") for each in own}
+    variables |= {name: value for name, value in DEFAULTS.items() if name not in given}
     ours = [{"name": name, "value": value} for name, value in variables.items()]
     # Ours come first: a value of the user's may refer to them, as $(RANK).
     container["env"] = [*ours, *own]

@@ -36,6 +36,11 @@ OF_JOBS: tuple[Right, ...] = (
 )
 """In every namespace whose jobs are looked after."""
 
+HELPFUL: tuple[Right, ...] = (
+    Right(resource="events", verbs=("list",), why="telling why volumes of pods cannot be mounted"),
+)
+"""Also in every namespace; without them all goes on, and that is not told."""
+
 OF_LEASE: tuple[Right, ...] = (
     Right(
         resource="leases",
@@ -65,6 +70,15 @@ def check_rights(connection: Connection, namespaces: Sequence[str], lease_namesp
         status=403,
         reason="Forbidden",
     )
+
+
+def missing_help(connection: Connection, namespaces: Sequence[str]) -> list[Deed]:
+    """Those of the rights that only help which the account does not have."""
+    return [
+        deed
+        for namespace in namespaces or ("",)
+        for deed in missing_rights(connection, namespace, HELPFUL)
+    ]
 
 
 def listed(lacks: Sequence[Deed]) -> str:
@@ -100,10 +114,11 @@ def granting_command(account: str, namespaces: Sequence[str], lease_namespace: s
 def grants(account: str, namespaces: Sequence[str], lease_namespace: str) -> list[dict[str, Any]]:
     """Roles with all that the operator does, bound to an account; see `granting_command`."""
     made: list[dict[str, Any]] = []
+    rights = (*OF_JOBS, *HELPFUL)
     for namespace in namespaces:
-        made += role_manifests(namespace, account, OF_JOBS, name=ROLE)
+        made += role_manifests(namespace, account, rights, name=ROLE)
     if not namespaces:
-        made += [_of_the_cluster(each) for each in role_manifests("", account, OF_JOBS, name=ROLE)]
+        made += [_of_the_cluster(each) for each in role_manifests("", account, rights, name=ROLE)]
     if lease_namespace:
         made += role_manifests(lease_namespace, account, OF_LEASE, name=f"{ROLE}-lease")
     return made

@@ -15,7 +15,7 @@ from windlass.operator.counting import Counts, counted, exposition
 from windlass.operator.events import Recorder
 from windlass.operator.health import HealthServer
 from windlass.operator.jobs import Jobs
-from windlass.operator.leading import Leading
+from windlass.operator.leading import Leading, lease_name
 from windlass.operator.runtime import Pods
 from windlass.operator.signs import Sign, ailment
 
@@ -71,8 +71,9 @@ class Operator:
         self._is_alone = not lease_namespace
         if lease_namespace:
             self._leading = Leading(
-                connection, lease_namespace, identity, on_gain=self._begin, on_loss=self._end
-            )
+                connection, lease_namespace, identity, name=lease_name(namespaces),
+                on_gain=self._begin, on_loss=self._end,
+            )  # fmt: skip
 
     @property
     def port(self) -> int:
@@ -98,7 +99,7 @@ class Operator:
             else:
                 self._end()
             self.jobs.view.stop()
-            self.pods.view.stop()
+            self.pods.close()
             self._recorder.stop()
 
     def _new_controller(self) -> Controller:
@@ -113,9 +114,10 @@ class Operator:
     def _act(self, over: threading.Event) -> None:
         """Not in the thread that renews the lease: in a large cluster this takes a while."""
         if self._leading is not None:
-            self.pods.view.renew()
-            if not self.pods.view.wait_seen(over):
-                return
+            for view in (self.jobs.view, self.pods.view):  # in this order, as in `run`
+                view.renew()
+                if not view.wait_seen(over):
+                    return
         with self._lock:
             if over.is_set():
                 return
@@ -130,7 +132,7 @@ class Operator:
         if self._beginner is not None:
             self._beginner.join(_PATIENCE)
         with self._lock:
-            self.jobs.watch(lambda _uid: None)
+            self.jobs.watch(None)
             self.pods.watch(lambda _uid: None)
             controller = self._controller
         controller.stop(_PATIENCE)
@@ -158,6 +160,7 @@ class Operator:
         yield Sign(part="the loop that looks at jobs", has_died=self._controller.has_died)
         yield Sign(part="the thread that begins it", has_died=self._has_not_begun())
         yield Sign(part="the thread that tells of events", has_died=self._recorder.has_died)
+        yield Sign(part="the thread that reads events of pods", has_died=self.pods.events.has_died)
         if self._leading is not None:
             yield Sign(part="the thread that renews the lease", has_died=self._leading.has_died)
 

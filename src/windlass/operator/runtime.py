@@ -37,9 +37,10 @@ from windlass.operator.names import (
     replica_name,
     replica_of,
 )
+from windlass.operator.podevents import PodEvents
 from windlass.operator.translating import Translation
 from windlass.operator.views import View
-from windlass.operator.waiting import Waiting
+from windlass.operator.waiting import Waiting, has_node, is_waiting
 from windlass.runtimes.protocol import NameHeld
 
 _CONTAINERS = {kind.operator_name: kind.container for kind in JOB_KINDS}
@@ -69,8 +70,11 @@ class Pods:
         self._connection = connection
         self._jobs = jobs
         self._recorder = recorder
-        self._waiting = Waiting(recorder)
         self._wake: Callable[[str], None] = lambda _uid: None
+        self.events = PodEvents(
+            connection, wake=lambda uid: self._wake(uid), waits=self._waits_for_its_node
+        )
+        self._waiting = Waiting(recorder, self.events)
         self.view = View(
             connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=_keys,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
@@ -95,7 +99,7 @@ class Pods:
         name = replica_name(job.name, replica.role, replica.index)
         there = self.view.at(PODS, made_from.namespace, name)
         if there is not None and self._is_in_the_way(there, made_from, replica):
-            raise NameHeld(f"the pod {name} is still there")
+            raise NameHeld(f"the pod {name} is still there", is_told=_is_told(there, made_from))
         service = self.view.at(SERVICES, made_from.namespace, name)
         if service is None or not _is_owned_by(service, job.uid):
             self._make(SERVICES, make_service(made_from, replica), made_from, replica)
@@ -144,6 +148,7 @@ class Pods:
 
     def close(self) -> None:
         """See nothing any more. Pods live on."""
+        self.events.stop()
         self.view.stop()
 
     def _changed(self, before: Object | None, after: Object | None) -> None:
@@ -210,7 +215,7 @@ class Pods:
         if not _is_owned_by(there, made_from.job.uid):
             if "deletionTimestamp" in there["metadata"]:
                 what = f"the {kind.name.lower()} {name} is on its way out"
-                raise NameHeld(what, is_told=JOB_NAME in labels_of(there))
+                raise NameHeld(what, is_told=_is_told(there, made_from))
             raise _not_ours(kind, there)
         if not matches:
             self._disown(kind, there, made_from)
@@ -318,13 +323,12 @@ class Pods:
         """Say on the job's object why its pods do not start."""
         thing = self._jobs.find(job_uid)
         if thing is not None:
-            pending = [
-                pod
-                for pod in self._owned(PODS, job_uid)
-                if (pod.get("status") or {}).get("phase") == "Pending"
-                and "deletionTimestamp" not in pod["metadata"]
-            ]
+            pending = [pod for pod in self._owned(PODS, job_uid) if is_waiting(pod)]
             self._waiting.look(thing, job_uid, pending)
+
+    def _waits_for_its_node(self, uid: str) -> bool:
+        pod = self.view.get(uid)
+        return pod is not None and is_waiting(pod) and has_node(pod)
 
     def _delete(self, kind: Kind, thing: Object, job_uid: str) -> None:
         """Delete this very object, not one that has come in its place."""
@@ -388,6 +392,12 @@ def _job_key(namespace: str, labels: Mapping[str, str]) -> str:
 def _is_owned_by(thing: Object, uid: str) -> bool:
     owner = controller_of(thing)
     return owner is not None and owner["uid"] == uid
+
+
+def _is_told(thing: Object, made_from: Translation) -> bool:
+    """Whether its end wakes the job: it does if it is, or was, of a job of that name."""
+    wanted = job_labels(made_from.kind, made_from.job.name)
+    return wanted.items() <= labels_of(thing).items() or _is_owned_by(thing, made_from.job.uid)
 
 
 def _named(kind: Kind, thing: Object) -> Object:

@@ -6,20 +6,25 @@ import threading
 import time
 
 from windlass.kube.explaining import explain
+from windlass.kube.explanation import Explanation
 from windlass.kube.kinds import Object, place_of
 from windlass.model.status import EventKind
 from windlass.operator.events import Recorder
+from windlass.operator.podevents import PodEvents
 
 REASON = "ReplicaWaiting"
 # In the order of things: nothing is wrong with what is only under way.
 _NO_TROUBLE = frozenset({"Pulling", "Queued", "NotLookedAt"})
+# Not before a pod has all that it mounts: what was said of that is over.
+_BEGUN = frozenset({"Pulling", "Pulled", "Created", "Started"})
 
 
 class Waiting:
     """What was told of each job whose pods do not start. May be used from any thread."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, events: PodEvents) -> None:
         self._recorder = recorder
+        self._events = events
         self._lock = threading.Lock()
         self._told: dict[str, frozenset[str]] = {}  # by the uid of a job
 
@@ -31,7 +36,7 @@ class Waiting:
         """
         found: dict[str, str] = {}  # what is wrong, and with which pod
         for pod in pending:
-            why = explain(pod, (), time.time())
+            why = self._explain(pod, uid)
             if why is not None and why.reason not in _NO_TROUBLE:
                 found.setdefault(why.sentence, place_of(pod)[1])
         with self._lock:
@@ -43,7 +48,27 @@ class Waiting:
                 told = f"{name} does not start: {sentence}"
                 self._recorder.tell(job, REASON, told, kind=EventKind.WARNING)
 
+    def _explain(self, pod: Object, uid: str) -> Explanation | None:
+        """What the pod says itself, else what is said of one that has a machine."""
+        why = explain(pod, (), time.time())
+        if why is not None or not has_node(pod):
+            return why
+        events = self._events.of(pod, uid)
+        has_begun = any(each.get("reason") in _BEGUN for each in events)
+        return None if has_begun else explain(pod, events, time.time())
+
     def forget(self, uid: str) -> None:
         """A job is over, or gone."""
         with self._lock:
             self._told.pop(uid, None)
+
+
+def is_waiting(pod: Object) -> bool:
+    """Whether a pod has not started, and may."""
+    status = pod.get("status") or {}
+    return status.get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
+
+
+def has_node(pod: Object) -> bool:
+    """Whether a machine was chosen for a pod, which has to start it."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
