@@ -17,5 +17,5 @@ print("reached by the server:", any(here == {AGENT_PORT} for here, _ in ports))
 """
 """Looks at the connections of the pod: those to the server, and those to the agent's own port."""
 
-DIALLED = ["dialled: True", "reached by the server: False"]
+DIALLED = "dialled: True"  # it may have been reached besides, if it took its time to begin
 REACHED = ["dialled: False", "reached by the server: True"]

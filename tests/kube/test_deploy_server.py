@@ -76,11 +76,14 @@ def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
 
     pod = _pod(connection, namespace)
     token = _inside(namespace, pod, "cat", "/home/windlass/home/token").strip()
-    words = ("run", "--backend", "kubernetes", "--container-image", own_cluster.image)
+    # Of the one machine others need something, too.
+    words = (
+        "run", "--backend", "kubernetes", "--container-image", own_cluster.image, "--cpus", "0.1",
+    )  # fmt: skip
     with Forwarded(own_cluster, namespace.name, pod, 8080) as way:
         told = windlass(way.url, *words, "train.py").splitlines()
         assert "in a pod: True" in told
-        assert set(DIALLED) <= set(told), "it asks the server where that is"
+        assert DIALLED in told, "it asks the server where that is"
         assert "SUCCEEDED" in windlass(way.url, "ls")
         assert "0.5" in windlass(way.url, "metrics", "1", "loss")
         eventually(lambda: is_empty(namespace), "nothing is left of it")

@@ -220,7 +220,7 @@ def test_pods_that_reach_the_server_ask_it_directly(
     trial = python(TELL_WAYS, namespace).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
-    assert said(trial) == DIALLED
+    assert DIALLED in said(trial)
 
 
 def test_pods_that_cannot_reach_the_server_where_it_says_are_reached_by_it(
