@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from dataclasses import replace
@@ -14,24 +13,12 @@ import pytest
 from steps import newest
 
 import windlass as wl
-from harness import BIN, Project, eventually
+from harness import BIN, Project, eventually, traces
 
 
 def secret() -> str:
     """A value that is written nowhere else."""
     return "s3cret-" + secrets.token_hex(8)
-
-
-def traces(home: Path, *values: str) -> list[str]:
-    """The files of a home that hold one of the values."""
-    found = []
-    for folder, _, names in os.walk(home):
-        for name in names:
-            path = Path(folder, name)
-            with contextlib.suppress(FileNotFoundError):  # code is taken out as trials end
-                if path.is_file() and any(value.encode() in path.read_bytes() for value in values):
-                    found.append(str(path.relative_to(home)))
-    return sorted(found)
 
 
 def test_secrets_reach_the_process_and_leave_no_trace_behind(

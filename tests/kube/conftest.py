@@ -16,10 +16,12 @@ from kube.fixtures import (
     windlass_image,
 )
 from kube.operator_fixtures import definitions, jobs, operator
+from kube.place_fixtures import local_home, place, pods
 
 __all__ = [
     "admin", "alone", "cluster", "core", "definitions", "gate", "home_with_cluster", "jobs",
-    "namespace", "operator", "own_cluster", "sharing", "windlass_image",
+    "local_home", "namespace", "operator", "own_cluster", "place", "pods", "sharing",
+    "windlass_image",
 ]  # fmt: skip
 
 

@@ -18,9 +18,10 @@ class Place:
     """A backend, and what jobs that run there say."""
 
     def __init__(
-        self, backend: str, *, image: str = "", namespace: Namespace | None = None
+        self, backend: str, home: Path, *, image: str = "", namespace: Namespace | None = None
     ) -> None:
         self.backend = backend
+        self.home = home
         self.namespace = namespace
         self._image = image
 
@@ -29,9 +30,13 @@ class Place:
 
     def run(self, function: Callable[..., Any], **options: Any) -> Any:
         """A function that runs here: as `@wl.run(...)` makes one."""
-        if self.backend == "kubernetes":
-            options = {"backend": "kubernetes", "container_image": self._image, **options}
-        return wl.run(**{"cpus": 0.1, **options})(function)
+        return wl.run(**{**self.options, **options})(function)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """For `@wl.run(...)` of what runs here."""
+        there = {"backend": "kubernetes", "container_image": self._image}
+        return {"cpus": 0.1, **(there if self.backend == "kubernetes" else {})}
 
     def executor(self, **asked: Any) -> wl.Local | wl.Kubernetes:
         """Where the jobs of a test run."""
@@ -40,18 +45,25 @@ class Place:
             return wl.Kubernetes(container_image=self._image, **asked)
         return wl.Local(**asked)
 
+    def job(self, *argv: str, **more: Any) -> wl.Job:
+        """A job that runs a command here."""
+        return wl.Job(wl.Command(list(argv)), executor=self.executor(), **more)
+
     def leftovers(self) -> list[str]:
-        """What a trial that is over has left running, or lying in the cluster."""
+        """What a trial that is over has left lying in the cluster."""
+        return [each.metadata.name for each in self.objects()]
+
+    def objects(self) -> list[Any]:
+        """What trials have in the cluster now; nothing where there is none."""
         if self.namespace is None:
             return []
         core = self.namespace.core
         selector = {"label_selector": "app.kubernetes.io/managed-by=windlass"}
-        found = [
+        return [
             *core.list_namespaced_pod(self.namespace.name, **selector).items,
             *core.list_namespaced_service(self.namespace.name, **selector).items,
             *core.list_namespaced_secret(self.namespace.name, **selector).items,
         ]
-        return [each.metadata.name for each in found]
 
 
 def kubeconfig_for(cluster: Cluster, namespace: str, folder: Path) -> Path:

@@ -119,3 +119,40 @@ def look_at_iniconfig() -> tuple[str, str]:
     import iniconfig
 
     return metadata.version("iniconfig"), iniconfig.__file__
+
+
+def confide() -> tuple[int, str]:
+    """Says its secret in every way there is, then runs until it is asked to end."""
+    import os
+    import sys
+    import time
+
+    token = os.environ["TOKEN"]
+    print("the token is", token)
+    print("halves:", token[:9], end="", flush=True)
+    print(token[9:], flush=True)
+    print("to stderr", token, file=sys.stderr, flush=True)
+    while not wl.should_stop():
+        time.sleep(0.05)
+    return len(token), os.environ["MOOD"]
+
+
+def save_in_parts(steps: int) -> list[str]:
+    """Each rank saves its part of every step; what it went on from, one that goes on from any."""
+    import pathlib
+
+    rank, found = wl.rank(), wl.latest_checkpoint()
+    if found is not None:
+        return sorted(path.read_text() for path in pathlib.Path(found).iterdir())
+    part = pathlib.Path("part")
+    part.mkdir()
+    for step in range(steps):
+        (part / f"shard-{rank}").write_text(f"{rank} at {step}")
+        wl.save_checkpoint(part, step=step, shard=True)
+    (wl.output_dir() / "notes.txt").write_text(f"notes of {rank}")
+    (wl.tensorboard_dir() / "events.out.tfevents.1").write_text(f"events of {rank}")
+    return []
+
+
+def fall_off(x: int) -> None:
+    wl.report(0, loss=(x - 2) ** 2)

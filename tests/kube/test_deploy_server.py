@@ -14,11 +14,12 @@ from kubernetes.stream import stream
 from harness import BIN, eventually
 from kube.access import Cluster
 from kube.accounts import admin_connection
+from kube.arriving import DIALLED, TELL_WAYS
 from kube.cluster.places import NODE
 from kube.deploying import bring, manifests, pods_of, remove, wait_available
 from kube.forwarding import Forwarded
-from kube.places import Place
 from kube.pods import Namespace
+from kube.trials import is_empty
 from windlass.kube.connecting import Connection
 
 NAME = "windlass-server"
@@ -29,6 +30,7 @@ import windlass as wl
 wl.report(0, loss=0.5)
 print("in a pod:", "KUBERNETES_SERVICE_HOST" in os.environ)
 """
+TRAIN += TELL_WAYS
 
 
 @pytest.fixture
@@ -74,13 +76,17 @@ def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
 
     pod = _pod(connection, namespace)
     token = _inside(namespace, pod, "cat", "/home/windlass/home/token").strip()
-    words = ("run", "--backend", "kubernetes", "--container-image", own_cluster.image)
+    # Of the one machine others need something, too.
+    words = (
+        "run", "--backend", "kubernetes", "--container-image", own_cluster.image, "--cpus", "0.1",
+    )  # fmt: skip
     with Forwarded(own_cluster, namespace.name, pod, 8080) as way:
-        assert "in a pod: True" in windlass(way.url, *words, "train.py")
+        told = windlass(way.url, *words, "train.py").splitlines()
+        assert "in a pod: True" in told
+        assert DIALLED in told, "it asks the server where that is"
         assert "SUCCEEDED" in windlass(way.url, "ls")
         assert "0.5" in windlass(way.url, "metrics", "1", "loss")
-        place = Place("kubernetes", namespace=namespace)
-        eventually(lambda: not place.leftovers(), "nothing is left of it")
+        eventually(lambda: is_empty(namespace), "nothing is left of it")
     # The pod of the server goes; what it has recorded does not.
     namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=5)
     eventually(lambda: namespace.is_gone(pod), "it goes")

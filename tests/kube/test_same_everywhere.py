@@ -2,65 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import secrets
-from collections.abc import Iterator
+import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import windlass as wl
-from harness import PATIENCE, eventually, kill_server, stop_server
-from kube.access import Cluster, find_cluster
-from kube.places import Place, kubeconfig_for, new_namespace
-from kube.programs import double, go_on, learn, leave_with, linger, refuse, whoami
-
-
-@pytest.fixture(scope="module")
-def local_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    home = tmp_path_factory.mktemp("local") / "wl"
-    yield home
-    stop_server(home)
-
-
-@pytest.fixture(scope="module")
-def pods(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Path, Place]]:
-    """A home whose server has a cluster, and a namespace for all tests of this file."""
-    from kubernetes import client
-
-    folder = tmp_path_factory.mktemp("pods")
-    core = client.CoreV1Api(cluster.admin())
-    namespace = new_namespace(cluster, core, f"windlass-same-{secrets.token_hex(4)}")
-    kubeconfig_for(cluster, namespace.name, folder)
-    yield folder, Place("kubernetes", image=cluster.image, namespace=namespace)
-    stop_server(folder / "wl")
-    namespace.remove()
-
-
-@pytest.fixture(params=["local", "kubernetes"])
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """Where a test runs; the home of its server is in the environment."""
-    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
-    if request.param == "local":
-        monkeypatch.setenv("WINDLASS_HOME", str(request.getfixturevalue("local_home")))
-        yield Place("local")
-        return
-    if find_cluster() is None:
-        from kube.access import HOW_TO
-
-        pytest.skip(HOW_TO)
-    request.getfixturevalue("sharing")
-    folder, found = request.getfixturevalue("pods")
-    monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
-    monkeypatch.setenv("WINDLASS_HOME", str(folder / "wl"))
-    yield found
-
-
-def home() -> Path:
-    import os
-
-    return Path(os.environ["WINDLASS_HOME"])
+from harness import PATIENCE, Project, eventually, kill_server, traces
+from kube.places import Place
+from kube.programs import (
+    confide,
+    double,
+    go_on,
+    learn,
+    leave_with,
+    linger,
+    refuse,
+    save_in_parts,
+    whoami,
+)
+from pseudo_terminal import PREAMBLE, SPINNER, Terminal
 
 
 def test_a_value_comes_back_and_what_was_printed_is_recorded(place: Place) -> None:
@@ -137,7 +102,7 @@ def test_replicas_know_which_they_are(place: Place) -> None:
 
 def test_a_server_that_is_killed_loses_nothing(place: Place) -> None:
     trial = place.run(learn).submit(4)
-    kill_server(home())
+    kill_server(place.home)
     assert trial.result(timeout=PATIENCE) == 0.25
     assert trial.refresh().summary_metrics["loss"].count == 4
     assert len(trial.attempts) == 1
@@ -151,3 +116,139 @@ def test_a_program_is_a_command_line_too(place: Place, tmp_path: Path) -> None:
     trial = job.submit().wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
     assert list(trial.logs()) == ["hello --lr=0.1"]
+
+
+def test_secrets_and_variables_are_the_programs_alone_and_it_ends_when_it_is_asked_to(
+    place: Place,
+) -> None:
+    value = "s3cret-" + secrets.token_hex(8)
+    trial = place.run(confide, secrets={"TOKEN": value}, env={"MOOD": "fine"}).submit()
+    told = ["halves: ***", "the token is ***", "to stderr ***"]
+    eventually(lambda: sorted(trial.logs()) == told, "it has said all")
+    assert value not in _told(place), "nobody who may look into the cluster sees it"
+    trial.ask_to_stop("enough")
+    assert trial.result(timeout=PATIENCE) == (len(value), "fine")
+    assert (trial.refresh().state, trial.asked_to_stop) == ("SUCCEEDED", "enough")
+    assert trial.record.spec.secret_names == ("TOKEN",)
+    assert value not in msgspec.json.encode(trial.record).decode()
+    eventually(lambda: not traces(place.home, value), "nothing here has it")
+
+
+def _told(place: Place) -> str:
+    """All that can be read of what trials have in the cluster, their Secrets too."""
+    told = ""
+    for each in place.objects():
+        held = getattr(each, "data", None) or {}
+        told += f"{each} {[base64.b64decode(text) for text in held.values()]}"
+    return told
+
+
+MODELS = """
+class Model:
+    def __init__(self, size):
+        self.size = size
+
+
+class TooLarge(Exception):
+    pass
+"""
+BUILD = """
+import json, os
+import models
+import windlass as wl
+
+
+@wl.run(**json.loads(os.environ["OPTIONS"]))
+def build(size):
+    print("building", size, open("units.txt").read())
+    if size == 2:
+        raise models.TooLarge("at most 1", size)
+    return models.Model(size)
+
+
+first, second, third = build.map([1, 2, 3], return_exceptions=True)
+print(type(first) is models.Model, first.size, third.size)
+print(type(second) is models.TooLarge, second.args)
+build(2)
+"""
+
+
+def test_values_and_errors_are_of_the_classes_of_ones_own_project(
+    place: Place, project: Project
+) -> None:
+    project.write("models.py", MODELS)
+    project.write("build.py", BUILD)
+    project.write("units.txt", "metres")
+    done = project.python("build.py", env={"OPTIONS": json.dumps(place.options)})
+    assert done.returncode == 1, done.stderr
+    said = [line for line in done.stdout.splitlines() if not line.startswith("building")]
+    assert said == ["True 1 3", "True ('at most 1', 2)"], done.stderr
+    assert "building 2 metres" in done.stdout, "what the call waits for is shown"
+    assert done.stderr.rstrip().endswith("models.TooLarge: ('at most 1', 2)")
+    assert 'raise models.TooLarge("at most 1", size)' in done.stderr
+
+
+def test_parts_of_checkpoints_are_one_and_only_the_newest_are_kept(
+    place: Place, tmp_path: Path
+) -> None:
+    trial = place.run(save_in_parts, replicas=2, keep_last=2).submit(4)
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+    kept = list(trial.list_checkpoints(sort_by="step"))
+    assert [(each.step, each.shards) for each in kept] == [(2, 2), (3, 2)]
+    assert kept[0].list_files() == ["shard-0", "shard-1"]
+    folder = kept[0].download(tmp_path / "saved")
+    assert (folder / "shard-1").read_text() == "1 at 2"
+    left = [(each.index, each.name) for each in trial.list_artifacts()]
+    assert sorted(left) == [
+        (0, "notes.txt"), (0, "tensorboard/events.out.tfevents.1"),
+        (1, "notes.txt"), (1, "tensorboard/events.out.tfevents.1"),
+    ]  # fmt: skip
+    trial.download_artifacts(tmp_path / "left")
+    texts = sorted(path.read_text() for path in (tmp_path / "left").rglob("*") if path.is_file())
+    assert texts == ["events of 0", "events of 1", "notes of 0", "notes of 1"]
+    assert trial.continue_().result(timeout=PATIENCE) == ["0 at 3", "1 at 3"]
+
+
+WAITED_FOR = """
+import json
+
+@wl.run(**json.loads(os.environ["OPTIONS"]))
+def train():
+    def clean_up(number, frame):
+        print("cleaning up")
+        sys.exit(1)
+    signal.signal(signal.SIGTERM, clean_up)
+    print("running 1.")
+    wait_for("never")
+
+try:
+    train()
+except KeyboardInterrupt:
+    print("interrupted")
+    raise
+"""
+
+
+def test_ctrl_c_stops_what_is_waited_for_and_says_so(place: Place, project: Project) -> None:
+    project.write("train.py", PREAMBLE + WAITED_FOR)
+    terminal = Terminal(project, "train.py", OPTIONS=json.dumps(place.options))
+    try:
+        terminal.wait_for_number("running")
+        terminal.press(b"\x03")
+        assert terminal.finish() in (-signal.SIGINT, 130)
+    finally:
+        terminal.process.kill()
+    trial = next(wl.list_trials(sort_by="-id"))
+    assert trial.state == "STOPPED"
+    screen = "\n".join(terminal.lines)
+    told = [
+        f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
+        "cleaning up",
+        f"Trial {trial.id} (train) was stopped",
+        "interrupted",
+    ]
+    places = [screen.find(each) for each in told]
+    assert -1 not in places and places == sorted(places), screen
+    assert not SPINNER.search(screen)
+    eventually(lambda: not place.leftovers(), "nothing of it is left")

@@ -9,6 +9,7 @@ import pytest
 import windlass as wl
 from windlass.kube.nodes import (
     GKE_GPU,
+    GKE_POOL,
     GKE_TOPOLOGY,
     GKE_TPU,
     GPU,
@@ -39,8 +40,8 @@ def gpus(count: int, **labels: str) -> Node:
     )
 
 
-def tpus(count: int, label: str, topology: str) -> Node:
-    labels = {GKE_TPU: label, GKE_TOPOLOGY: topology}
+def tpus(count: int, label: str, topology: str, pool: str = "pool") -> Node:
+    labels = {GKE_TPU: label, GKE_TOPOLOGY: topology, **({GKE_POOL: pool} if pool else {})}
     return Node(name="n", labels=labels, allocatable={TPU: str(count)})
 
 
@@ -180,6 +181,7 @@ def test_a_tpu_is_its_machines_in_their_grid(
     given = placement(asked(text), replicas, None)
     assert given.resources == {TPU: chips}
     assert given.node_selector == {GKE_TPU: label, GKE_TOPOLOGY: topology}
+    assert given.together == (GKE_POOL if replicas > 1 else "")
     there = [tpus(int(chips), label, topology)] * replicas
     assert placement(asked(text), replicas, there) == given
 
@@ -188,6 +190,28 @@ def test_a_tpu_of_several_machines_takes_as_many_replicas() -> None:
     with pytest.raises(wl.ResourceError, match="4 machines of 4 chips") as caught:
         placement(asked("v5e-16"), 1, None)
     assert "replicas=4" in str(caught.value)
+
+
+def test_a_tpu_of_several_machines_is_all_in_one_pool() -> None:
+    def some(count: int, pool: str) -> list[Node]:
+        return [tpus(4, "tpu-v5-lite-podslice", "4x4", pool)] * count
+
+    with pytest.raises(wl.ResourceError) as caught:
+        placement(asked("v5e-16"), 4, [*some(2, "one"), *some(3, "two"), *some(1, "")])
+    assert "'v5e-16' is 4 machines of one node pool" in str(caught.value)
+    assert "1 outside of any, 2 in one, 3 in two" in str(caught.value)
+    with pytest.raises(wl.ResourceError, match="4 outside of any"):
+        placement(asked("v5e-16"), 4, some(4, ""))
+    found = placement(asked("v5e-16"), 4, [*some(2, "one"), *some(4, "two")])
+    assert found.together == GKE_POOL
+    with pytest.raises(wl.ResourceError, match="2 in one"):
+        wanted = {GKE_POOL: "one"}
+        placement(asked("v5e-16"), 4, [*some(2, "one"), *some(4, "two")], node_selector=wanted)
+
+
+def test_a_tpu_of_one_machine_may_be_in_any_pool_or_none() -> None:
+    for pool in ("pool", ""):
+        assert not placement(asked("v6e-8"), 1, [tpus(8, "tpu-v6e-slice", "2x4", pool)]).together
 
 
 def test_a_tpu_that_the_cluster_has_in_other_sizes_is_refused_with_these() -> None:

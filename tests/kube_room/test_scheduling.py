@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from windlass.kube.explaining import explain
+from windlass.kube.nodes import GKE_POOL
 from windlass.kube.scheduling import why_unscheduled
 
 
@@ -76,6 +77,36 @@ def pod(**spec: Any) -> dict[str, Any]:
 )
 def test_what_a_scheduler_says_is_told_in_a_users_words(message: str, sentence: str) -> None:
     assert why_unscheduled(message, pod(nodeSelector={"disk": "ssd"})).sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        # 1.20
+        (
+            "0/1 nodes are available: 1 node(s) didn't match pod affinity/anti-affinity, "
+            "1 node(s) didn't match pod anti-affinity rules.",
+            "The only machine is of a TPU that another job has.",
+        ),
+        # later
+        (
+            "0/6 nodes are available: 2 Insufficient google.com/tpu, 2 node(s) didn't match pod "
+            "anti-affinity rules, 2 node(s) didn't match Pod's node affinity/selector.",
+            "No machine takes it: 2 of 6 machines have less than 4 TPU chips free; "
+            "2 of 6 machines are of a TPU that another job has; "
+            "2 of 6 machines are not what was asked for (disk=ssd).",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) didn't match pod affinity rules.",
+            "All 2 machines are of another TPU than the rest of it.",
+        ),
+    ],
+)
+def test_what_keeps_the_machines_of_a_tpu_together_is_told(message: str, sentence: str) -> None:
+    together = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": GKE_POOL}]}
+    waiting = pod(nodeSelector={"disk": "ssd"}, affinity={"podAffinity": together})
+    waiting["spec"]["containers"][0]["resources"] = {"requests": {"google.com/tpu": "4"}}
+    assert why_unscheduled(message, waiting).sentence == sentence
 
 
 def test_a_gated_pod_waits_in_its_queue() -> None:

@@ -7,6 +7,7 @@ from the labels that are in common use.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ PRODUCT = "nvidia.com/gpu.product"  # by NVIDIA's GPU operator
 _GPU_LABELS = (PRODUCT, GKE_GPU, "gpu.nvidia.com/class", "k8s.amazonaws.com/accelerator")
 GKE_TPU = "cloud.google.com/gke-tpu-accelerator"
 GKE_TOPOLOGY = "cloud.google.com/gke-tpu-topology"
+GKE_POOL = "cloud.google.com/gke-nodepool"  # of several machines with TPUs: one slice, wired up
 
 _TPU_KINDS = {
     "tpu-v3-device": "v3",
@@ -98,6 +100,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     node_selector: dict[str, str] = {}
     node_terms: tuple[dict[str, Any], ...] = ()  # of a required node affinity; one of them must fit
     tolerations: tuple[dict[str, str], ...] = ()
+    together: str = ""  # the label of nodes that must be the same under all pods of its role
 
 
 def node_of(found: Mapping[str, Any]) -> Node:
@@ -227,6 +230,7 @@ def _tpu(accelerator: Accelerator, replicas: int, nodes: Sequence[Node] | None) 
         resources={TPU: str(size.chips_per_host)},
         node_selector={GKE_TPU: label, GKE_TOPOLOGY: size.topology},
         tolerations=({"key": TPU, "operator": "Exists", "effect": "NoSchedule"},),
+        together=GKE_POOL if size.hosts > 1 else "",
     )
 
 
@@ -242,21 +246,46 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
         # Those of one machine had a label of their own with v3; the others' is the general one.
         return labels[0] if kind == "v3" and size.hosts == 1 else labels[-1]
     there = [
-        node.labels[GKE_TPU]
+        node
         for node in nodes
         if node.labels.get(GKE_TPU) in labels
         and node.labels.get(GKE_TOPOLOGY) == size.topology
         and _amount(node.allocatable, TPU) == size.chips_per_host
     ]
+    # Machines of two pools are not wired to each other, however many there are.
+    pools = Counter((node.labels[GKE_TPU], node.labels.get(GKE_POOL, "")) for node in there)
     for label in labels:
-        if there.count(label) >= size.hosts:
+        if any(
+            of == label and count >= size.hosts and (pool or size.hosts == 1)
+            for (of, pool), count in pools.items()
+        ):
             return label
+    demand = (
+        "Where machines come on demand, say which: node_selector= "
+        f'of wl.Kubernetes, such as {{"{GKE_TOPOLOGY}": "{size.topology}"}}.'
+    )
+    if there:
+        raise ResourceError(
+            f"'{size.name}' is {size.hosts} machines of one node pool, and none of this cluster "
+            f"has so many: {_by_pool(pools)}.",
+            hint=f"A smaller one fits into a pool, or a pool of {size.hosts}. {demand}",
+        )
     raise ResourceError(
         f"'{size.name}' ({size.topology} on {size.hosts} "
         f"machine{'' if size.hosts == 1 else 's'}) is nothing that this cluster has: "
         f"{told(nodes)}.",
-        hint=f"{_one_of_these(nodes)}Where machines come on demand, say which: node_selector= "
-        f'of wl.Kubernetes, such as {{"{GKE_TOPOLOGY}": "{size.topology}"}}.',
+        hint=f"{_one_of_these(nodes)}{demand}",
+    )
+
+
+def _by_pool(pools: Mapping[tuple[str, str], int]) -> str:
+    """
+    >>> _by_pool({("tpu-v6e-slice", "a"): 2, ("tpu-v6e-slice", ""): 1})
+    '1 outside of any, 2 in a'
+    """
+    counts = sorted((pool, count) for (_, pool), count in pools.items())
+    return ", ".join(
+        f"{count} {f'in {pool}' if pool else 'outside of any'}" for pool, count in counts
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass.kube.explanation import Explanation, sentence_of
+from windlass.kube.nodes import GKE_POOL
 from windlass.model.quantities import format_size
 
 _HEAD = re.compile(r"^\d+/(?P<all>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL)
@@ -20,6 +21,7 @@ _ONE = re.compile(
 _TAINT = re.compile(
     r"node\(s\) had (?:untolerated )?taint(?:\(s\))? ?\{(?P<key>[^:}]+):? ?(?P<value>[^}]*)\}"
 )
+_AFFINITY = "node(s) didn't match pod affinity/anti-affinity"
 _UNITS = {
     "nvidia.com/gpu": "GPU",
     "google.com/tpu": "TPU chip",
@@ -45,6 +47,8 @@ kubernetes check
         return _as_said(message)
     total = int(head["all"])
     reasons = dict(_reasons(head["reasons"]))
+    if any(what.endswith("affinity rules") for what in reasons):
+        reasons.pop(_AFFINITY, None)  # older schedulers say it twice of a node
     if not reasons:
         return _as_said(message)
     parts = [_part(count, what, total, pod) for what, count in reasons.items()]
@@ -107,6 +111,11 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
             1, "VolumeElsewhere", f"{of} in another zone than its volume",
             "Free machines where the volume is, or take a volume that all can mount.",
         )  # fmt: skip
+    if "affinity" in what and _is_of_slice(pod):
+        if "anti-affinity" in what:
+            remedy = "It starts when that ends."
+            return 2, "Unschedulable", f"{of} of a TPU that another job has", remedy
+        return 3, "Unschedulable", f"{of} of another TPU than the rest of it", ""
     if "affinity" in what or "topology spread" in what:
         return 3, "Unschedulable", f"{of} ruled out by what runs there ({what})", ""
     return 3, "Unschedulable", f"{of} ruled out: {what}", ""
@@ -202,6 +211,13 @@ def _wanted(pod: Mapping[str, Any]) -> str:
             values = "|".join(each.get("values") or ())
             wanted.append(f"{each.get('key')} {each.get('operator')} {values}".strip())
     return ", ".join(wanted) or "its node selector"
+
+
+def _is_of_slice(pod: Mapping[str, Any]) -> bool:
+    """Whether its machine is one of several that are one TPU, and must be with the others'."""
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    return any(term.get("topologyKey") == GKE_POOL for term in terms)
 
 
 def _claim_missing(found: re.Match[str], pod: Mapping[str, Any]) -> Explanation:

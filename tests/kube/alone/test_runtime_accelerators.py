@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kubernetes import client
@@ -11,11 +12,15 @@ import windlass as wl
 from harness import PATIENCE, eventually
 from kube.accelerators import accelerators
 from kube.access import Cluster
+from kube.accounts import Accounts, admin_connection
 from kube.gates import Gate
 from kube.pods import Namespace
-from kube.trials import is_empty, pods_of, python, there, what_is_said_of
+from kube.trials import is_empty, pods_of, python, said, there, what_is_said_of
 from windlass.client.session import default_client
-from windlass.kube.nodes import GPU, PRODUCT
+from windlass.kube.access import missing_rights
+from windlass.kube.nodes import GKE_POOL, GKE_TOPOLOGY, GKE_TPU, GPU, PRODUCT, TPU
+from windlass.kube.rights import RUNNING, rules_of
+from windlass.runtimes.kubernetes import naming
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
 
@@ -78,3 +83,78 @@ def test_what_is_not_there_is_refused_before_anything_is_made(
         python("", namespace, executor=there(namespace, accelerator=asked)).submit()
     assert is_empty(namespace)
     assert not list(default_client().list_trials())
+
+
+SLICE = {GKE_TPU: "tpu-v4-podslice", GKE_TOPOLOGY: "2x2x2", GKE_POOL: "slice-1"}
+# Finds the machines of its TPU, as libtpu does, and runs until it is asked to end.
+FORM = """if True:
+    import os, socket, time
+    import windlass as wl
+
+    hosts = os.environ["TPU_WORKER_HOSTNAMES"].split(",")
+    found = {}
+    while len(found) < len(hosts):
+        for host in hosts:
+            try:
+                found[host] = socket.gethostbyname(host)
+            except OSError:
+                time.sleep(0.1)
+    me = int(os.environ["TPU_WORKER_ID"])
+    is_me = found[hosts[me]] == socket.gethostbyname(socket.gethostname())
+    print("worker", me, "of", len(set(found.values())), is_me, flush=True)
+    while not wl.should_stop():
+        time.sleep(0.1)
+"""
+
+
+def test_the_machines_of_a_tpu_find_each_other_and_are_nobody_elses(
+    alone: Cluster, core: client.CoreV1Api, namespace: Namespace, tmp_path: Path
+) -> None:
+    """One machine plays both of a pool, for an account that may not look at machines."""
+    _log_in_without_nodes(alone, namespace, tmp_path)
+    executor = there(namespace, accelerator="v4-16")
+    with accelerators(core, {TPU: 16}, SLICE) as node:
+        job = python(FORM, namespace, executor=executor, replicas=2)
+        first = job.submit()
+        both = ["worker 0 of 2 True", "worker 1 of 2 True"]
+        eventually(lambda: sorted(said(first)) == both, "they have found each other")
+        second = job.submit()
+        told = "The only machine is of a TPU that another job has."
+        eventually(lambda: told in what_is_said_of(second), "it is told what it waits for")
+        for pod in pods_of(namespace).values():
+            is_first = pod.metadata.labels[naming.TRIAL] == str(first.id)
+            assert pod.spec.node_name == (node if is_first else None)
+            assert pod.spec.containers[0].resources.limits[TPU] == "4"
+        first.ask_to_stop()
+        eventually(lambda: sorted(said(second)) == both, "then it is its turn")
+        second.ask_to_stop()
+        for each in (first, second):
+            assert each.wait(timeout=PATIENCE).state == "SUCCEEDED", each.message
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_tpu_of_more_machines_than_any_pool_has_is_refused(
+    alone: Cluster, core: client.CoreV1Api, namespace: Namespace
+) -> None:
+    executor = there(namespace, accelerator="v4-16")
+    with (
+        accelerators(core, {TPU: 4}, SLICE),
+        pytest.raises(wl.ResourceError, match="none of this cluster has so many: 1 in slice-1"),
+    ):
+        python(FORM, namespace, executor=executor, replicas=2).submit()
+    assert is_empty(namespace)
+    assert not list(default_client().list_trials())
+
+
+def _log_in_without_nodes(cluster: Cluster, namespace: Namespace, tmp_path: Path) -> None:
+    admin = admin_connection(cluster.kubeconfig, namespace.name)
+    accounts = Accounts(admin)
+    accounts.make("trainer", rules_of(RUNNING))
+    connection = accounts.connect("trainer")
+    eventually(lambda: not missing_rights(connection, namespace.name), "rights in force")
+    authority = tmp_path / "ca.crt"
+    authority.write_text(accounts.authority())
+    token = accounts.token("trainer")
+    wl.TokenAuthentication(token, admin.server, ca_cert_path=authority).login()
+    connection.close()
+    admin.close()

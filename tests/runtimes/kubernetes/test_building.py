@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from windlass.kube.nodes import Placement
+from windlass.kube.nodes import GKE_POOL, TPU, Placement, placement
 from windlass.model.job import FunctionCall, Job, JobSpec, ProcessCall, Python, Role
 from windlass.model.kubernetes import KubernetesOptions, Toleration
 from windlass.model.resources import Accelerator, Resources
@@ -18,6 +18,7 @@ from windlass.runtimes.kubernetes.building import Claim, pod_of
 
 UID = "0123456789abcdef" * 2
 FIRST = ReplicaId("main", 0, 1)
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def job_of(options: KubernetesOptions | None = None, **of_role: Any) -> Job:
@@ -90,13 +91,13 @@ def test_an_image_of_the_user_keeps_its_user() -> None:
 def test_cpus_are_requested_and_memory_is_a_limit_too() -> None:
     asked = Resources(cpus=0.5, memory=2**30, accelerator=Accelerator(kind="a100", count=2))
     job = job_of(resources=asked, name="main")
-    placement = Placement(
+    where = Placement(
         resources={"nvidia.com/gpu": "2"},
         node_selector={"gpu": "a100"},
         node_terms=({"matchExpressions": []},),
         tolerations=({"key": "nvidia.com/gpu", "operator": "Exists"},),
     )
-    pod = pod_of(claim(job), job, FIRST, "owner-1", placement=placement)
+    pod = pod_of(claim(job), job, FIRST, "owner-1", placement=where)
     assert container(pod)["resources"] == {
         "requests": {"cpu": "500m", "memory": str(2**30), "nvidia.com/gpu": "2"},
         "limits": {"memory": str(2**30), "nvidia.com/gpu": "2"},
@@ -105,6 +106,42 @@ def test_cpus_are_requested_and_memory_is_a_limit_too() -> None:
     [terms] = pod["spec"]["affinity"]["nodeAffinity"].values()
     assert terms == {"nodeSelectorTerms": [{"matchExpressions": []}]}
     assert pod["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+
+
+def test_the_machines_of_a_tpu_know_each_other_and_are_of_one_pool() -> None:
+    asked = Resources(accelerator=Accelerator(kind="v5e", count=16))
+    job = job_of(resources=asked, name="worker", replicas=4)
+    where = placement(asked.accelerator, 4, None)
+    pods = [
+        pod_of(claim(job), job, ReplicaId("worker", index, attempt), "owner-1", placement=where)
+        for index, attempt in ((0, 1), (3, 1), (3, 2))
+    ]
+    hosts = ",".join(f"wl-7-01234567-worker-{index}.lab" for index in range(4))
+    said = [{each["name"]: each["value"] for each in container(pod)["env"]} for pod in pods]
+    assert [each["TPU_WORKER_ID"] for each in said] == ["0", "3", "3"]
+    assert {each["TPU_WORKER_HOSTNAMES"] for each in said} == {hosts}, "over all attempts"
+    assert container(pods[0])["resources"]["limits"] == {TPU: "4"}
+    service = building.service_of(claim(job), "worker", 3, "owner-1")
+    assert f"{service['metadata']['name']}.lab" == hosts.split(",")[3]
+
+    label = {"windlass.dev/slice": "wl-7-01234567-worker-0"}
+    for pod in pods:
+        assert label.items() <= pod["metadata"]["labels"].items()
+        [together] = pod["spec"]["affinity"]["podAffinity"][REQUIRED]
+        assert together == {"labelSelector": {"matchLabels": label}, "topologyKey": GKE_POOL}
+        [apart] = pod["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
+        exists, another = apart["labelSelector"]["matchExpressions"]
+        assert (exists["operator"], another["operator"]) == ("Exists", "NotIn")
+        assert another["values"] == [*label.values()] and apart["topologyKey"] == GKE_POOL
+
+
+def test_a_tpu_of_one_machine_needs_none_of_that() -> None:
+    asked = Resources(accelerator=Accelerator(kind="v5e", count=8))
+    job = job_of(resources=asked)
+    where = placement(asked.accelerator, 1, None)
+    pod = pod_of(claim(job), job, FIRST, "owner-1", placement=where)
+    assert "affinity" not in pod["spec"] and "windlass.dev/slice" not in pod["metadata"]["labels"]
+    assert not any(each["name"].startswith("TPU_") for each in container(pod)["env"])
 
 
 def test_what_an_executor_says_stands_in_the_pod() -> None:

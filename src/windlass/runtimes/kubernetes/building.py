@@ -27,6 +27,7 @@ AGENT_PORT = 8477  # at which the agent listens, where it cannot reach the serve
 GRACE = 60  # seconds that a pod has which the cluster takes away
 WORKER, SETTINGS = "worker.zip", "agent.json"  # in the Secret
 MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _USER = 1000  # in images of ours, which need no other
 _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
 
@@ -112,10 +113,12 @@ def pod_of(
     """The pod of an attempt. `image` is what jobs run in that name none."""
     role = job.spec.role(replica.role)
     options = role.kubernetes or KubernetesOptions()
+    placement = placement or Placement()
     labels = {
         **claim.labels,
         **naming.replica_labels(replica.role, replica.index),
         naming.ATTEMPT: str(replica.attempt),
+        **({naming.SLICE: naming.slice_name(claim.base, role.name)} if placement.together else {}),
     }
     metadata: Object = {
         "name": naming.pod_name(claim.base, replica),
@@ -123,7 +126,9 @@ def pod_of(
         "labels": labels,
     }
     _queue(metadata, claim, job.spec, options.queue)
-    spec = _pod_spec(claim, job.spec, role, options, placement or Placement(), image)
+    spec = _pod_spec(claim, job.spec, role, options, placement, image)
+    if placement.together:
+        spec["containers"][0]["env"] += _of_slice(claim, role, replica.index)
     spec["containers"][0]["env"] += [
         {"name": "WINDLASS_AGENT_ROLE", "value": replica.role},
         {"name": "WINDLASS_AGENT_INDEX", "value": str(replica.index)},
@@ -195,6 +200,7 @@ def _pod_spec(
     tolerations = [*placement.tolerations, *map(msgspec.to_builtins, options.tolerations)]
     selector = {**placement.node_selector, **options.node_selector}
     secrets = [{"name": name} for name in options.image_pull_secrets]
+    affinity = _affinity(placement, naming.slice_name(claim.base, role.name))
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE,
@@ -206,15 +212,49 @@ def _pod_spec(
         **({"serviceAccountName": options.service_account} if options.service_account else {}),
         **({"priorityClassName": options.priority_class} if options.priority_class else {}),
         **({"nodeSelector": selector} if selector else {}),
-        **({"affinity": _affinity(placement)} if placement.node_terms else {}),
+        **({"affinity": affinity} if affinity else {}),
         **({"tolerations": tolerations} if tolerations else {}),
         **({"imagePullSecrets": secrets} if secrets else {}),
     }
 
 
-def _affinity(placement: Placement) -> Object:
-    terms = {"nodeSelectorTerms": list(placement.node_terms)}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+def _affinity(placement: Placement, slice_name: str) -> Object:
+    made: Object = {}
+    if placement.node_terms:
+        terms = {"nodeSelectorTerms": list(placement.node_terms)}
+        made["nodeAffinity"] = {_REQUIRED: terms}
+    if placement.together:
+        is_slice = {"key": naming.SLICE, "operator": "Exists"}
+        is_another = {"key": naming.SLICE, "operator": "NotIn", "values": [slice_name]}
+        # The first of them fits anywhere, since it is what it asks for; the others go where it is.
+        own = {
+            "labelSelector": {"matchLabels": {naming.SLICE: slice_name}},
+            "topologyKey": placement.together,
+        }
+        # Those of other jobs stay away: two that had half of a TPU each would wait for ever.
+        others = {
+            "labelSelector": {"matchExpressions": [is_slice, is_another]},
+            "namespaceSelector": {},  # in all of them; clusters before 1.21 look at its own alone
+            "topologyKey": placement.together,
+        }
+        made["podAffinity"], made["podAntiAffinity"] = {_REQUIRED: [own]}, {_REQUIRED: [others]}
+    return made
+
+
+def _of_slice(claim: Claim, role: Role, index: int) -> list[Object]:
+    """Which of a TPU's machines it is, and where they all are.
+
+    By these the machines find each other. GKE sets them for pods of its own kinds of jobs alone;
+    all else of a TPU (its grid, its chips) it tells every pod.
+    """
+    hosts = [
+        naming.host_of(claim.base, claim.namespace, role.name, each)
+        for each in range(role.replicas)
+    ]
+    return [
+        {"name": "TPU_WORKER_ID", "value": str(index)},
+        {"name": "TPU_WORKER_HOSTNAMES", "value": ",".join(hosts)},
+    ]
 
 
 def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:

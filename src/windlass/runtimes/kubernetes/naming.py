@@ -10,6 +10,7 @@ from windlass.model.status import ReplicaId
 DOMAIN = "windlass.dev"
 UID, TRIAL = f"{DOMAIN}/uid", f"{DOMAIN}/trial"
 ROLE, INDEX, ATTEMPT = f"{DOMAIN}/role", f"{DOMAIN}/index", f"{DOMAIN}/attempt"
+SLICE = f"{DOMAIN}/slice"  # of pods that have the machines of one TPU together: which TPU
 HOME = f"{DOMAIN}/home"  # which server's it is: several may share a namespace
 MANAGED_BY, WINDLASS = "app.kubernetes.io/managed-by", "windlass"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -46,6 +47,15 @@ def service_name(base: str, role: str, index: int) -> str:
     return f"{base}-{role[:kept].rstrip('-')}-{mark}-{index}"
 
 
+def slice_name(base: str, role: str) -> str:
+    """What the pods of a role are called that have the machines of one TPU: like its first.
+
+    >>> slice_name("wl-7-01234567", "worker")
+    'wl-7-01234567-worker-0'
+    """
+    return service_name(base, role, 0)
+
+
 def pod_name(base: str, replica: ReplicaId) -> str:
     """The name of the pod of an attempt.
 
@@ -61,7 +71,16 @@ def address_of(base: str, namespace: str, role: str, index: int) -> str:
     >>> address_of("wl-7-01234567", "lab", "worker", 2)
     'wl-7-01234567-worker-2.lab:29500'
     """
-    return f"{service_name(base, role, index)}.{namespace}:{PORT}"
+    return f"{host_of(base, namespace, role, index)}:{PORT}"
+
+
+def host_of(base: str, namespace: str, role: str, index: int) -> str:
+    """The name of a replica's host, for those who have ports of their own.
+
+    >>> host_of("wl-7-01234567", "lab", "worker", 2)
+    'wl-7-01234567-worker-2.lab'
+    """
+    return f"{service_name(base, role, index)}.{namespace}"
 
 
 def job_labels(uid: str, trial_id: int, home: str) -> dict[str, str]:

@@ -1,0 +1,171 @@
+"""What `wl.Kubernetes(...)` says of a pod, seen at a real one: from outside, and from inside."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from kube.access import Cluster
+from kube.cluster.places import NODE
+from kube.pods import Namespace
+from kube.programs import double
+from kube.trials import is_empty, pods_of, python, said, there
+
+pytestmark = pytest.mark.usefixtures("home_with_cluster")
+
+LOOK = """if True:
+    import base64, json, pathlib, time
+    import windlass as wl
+
+    token = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount/token").read_text()
+    body = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    print("account", claims["sub"].split(":")[-1])
+    for path in ("/settings/lr", "/keys/api", "/part/seen"):
+        print(path, pathlib.Path(path).read_text())
+    pathlib.Path("/data/left").write_text("left behind")
+    try:
+        pathlib.Path("/part/more").touch()
+    except OSError as error:
+        print("cannot be written to:", error.strerror)
+    print("done", flush=True)
+    while not wl.should_stop():
+        time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def priority_class(own_cluster: Cluster, namespace: Namespace) -> Iterator[str]:
+    """A class of priority, which is of the whole cluster."""
+    scheduling = client.SchedulingV1Api(own_cluster.admin())
+    scheduling.create_priority_class({"metadata": {"name": namespace.name}, "value": 7})
+    yield namespace.name
+    scheduling.delete_priority_class(namespace.name)
+
+
+@pytest.fixture
+def disk(core: client.CoreV1Api, namespace: Namespace, tmp_path: Path) -> Iterator[Path]:
+    """A claim `datasets` of the namespace, and the folder of this machine that it is."""
+    folder = tmp_path / "disk"
+    (folder / "imagenet").mkdir(parents=True)
+    (folder / "imagenet" / "seen").write_text("of the claim")
+    for each in (folder, folder / "imagenet"):
+        each.chmod(0o777)
+    size, access = {"storage": "1Gi"}, ["ReadWriteOnce"]
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
+    volume = {
+        "metadata": {"name": namespace.name},
+        "spec": {
+            "accessModes": access,
+            "capacity": size,
+            "claimRef": {"namespace": namespace.name, "name": "datasets"},
+            "local": {"path": str(folder)},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "persistentVolumeReclaimPolicy": "Retain",
+        },
+    }
+    wanted = {"accessModes": access, "resources": {"requests": size}, "storageClassName": ""}
+    core.create_persistent_volume(volume)
+    core.create_namespaced_persistent_volume_claim(
+        namespace.name, {"metadata": {"name": "datasets"}, "spec": wanted}
+    )
+    yield folder
+    core.delete_persistent_volume(namespace.name)
+
+
+def test_accounts_priorities_and_volumes_are_those_that_were_named(
+    core: client.CoreV1Api, namespace: Namespace, priority_class: str, disk: Path
+) -> None:
+    name = namespace.name
+    core.create_namespaced_service_account(name, {"metadata": {"name": "trainer"}})
+    core.create_namespaced_config_map(
+        name, {"metadata": {"name": "settings"}, "data": {"lr": "0.1"}}
+    )
+    core.create_namespaced_secret(
+        name, {"metadata": {"name": "keys"}, "stringData": {"api": "open sesame"}}
+    )
+    logins = {".dockerconfigjson": json.dumps({"auths": {}})}
+    core.create_namespaced_secret(
+        name,
+        {
+            "metadata": {"name": "registry"},
+            "type": "kubernetes.io/dockerconfigjson",
+            "stringData": logins,
+        },
+    )
+    taint = {"key": "dedicated", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
+    executor = there(
+        namespace,
+        service_account="trainer",
+        priority_class=priority_class,
+        image_pull_secrets=["registry"],
+        tolerations=[taint],
+        volumes={
+            "/data": "claim:datasets",
+            "/part": "claim:datasets/imagenet:ro",
+            "/settings": "config:settings",
+            "/keys": "secret:keys:ro",
+        },
+    )
+    trial = python(LOOK, namespace, executor=executor).submit()
+    eventually(lambda: "done" in said(trial), "it has looked")
+    [pod] = pods_of(namespace).values()
+    assert pod.spec.service_account_name == "trainer"
+    assert (pod.spec.priority_class_name, pod.spec.priority) == (priority_class, 7)
+    assert [each.name for each in pod.spec.image_pull_secrets] == ["registry"]
+    [tolerated] = [each for each in pod.spec.tolerations if each.key == "dedicated"]
+    assert (tolerated.operator, tolerated.value, tolerated.effect) == ("Equal", "ml", "NoSchedule")
+    trial.ask_to_stop()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", said(trial)
+    assert said(trial) == [
+        "account trainer",
+        "/settings/lr 0.1",
+        "/keys/api open sesame",
+        "/part/seen of the claim",
+        "cannot be written to: Read-only file system",
+        "done",
+    ]
+    assert (disk / "left").read_text() == "left behind"
+    eventually(lambda: is_empty(namespace), "nothing of ours is left in the cluster")
+
+
+def other_python() -> Path:
+    """A Python of this machine whose minor version is another; the test is skipped if none is."""
+    for program in sorted(Path(sys.base_prefix).parent.glob("*/bin/python3.*")):
+        minor = program.name.removeprefix("python3.")
+        if minor.isdecimal() and int(minor) >= 9 and int(minor) != sys.version_info.minor:
+            return program
+    pytest.skip(f"there is no other Python beside {sys.base_prefix}")
+
+
+def test_a_pod_with_another_python_says_so_and_which_one_is_needed(
+    own_cluster: Cluster, namespace: Namespace
+) -> None:
+    """The image's name does not tell: it is found out in the pod."""
+    program = other_python()
+    command = [str(program), "/windlass/worker.zip", "agent"]
+    executor = there(
+        namespace,
+        container_image=own_cluster.image,
+        volumes={str(program.parents[1]): f"host:{program.parents[1]}:ro"},
+        pod_patch={"containers": [{"name": "main", "command": command}]},
+    )
+    trial: wl.Trial[Any] = wl.run(executor=executor)(double).submit(1)
+    trial.wait(timeout=PATIENCE)
+    here = "{}.{}".format(*sys.version_info)
+    assert trial.state == "FAILED"
+    assert (
+        f"the image has Python {program.name.removeprefix('python')}, and the function was "
+        f"pickled by Python {here}; give container_image= one with Python {here}" in trial.message
+    )
+    [replica] = trial.replicas
+    assert replica.pod is not None and replica.pod.python.startswith(program.name[6:])
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
