@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from kube.access import Cluster
 from kube.cluster.places import PAUSE_IMAGE
 from kube.pods import Namespace
 from kube.trials import is_empty, python, there
+from rigged import rigged
 from windlass.client.session import default_client
 from windlass.client.standing import status_text
 
@@ -158,14 +158,36 @@ def test_a_command_whose_output_nobody_watches_says_it_in_a_line(
     job.write_text(f'command = ["true"]\nexecutor = {{ {executor} }}\n')
     have_quota(namespace)
     words = [str(BIN / "windlass"), "run", "--file", str(job)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=os.environ) as command:
-        assert command.stderr is not None
-        lines = iter(command.stderr.readline, "")
-        told = next(line for line in lines if "The quota team" in line)
-        assert "Trial 1 (true) starting: The quota team of the namespace has no room" in told
-        assert f"kubectl -n {namespace.name} describe resourcequota team" in told
-        default_client().get_trial(1).stop(grace=0)
-        assert command.wait(PATIENCE) != 0
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as command:
+        try:
+            assert command.stderr is not None
+            told = next(line for line in command.stderr if "The quota team" in line)
+            default_client().get_trial(1).stop(grace=0)
+            assert command.wait(PATIENCE) != 0
+        finally:
+            command.kill()
+    assert "Trial 1 (true) starting: The quota team of the namespace has no room" in told
+    assert f"kubectl -n {namespace.name} describe resourcequota team" in told
+
+
+def test_pods_are_made_and_ended_while_a_cluster_takes_its_time_to_say_why_others_wait(
+    home_with_cluster: Path, namespace: Namespace, tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"held-{number}" for number in range(4)]
+    for each in folders:
+        each.mkdir()
+    with rigged(home_with_cluster, ";".join(f"hold:GET:events:{each}" for each in folders)):
+        executor = there(namespace, volumes={"/data": "secret:none"})
+        waiting = [python("", namespace, executor=executor).submit() for _ in range(5)]
+        eventually(lambda: any((each / "held").exists() for each in folders), "it is asked")
+        trial = python("print('made')", namespace).submit().wait(timeout=PATIENCE)
+        assert trial.state == "SUCCEEDED", trial.message
+        for each in waiting:
+            each.stop(grace=0)
+        eventually(lambda: is_empty(namespace), "all of them are ended")
+        assert not any((each / "done").exists() for each in folders), "there was no answer yet"
+        for folder in folders:
+            (folder / "go").touch()
 
 
 @pytest.fixture
