@@ -15,11 +15,11 @@ from kube.fixtures import (
     skip_without_cluster,
     windlass_image,
 )
-from kube.operator_fixtures import definitions, jobs, operator
+from kube.operator_fixtures import definitions, jobs, kubeflow_python, operator
 
 __all__ = [
     "admin", "alone", "cluster", "core", "definitions", "gate", "home_with_cluster", "jobs",
-    "namespace", "operator", "own_cluster", "sharing", "windlass_image",
+    "kubeflow_python", "namespace", "operator", "own_cluster", "sharing", "windlass_image",
 ]  # fmt: skip
 
 
