@@ -24,12 +24,14 @@ def published(alone: Cluster, jobs: Jobs) -> Iterator[None]:
     """The definitions as their project publishes them, in the place of ours."""
     if not PUBLISHED.is_dir():
         pytest.skip("the published definitions are not at hand")
-    for kind in JOB_KINDS:
-        text = (PUBLISHED / f"kubeflow.org_{kind.kind.plural}.yaml").read_text()
-        _define(jobs, yaml.safe_load(text))
-    yield
-    for each in definitions():
-        _define(jobs, each)
+    try:
+        for kind in JOB_KINDS:
+            text = (PUBLISHED / f"kubeflow.org_{kind.kind.plural}.yaml").read_text()
+            _define(jobs, yaml.safe_load(text))
+        yield
+    finally:
+        for each in definitions():
+            _define(jobs, each)
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
