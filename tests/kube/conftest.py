@@ -15,13 +15,13 @@ from kube.fixtures import (
     skip_without_cluster,
     windlass_image,
 )
-from kube.operator_fixtures import definitions, jobs, operator
+from kube.operator_fixtures import definitions, jobs, kubeflow_python, operator
 from kube.place_fixtures import local_home, place, pods
 
 __all__ = [
     "admin", "alone", "cluster", "core", "definitions", "gate", "home_with_cluster", "jobs",
-    "local_home", "namespace", "operator", "own_cluster", "place", "pods", "sharing",
-    "windlass_image",
+    "kubeflow_python", "local_home", "namespace", "operator", "own_cluster", "place", "pods",
+    "sharing", "windlass_image",
 ]  # fmt: skip
 
 

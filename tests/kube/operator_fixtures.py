@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kube.access import Cluster
 from kube.fixtures import shared
+from kube.kubeflow_client import have_python
 from kube.operating import Jobs, OperatorProcess, operating
 from kube.pods import Namespace
 from windlass.kube.connecting import connect
@@ -32,3 +34,9 @@ def operator(cluster: Cluster, namespace: Namespace, jobs: Jobs) -> Iterator[Ope
     """An operator of the test's own namespace."""
     with operating(cluster, "--namespace", namespace.name, "--alone") as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def kubeflow_python() -> Path:
+    """An interpreter with Kubeflow's own client."""
+    return have_python()

@@ -32,7 +32,7 @@ def test_an_operator_killed_at_random_during_30_jobs(
     try:
         with Births(jobs) as births:
             names = create_fated(jobs, JOBS, chance)
-            end = time.monotonic() + 600
+            end = time.monotonic() + 1200
             while not are_over(jobs, names):
                 assert time.monotonic() < end, f"seed {SEED}: {unfinished(jobs, names)}"
                 time.sleep(chance.uniform(1.0, 8.0))  # when it is killed is chance

@@ -1,65 +1,18 @@
-"""Clients and definitions that were made for another operator."""
+"""Clients that were made for another operator."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from harness import eventually
 from kube.access import Cluster
+from kube.kubeflow_client import check_client
 from kube.operating import Jobs, OperatorProcess
-from kube.pods import Namespace
-
-PUBLISHED = Path(__file__).parents[3] / "shared" / "crds"
-CLIENT = "kubeflow-training==1.9.4"
-
-
-@pytest.fixture(scope="session")
-def kubeflow_python() -> Path:
-    """An interpreter with Kubeflow's client, which needs an older Kubernetes client than ours."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    folder = Path(cache, "windlass", "kubeflow-client", version)
-    python = folder / "bin" / "python"
-    uv = Path(sys.executable).with_name("uv")
-    if not python.exists():
-        subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder], check=True)
-    done = subprocess.run(
-        [uv, "pip", "install", "-q", "--python", python, CLIENT], capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"{CLIENT} cannot be installed: {done.stderr.strip()[-300:]}")
-    return python
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
 def test_kubeflows_own_client_creates_waits_reads_logs_and_deletes(
-    cluster: Cluster, namespace: Namespace, operator: OperatorProcess, jobs: Jobs,
-    kubeflow_python: Path, kind: str,
-) -> None:  # fmt: skip
-    script = Path(__file__).with_name("kubeflow_script.py")
-    done = subprocess.run(
-        [kubeflow_python, script, namespace.name, cluster.image, kind],
-        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout.partition("SEEN ")[2])
-    leader = "mnist-master-0" if kind == "PyTorchJob" else "mnist-chief-0"
-    workers = ["mnist-worker-0", "mnist-worker-1"]
-    assert (seen["succeeded"], seen["failed"], seen["created"]) == (True, False, True)
-    assert seen["conditions"][-1] == "Succeeded"
-    assert seen["completion"] != "None"
-    assert (seen["pods"], seen["workers"]) == (sorted([leader, *workers]), workers)
-    rank = "0" if kind == "PyTorchJob" else "?"
-    assert seen["logs"] == {leader: f"rank {rank} done\n"}
-    assert sorted(seen["all_logs"]) == sorted([leader, *workers])
-    assert f"{kind.lower()}/mnist" in seen["events"]
-    assert seen["jobs"] == ["mnist"]
-    eventually(lambda: jobs.get(kind, "mnist") is None, "it is deleted")
-    jobs.wait_nothing_left()
+    cluster: Cluster, operator: OperatorProcess, jobs: Jobs, kubeflow_python: Path, kind: str
+) -> None:
+    check_client(kubeflow_python, cluster, jobs, kind)

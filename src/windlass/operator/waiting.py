@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 from windlass.kube.explaining import explain
 from windlass.kube.explanation import Explanation
@@ -15,6 +16,8 @@ from windlass.operator.podevents import PodEvents
 REASON = "ReplicaWaiting"
 # In the order of things: nothing is wrong with what is only under way.
 _NO_TROUBLE = frozenset({"Pulling", "Queued", "NotLookedAt"})
+# Said in other words each time: with the name of what was tried, or that it took too long.
+_WORDY = frozenset({"VolumeUnavailable", "NodeTrouble"})
 # Not before a pod has all that it mounts: what was said of that is over.
 _BEGUN = frozenset({"Pulling", "Pulled", "Created", "Started"})
 
@@ -34,18 +37,18 @@ class Waiting:
         What is true of many is told of the first of them. What was told and is true no more is
         told again when it comes back.
         """
-        found: dict[str, str] = {}  # what is wrong, and with which pod
+        found: dict[str, str] = {}  # what is wrong, and how that is told
         for pod in pending:
             why = self._explain(pod, uid)
             if why is not None and why.reason not in _NO_TROUBLE:
-                found.setdefault(why.sentence, place_of(pod)[1])
+                told = f"{place_of(pod)[1]} does not start: {why.sentence}"
+                found.setdefault(matter_of(why), told)
         with self._lock:
             known = self._told.pop(uid, frozenset())
             if found:
                 self._told[uid] = frozenset(found)
-        for sentence, name in found.items():
-            if sentence not in known:
-                told = f"{name} does not start: {sentence}"
+        for matter, told in found.items():
+            if matter not in known:
                 self._recorder.tell(job, REASON, told, kind=EventKind.WARNING)
 
     def _explain(self, pod: Object, uid: str) -> Explanation | None:
@@ -53,14 +56,38 @@ class Waiting:
         why = explain(pod, (), time.time())
         if why is not None or not has_node(pod):
             return why
-        events = self._events.of(pod, uid)
-        has_begun = any(each.get("reason") in _BEGUN for each in events)
-        return None if has_begun else explain(pod, events, time.time())
+        return why_unprepared(pod, self._events.of(pod, uid), time.time())
 
     def forget(self, uid: str) -> None:
         """A job is over, or gone."""
         with self._lock:
             self._told.pop(uid, None)
+
+
+def matter_of(why: Explanation) -> str:
+    """What two explanations have in common that need not both be told.
+
+    >>> slow = Explanation(reason="VolumeUnavailable", sentence="It took more than 2 minutes.")
+    >>> busy = Explanation(reason="VolumeUnavailable", sentence="Its server does not answer.")
+    >>> matter_of(slow) == matter_of(busy)
+    True
+    """
+    return why.reason if why.reason in _WORDY else why.sentence
+
+
+def why_unprepared(pod: Object, events: Sequence[Object], now: float) -> Explanation | None:
+    """Why a pod's machine does not get to start it, from what is said of the pod.
+
+    >>> said = 'MountVolume.SetUp failed for volume "data" : secret "data" not found'
+    >>> pod = {"metadata": {"namespace": "lab"}, "status": {"phase": "Pending"}}
+    >>> failed = {"reason": "FailedMount", "message": said}
+    >>> why_unprepared(pod, [failed], 0.0).sentence
+    'There is no secret data in namespace lab.'
+    >>> why_unprepared(pod, [failed, {"reason": "Pulling"}], 0.0) is None  # it is there by now
+    True
+    """
+    has_begun = any(each.get("reason") in _BEGUN for each in events)
+    return None if has_begun else explain(pod, events, now)
 
 
 def is_waiting(pod: Object) -> bool:

@@ -11,7 +11,7 @@ from kube.access import Cluster
 from kube.deploying import bring, logs_of, manifests, pods_of, remove, wait_available
 from kube.operating import Jobs
 from windlass.kube.kinds import LEASES, PODS, Object
-from windlass.operator.leading import LEASE_NAME
+from windlass.operator.leading import lease_name
 
 NAMESPACE = NAME = "windlass-operator"
 
@@ -32,7 +32,7 @@ def test_two_operators_run_and_one_acts_with_the_rights_they_are_given(
 ) -> None:
     """The manifests as they are, but for the name of the image."""
     with deployed(jobs, manifests("operator.yaml", windlass_image)):
-        _check_it_works(jobs, "all namespaces")
+        _check_it_works(jobs, "all namespaces", lease_name())
 
 
 def test_with_rights_in_one_namespace_that_one_is_looked_after(
@@ -41,10 +41,10 @@ def test_with_rights_in_one_namespace_that_one_is_looked_after(
     """The manifests changed in the way that they say themselves."""
     things = manifests("operator.yaml", windlass_image)
     with deployed(jobs, [_narrowed(each, jobs.namespace) for each in things]):
-        _check_it_works(jobs, f"namespace {jobs.namespace}")
+        _check_it_works(jobs, f"namespace {jobs.namespace}", lease_name([jobs.namespace]))
 
 
-def _check_it_works(jobs: Jobs, where: str) -> None:
+def _check_it_works(jobs: Jobs, where: str, lease: str) -> None:
     die = "import os, sys; sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
     policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 600}
     jobs.create(
@@ -58,11 +58,11 @@ def _check_it_works(jobs: Jobs, where: str) -> None:
         lambda: any(each.startswith("Completed: ") for each in jobs.events("train")), "it is told"
     )
     # The one that acts goes, and the other takes over.
-    first = _leader(jobs)
+    first = _leader(jobs, lease)
     jobs.connection.request("DELETE", PODS.path(NAMESPACE, first), {"gracePeriodSeconds": 0})
     jobs.create("PyTorchJob", "next", Master=jobs.role(1, "pass"))
     assert jobs.ended("PyTorchJob", "next")["type"] == "Succeeded"
-    assert _leader(jobs) != first
+    assert _leader(jobs, lease) != first
     wait_available(jobs.connection, NAMESPACE, NAME, 2)
     for pod in pods_of(jobs.connection, NAMESPACE, NAME):
         said = logs_of(jobs.connection, NAMESPACE, pod["metadata"]["name"])
@@ -73,9 +73,9 @@ def _check_it_works(jobs: Jobs, where: str) -> None:
         assert container["restartCount"] == 0, said
 
 
-def _leader(jobs: Jobs) -> str:
+def _leader(jobs: Jobs, name: str) -> str:
     """The pod that holds the lease."""
-    lease = jobs.connection.request("GET", LEASES.path(NAMESPACE, LEASE_NAME))
+    lease = jobs.connection.request("GET", LEASES.path(NAMESPACE, name))
     return str(lease["spec"]["holderIdentity"]).rpartition("_")[0]
 
 

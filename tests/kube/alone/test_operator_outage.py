@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
+import os
+import random
 import time
 
 import pytest
 
-from harness import eventually
+from harness import PATIENCE, eventually
 from kube.access import Cluster
 from kube.cluster.parts import part_named
-from kube.operating import Jobs, OperatorProcess
+from kube.fates import FATES, Births, Name, are_over, check_fates, create_fated, unfinished
+from kube.operating import Jobs, operating
 from windlass.model.errors import KubernetesError
+
+SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
+JOBS = 2 * len(FATES)
 
 
 @pytest.mark.slow
 def test_an_api_server_that_is_away_for_30_seconds(alone: Cluster, jobs: Jobs) -> None:
+    """In the midst of it all: some jobs are over by then, some run, some have no pods yet."""
     words = ("--namespace", jobs.namespace, "--lease-namespace", jobs.namespace)
-    process = OperatorProcess(alone, *words)
-    try:
+    with operating(alone, *words) as process, Births(jobs) as births:
         process.wait_leading()
-        die = "import os, sys, time; time.sleep(5); " + (
-            "sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
-        )
-        jobs.create("TFJob", "short", Worker=jobs.role(2, "import time; time.sleep(5)"))
-        jobs.create("TFJob", "retried", Worker=jobs.role(1, die, restartPolicy="ExitCode"))
-        jobs.wait("TFJob", "short", "Running")
-        jobs.wait("TFJob", "retried", "Running")
+        names = create_fated(jobs, JOBS, random.Random(SEED))
+        eventually(lambda: len(unfinished(jobs, names)) < JOBS, "the first is over")
+        assert not are_over(jobs, names), f"seed {SEED}: all is over before it begins"
         server = part_named("apiserver")
         server.stop()
-        time.sleep(30)  # what is tried is an absence of that length
-        server.start()
-        eventually(lambda: _answers(jobs), "it is back")
-        for name, attempt in (("short", 1), ("retried", 2)):
-            assert jobs.ended("TFJob", name)["type"] == "Succeeded"
-            assert jobs.attempt(f"{name}-worker-0") == attempt
+        try:
+            time.sleep(30)  # what is tried is an absence of that length
+            assert process.ask("/healthz") == (200, "ok\n")
+            assert process.ask("/readyz")[0] == 503
+        finally:
+            server.start()
+            server.wait()
+        eventually(
+            lambda: _is_over(jobs, names), f"seed {SEED}: all are over", patience=5 * PATIENCE
+        )
+        check_fates(jobs, births, names, SEED)
         jobs.create("TFJob", "after", Worker=jobs.role(1, "pass"))
         assert jobs.ended("TFJob", "after")["type"] == "Succeeded"
-    finally:
-        process.stop()
+        jobs.delete("TFJob", "after")
+        jobs.wait_nothing_left()
 
 
-def _answers(jobs: Jobs) -> bool:
+def _is_over(jobs: Jobs, names: list[Name]) -> bool:
     try:
-        return bool(jobs.get("TFJob", "short"))
+        return are_over(jobs, names)
     except KubernetesError:  # it is away, or not yet sure who may do what
         return False

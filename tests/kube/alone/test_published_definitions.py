@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from harness import eventually
 from kube.access import Cluster
+from kube.kubeflow_client import check_client
 from kube.operating import Jobs, OperatorProcess
 from windlass.operator.installing import DEFINITIONS, definitions
-from windlass.operator.jobkinds import JOB_KINDS
+from windlass.operator.jobkinds import BY_NAME, JOB_KINDS
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "crds"
 
@@ -22,12 +24,14 @@ def published(alone: Cluster, jobs: Jobs) -> Iterator[None]:
     """The definitions as their project publishes them, in the place of ours."""
     if not PUBLISHED.is_dir():
         pytest.skip("the published definitions are not at hand")
-    for kind in JOB_KINDS:
-        text = (PUBLISHED / f"kubeflow.org_{kind.kind.plural}.yaml").read_text()
-        _define(jobs, yaml.safe_load(text))
-    yield
-    for each in definitions():
-        _define(jobs, each)
+    try:
+        for kind in JOB_KINDS:
+            text = (PUBLISHED / f"kubeflow.org_{kind.kind.plural}.yaml").read_text()
+            _define(jobs, yaml.safe_load(text))
+        yield
+    finally:
+        for each in definitions():
+            _define(jobs, each)
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
@@ -43,6 +47,66 @@ def test_with_the_published_definitions_all_is_the_same(
     status = (jobs.get(kind, "train") or {})["status"]
     assert status["replicaStatuses"]["Master"]["succeeded"] == 1
     assert {"startTime", "completionTime", "lastReconcileTime"} <= set(status)
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
+def test_kubeflows_own_client_works_with_its_own_definitions(
+    published: None, cluster: Cluster, operator: OperatorProcess, jobs: Jobs,
+    kubeflow_python: Path, kind: str,
+) -> None:  # fmt: skip
+    check_client(kubeflow_python, cluster, jobs, kind)
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
+def test_a_job_is_suspended_resumed_and_scaled_with_the_published_definitions(
+    published: None, operator: OperatorProcess, jobs: Jobs, kind: str
+) -> None:
+    stay = "import time; time.sleep(1000)"
+    suspended = {"runPolicy": {"suspend": True}}
+    jobs.create(kind, "train", spec=suspended, Master=jobs.role(1, stay), Worker=jobs.role(2, stay))
+    jobs.wait(kind, "train", "Suspended")
+    assert not jobs.pods()
+    jobs.patch(kind, "train", {"spec": {"runPolicy": {"suspend": False}}})
+    jobs.wait(kind, "train", "Running")
+    first = jobs.uids()
+    assert set(first) == {"train-master-0", "train-worker-0", "train-worker-1"}
+    specs = BY_NAME[kind].replica_specs
+    jobs.patch(kind, "train", {"spec": {specs: {"Worker": {"replicas": 1}}}})
+    eventually(lambda: set(jobs.pods()) == {"train-master-0", "train-worker-0"}, "one goes")
+    if kind == "PyTorchJob":  # what autoscalers write to
+        path = BY_NAME[kind].kind.path(jobs.namespace, "train", "scale")
+        body = {"spec": {"replicas": 3}}
+        jobs.connection.request("PATCH", path, body, content_type="application/merge-patch+json")
+        eventually(lambda: {"train-worker-1", "train-worker-2"} <= set(jobs.pods()), "two come")
+        eventually(lambda: _scale(jobs)["replicas"] == 3, "they are counted")
+        assert "training.kubeflow.org/replica-type=worker" in _scale(jobs)["selector"]
+    jobs.patch(kind, "train", {"spec": {"runPolicy": {"suspend": True}}})
+    jobs.wait(kind, "train", "Suspended")
+    jobs.wait_nothing_left()
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
+def test_who_manages_a_job_is_known_with_the_published_definitions(
+    published: None, operator: OperatorProcess, jobs: Jobs, kind: str
+) -> None:
+    for name, manager in (
+        ("theirs", "kueue.x-k8s.io/multikueue"),
+        ("ours", "kubeflow.org/training-operator"),
+    ):
+        spec = {"runPolicy": {"managedBy": manager}}
+        jobs.create(kind, name, spec=spec, Master=jobs.role(1, "pass"))
+    assert jobs.ended(kind, "ours")["type"] == "Succeeded"
+    theirs = jobs.get(kind, "theirs") or {}
+    assert theirs["spec"]["runPolicy"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+    assert not theirs.get("status")
+    assert "annotations" not in theirs["metadata"]
+    assert set(jobs.pods()) == {"ours-master-0"}
+
+
+def _scale(jobs: Jobs) -> dict[str, Any]:
+    """What is said of a job's size to whoever scales it."""
+    path = BY_NAME["PyTorchJob"].kind.path(jobs.namespace, "train", "scale")
+    return dict(jobs.connection.request("GET", path)["status"])
 
 
 def _define(jobs: Jobs, definition: dict[str, Any]) -> None:
