@@ -211,19 +211,30 @@ def test_one_whose_server_has_no_kubeconfig_any_more_is_given_up_until_it_has_on
     assert times_begun(gate, trial) == 1
 
 
+STUBBORN = """if True:
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("begun", flush=True)
+    while True:
+        signal.pause()
+"""
+
+
 @pytest.mark.slow
-def test_one_that_was_given_up_while_its_server_died_is_given_up_by_the_next(
-    proxy: Proxy, home: Path, namespace: Namespace, gate: Gate, monkeypatch: pytest.MonkeyPatch
+def test_one_that_is_to_be_given_up_when_its_server_dies_is_given_up_by_the_next(
+    proxy: Proxy, home: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial, kubeconfig = begun(namespace, gate), Path(os.environ["KUBECONFIG"])
-    proxy.hold()  # what is open goes on: it is not seen at once that nobody answers
-    trial.stop(grace=600, force=True)
-    proxy.cut()
+    trial = python(STUBBORN, namespace).submit()
+    eventually(lambda: said(trial) == ["begun"], "it runs")
+    trial.stop(grace=600, force=True)  # while the cluster answers: it is waited for
+    assert trial.state == "STOPPING"
+    proxy.hold()
+    kubeconfig = Path(os.environ["KUBECONFIG"])
     again = restart(home, monkeypatch, kubeconfig).get_trial(trial.id)
     again.wait(timeout=PATIENCE)
-    assert again.state == "STOPPED"
+    assert (again.state, [each.reason for each in again.attempts]) == ("STOPPED", ["GivenUp"])
     proxy.go_on()
-    # Its agent has a minute, in which nobody comes any more.
+    # It is told to end, does not, and has a minute for that.
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster", 2 * PATIENCE)
 
 
@@ -252,17 +263,33 @@ def test_one_whose_cluster_answers_is_stopped_as_ever_also_by_force(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_one_that_ran_out_of_time_while_its_cluster_is_gone_is_given_up_and_deleted(
+FAILING = """if True:
+    import os, pathlib, sys, time
+    print("begun", flush=True)
+    while os.environ["WINDLASS_INDEX"] != "0" or not pathlib.Path("/gate/fail").exists():
+        time.sleep(0.1)
+    sys.exit(1)
+"""
+
+
+def test_what_one_that_has_failed_left_in_a_cluster_that_is_gone_is_given_up(
     proxy: Proxy, home: Path, namespace: Namespace, gate: Gate
 ) -> None:
     executor = there(namespace, volumes=gate.volumes)
-    program = "import pathlib, time; print('begun', flush=True); time.sleep(1000)"
-    trial = python(program, namespace, executor=executor, active_deadline="20s").submit()
-    eventually(lambda: said(trial) == ["begun"], "it runs")
+    job = python(
+        FAILING, namespace, executor=executor, replicas=2, clean_policy="None",
+        restart_policy="Never",
+    )  # fmt: skip
+    trial = job.submit()
+    for index in range(2):
+        eventually(lambda index=index: said(trial, index=index) == ["begun"], "it runs")
+    gate.tell("fail")
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "FAILED"
     proxy.shut()
     try:
-        trial.wait(timeout=PATIENCE)
-        assert trial.state == "FAILED"
+        told, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
+        assert "What it left running is being stopped: main-1." in told
         with pytest.raises(wl.Conflict):  # it may be running still
             trial.delete()
         advice = f"to give it up: windlass stop --force {trial.id}"
