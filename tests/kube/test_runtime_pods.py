@@ -156,6 +156,15 @@ def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespa
     assert "it reached its limit of 67 MB of memory" in trial.message
 
 
+def test_a_priority_is_refused_where_the_cluster_says_who_waits(namespace: Namespace) -> None:
+    trial = python("", namespace, suspend=True).submit()
+    with pytest.raises(wl.Conflict) as caught:
+        trial.set_priority(5)
+    assert "runs in a cluster, whose scheduler lets pods in." in str(caught.value)
+    assert "wl.Kubernetes(priority_class=...)" in str(caught.value)
+    assert trial.refresh().priority == 0
+
+
 def test_something_of_that_name_which_is_not_ours_is_not_touched(namespace: Namespace) -> None:
     trial = python("import time; time.sleep(1000)", namespace, suspend=True).submit()
     uid = trial._record.uid
