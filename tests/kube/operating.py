@@ -114,8 +114,9 @@ def operating(cluster: Cluster, *words: str, **more: Any) -> Iterator[OperatorPr
     try:
         yield process
     finally:
-        process.stop()
-        sys.stderr.write(process.output)  # pytest shows it if the test fails
+        code = process.stop()
+        # pytest shows it if the test fails
+        sys.stderr.write(f"{process.output}It left with {code}.\n")
 
 
 class Jobs:
