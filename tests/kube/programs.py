@@ -137,6 +137,18 @@ def confide() -> tuple[int, str]:
     return len(token), os.environ["MOOD"]
 
 
+def ask_for_more() -> list[str]:
+    """Calls, submits and looks for trials, in a trial; what came of it."""
+    job = wl.Job(wl.Command(["true"]))
+    said = [str(wl.run(cpus=0.1)(double)(4))]
+    for ask in (wl.run(cpus=0.1)(double).submit, lambda _: job.submit(), lambda _: wl.list_trials):
+        try:
+            said.append(f"{ask(4)}")
+        except wl.WindlassError as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
 def save_in_parts(steps: int) -> list[str]:
     """Each rank saves its part of every step; what it went on from, one that goes on from any."""
     import pathlib
