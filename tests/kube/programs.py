@@ -17,6 +17,7 @@ def refuse(reason: str) -> None:
 def learn(steps: int) -> float:
     for step in range(steps):
         wl.report(step, loss=1 / (step + 1))
+        wl.report_progress((step + 1) / steps)
     (wl.output_dir() / "notes.txt").write_text("kept")
     return 1 / steps
 
@@ -51,8 +52,10 @@ def leave_with(code: int) -> None:
     sys.exit(code)
 
 
-def whoami() -> tuple[int, int]:
-    return wl.rank(), wl.world_size()
+def whoami() -> tuple[int, int, int, str]:
+    trial = wl.current_trial()
+    assert trial is not None
+    return wl.rank(), wl.world_size(), trial.id, f"{trial.name} {trial.role}-{trial.index}"
 
 
 def persist() -> int:
