@@ -254,7 +254,13 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'windlass' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(where), name)
+    try:
+        value = getattr(import_module(where), name)
+    except ModuleNotFoundError:  # in a pod there is only what programs call inside a trial
+        from windlass.client.away import check_asking
+
+        check_asking()
+        raise
     globals()[name] = value
     return value
 

@@ -17,6 +17,7 @@ def refuse(reason: str) -> None:
 def learn(steps: int) -> float:
     for step in range(steps):
         wl.report(step, loss=1 / (step + 1))
+        wl.report_progress((step + 1) / steps)
     (wl.output_dir() / "notes.txt").write_text("kept")
     return 1 / steps
 
@@ -51,8 +52,10 @@ def leave_with(code: int) -> None:
     sys.exit(code)
 
 
-def whoami() -> tuple[int, int]:
-    return wl.rank(), wl.world_size()
+def whoami() -> tuple[int, int, int, str]:
+    trial = wl.current_trial()
+    assert trial is not None
+    return wl.rank(), wl.world_size(), trial.id, f"{trial.name} {trial.role}-{trial.index}"
 
 
 def persist() -> int:
@@ -135,6 +138,18 @@ def confide() -> tuple[int, str]:
     while not wl.should_stop():
         time.sleep(0.05)
     return len(token), os.environ["MOOD"]
+
+
+def ask_for_more() -> list[str]:
+    """Calls, submits and looks for trials, in a trial; what came of it."""
+    job = wl.Job(wl.Command(["true"]))
+    said = [str(wl.run(cpus=0.1)(double)(4))]
+    for ask in (wl.run(cpus=0.1)(double).submit, lambda _: job.submit(), lambda _: wl.list_trials):
+        try:
+            said.append(f"{ask(4)}")
+        except wl.WindlassError as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
 
 
 def save_in_parts(steps: int) -> list[str]:

@@ -16,7 +16,7 @@ from harness import PATIENCE, eventually
 from kube.access import Cluster
 from kube.cluster.places import NODE
 from kube.pods import Namespace
-from kube.programs import double
+from kube.programs import ask_for_more, double
 from kube.trials import is_empty, pods_of, python, said, there
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
@@ -135,6 +135,19 @@ def test_accounts_priorities_and_volumes_are_those_that_were_named(
     ]
     assert (disk / "left").read_text() == "left behind"
     eventually(lambda: is_empty(namespace), "nothing of ours is left in the cluster")
+
+
+def test_a_program_in_a_pod_that_asks_for_trials_is_told_that_it_cannot(
+    own_cluster: Cluster, namespace: Namespace
+) -> None:
+    there_too = there(namespace, container_image=own_cluster.image)
+    trial: wl.Trial[Any] = wl.run(executor=there_too)(ask_for_more).submit()
+    called, *asked = trial.result(timeout=PATIENCE)
+    assert called == "8", "a call is a call in any trial"
+    for said_of in asked:
+        assert "This trial runs in a pod, which cannot ask the server for trials." in said_of
+        assert said_of.startswith("Unsupported: ") and "WINDLASS_SERVER" in said_of
+    assert [each.id for each in wl.list_trials()] == [trial.id]
 
 
 def other_python() -> Path:

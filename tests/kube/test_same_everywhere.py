@@ -45,6 +45,7 @@ def test_metrics_and_kept_files_are_the_trials(place: Place, tmp_path: Path) -> 
     trial = place.run(learn).submit(5)
     assert trial.result(timeout=PATIENCE) == 0.2
     assert trial.refresh().summary_metrics["loss"].count == 5
+    assert trial.progress == 1.0
     assert [point.value for point in trial.metrics("loss")] == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
     trial.download_artifacts(tmp_path / "kept")
     assert [path.read_text() for path in (tmp_path / "kept").rglob("notes.txt")] == ["kept"]
@@ -93,11 +94,12 @@ def test_a_suspended_trial_stops_and_starts_again(place: Place) -> None:
 
 def test_replicas_know_which_they_are(place: Place) -> None:
     trial = place.run(whoami, replicas=2).submit()
-    assert trial.result(timeout=PATIENCE) == (0, 2)
-    assert [(each.role, each.index) for each in trial.refresh().replicas] == [
-        ("main", 0),
-        ("main", 1),
+    assert trial.result(timeout=PATIENCE) == (0, 2, trial.id, "whoami main-0")
+    told = [
+        (each.role, each.index, each.phase, each.attempt, each.exit_code)
+        for each in trial.refresh().replicas
     ]
+    assert told == [("main", 0, "Succeeded", 1, 0), ("main", 1, "Succeeded", 1, 0)]
 
 
 def test_a_server_that_is_killed_loses_nothing(place: Place) -> None:

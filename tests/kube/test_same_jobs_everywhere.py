@@ -11,7 +11,7 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, eventually
 from kube.places import Place
-from kube.programs import fall_off
+from kube.programs import double, fall_off
 from replicas import exit_codes, wait_all
 
 # Says what it finds in its environment, then runs until its trial is asked to end.
@@ -49,15 +49,14 @@ def test_an_experiment_has_what_was_added_and_what_its_generator_added(place: Pl
             trial.add(tell, args={"seed": seed})
 
     with wl.create_experiment("sweep") as experiment:
-        plain = experiment.add(tell, args={"lr": 0.1}, labels=["first"])
+        plain = experiment.add(place.run(double), args={"number": 21}, labels=["first"])
         built = experiment.add(build, args={"layers": 2})
     experiment.wait(timeout=PATIENCE)
     assert experiment.states == {"SUCCEEDED": 4}
-    assert list(plain.logs()) == ["--lr=0.1"]
+    assert plain.result() == 42
     assert [list(child.logs()) for child in built.children] == [["--seed=0"], ["--seed=1"]]
-    again = plain.rerun({"lr": 0.2})
-    assert again.wait(timeout=PATIENCE).state == "SUCCEEDED", again.message
-    assert list(again.logs()) == ["--lr=0.2"]
+    again = plain.rerun({"number": 4})
+    assert again.result(timeout=PATIENCE) == 8
     assert again.origin is not None and again.origin.id == plain.id
 
 

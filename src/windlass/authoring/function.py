@@ -143,6 +143,9 @@ class Function(Generic[P, R]):
         return trial.outcome(end)
 
     def _plan(self, view: View | None = None, client: Client | None = None) -> tuple[Client, Plan]:
+        from windlass.client.away import check_asking
+
+        check_asking()
         from windlass.authoring.drafting import plan_for
         from windlass.authoring.surroundings import look_around
         from windlass.client.session import default_client

@@ -50,6 +50,9 @@ class Whole:
         wl.Job(wl.Command(["echo", "hello"]), replicas=2).submit(dry_run=True)
         ```
         """
+        from windlass.client.away import check_asking
+
+        check_asking()
         from windlass.authoring.outlines import prepare_job
 
         try:
@@ -72,6 +75,9 @@ class Whole:
         Every line has its replica's name before it where there are several. Ctrl-C stops the
         trial. One that failed raises `wl.TrialFailed`, or what its function raised.
         """
+        from windlass.client.away import check_asking
+
+        check_asking()
         from windlass.authoring.outlines import prepare_job
         from windlass.client.session import default_client
         from windlass.client.view import View

@@ -14,6 +14,7 @@ import sys
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from windlass.client.away import check_asking
 from windlass.home import Home
 from windlass.model.errors import InvalidArgument, ServerError, ServerUnreachable, VersionMismatch
 from windlass.version import __version__
@@ -120,6 +121,7 @@ def start_server(home: Home) -> Endpoint:
     """Start the embedded server of a home, unless it runs; it is ready when this returns."""
     import fcntl
 
+    check_asking()
     try:
         home.make()
         lock = os.open(home.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

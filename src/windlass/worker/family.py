@@ -13,6 +13,8 @@ _GIVE_UP = 15.0
 # In the environment of what a trial may start but must not take along: a server, and the
 # supervisors of other trials. They and all that came of them are no family.
 DETACHED = "WINDLASS_DETACHED"
+# In the environment of what an agent started, where the server is not.
+AWAY = "WINDLASS_AWAY"
 # In the environment of the launcher, to be overwritten: the kernel shows the environment a
 # process was started with, and a fork is found by its marker like every other process.
 MARKER = "WINDLASS_REPLICA"

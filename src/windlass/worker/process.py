@@ -9,7 +9,7 @@ import signal
 import sys
 
 from windlass.worker import kernel, signals
-from windlass.worker.family import DETACHED
+from windlass.worker.family import AWAY, DETACHED
 from windlass.worker.whereabouts import OUTPUTS
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHEL
 # What a trial has in its environment that is none of the business of those it submits; besides,
 # what GIVEN names.
 _OF_ANOTHER = (
+    AWAY,
     DETACHED,
     "WINDLASS_EXTERNAL",
     "WINDLASS_RANK",

@@ -11,6 +11,7 @@ import zipfile
 
 from windlass.worker.agent.saved import note_shipped
 from windlass.worker.digests import kind_of, place_of
+from windlass.worker.family import AWAY
 from windlass.worker.files import write_bytes, write_json
 from windlass.worker.inventory import list_packages
 from windlass.worker.manifests import blobs_of, decode
@@ -64,6 +65,7 @@ class Arrival:
     def _make_at_home(self, launch: dict[str, Any], told: dict[str, Any]) -> None:
         """What is another here than where it was written."""
         launch["python"] = sys.executable
+        launch["env"][AWAY] = "1"
         launch["env"]["WINDLASS_CLOUDPICKLE"] = os.path.join(self._home, "code")
         wanted = told.get("python_version") or ""
         here = "{}.{}".format(*sys.version_info[:2])
