@@ -74,7 +74,8 @@ def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
 
     pod = _pod(connection, namespace)
     token = _inside(namespace, pod, "cat", "/home/windlass/home/token").strip()
-    words = ("run", "--backend", "kubernetes", "--container-image", own_cluster.image)
+    words = ("run", "--backend", "kubernetes", "--cpus", "0.1")  # others run there, too
+    words += ("--container-image", own_cluster.image)
     with Forwarded(own_cluster, namespace.name, pod, 8080) as way:
         assert "in a pod: True" in windlass(way.url, *words, "train.py")
         assert "SUCCEEDED" in windlass(way.url, "ls")
