@@ -56,7 +56,7 @@ class Observing:
         pod = None if watcher is None else watcher.at(claim.namespace, name)
         unseen = self._sight.trouble(claim)
         if unseen and attempt.is_told_to_stop:
-            unseen = f"{unseen}; to give it up: windlass stop --force {claim.trial_id}"
+            unseen = f"{unseen.rstrip('.')}; to give it up: windlass stop --force {claim.trial_id}"
         seen = attempt.observe(
             pod,
             is_seen=is_seen,

@@ -16,6 +16,8 @@ from windlass.runtimes.kubernetes.building import Claim
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands
 
+_LONGEST = 400  # characters of what is wrong: what can be done is said after it
+
 
 class Sight:
     """The connection and the watches, made when they are first needed, and anew after a login."""
@@ -86,11 +88,11 @@ class Sight:
         """Why nothing new is known of a job, if that was tried; else nothing."""
         watcher = self.now(claim.namespace)
         if watcher is not None and watcher.trouble is not None:
-            return watcher.trouble.message
+            return watcher.trouble.message[:_LONGEST]
         keys: list[Hashable] = [("reach", claim.uid)]
         if watcher is None:
             keys += [("abroad", claim.uid), ("watch", claim.namespace)]
-        return next(filter(None, map(self._errands.trouble_of, keys)), "")
+        return next(filter(None, map(self._errands.trouble_of, keys)), "")[:_LONGEST]
 
     def reach(self, claim: Claim) -> None:
         """See whether the cluster of a job answers: a watch is silent for long before it fails."""
