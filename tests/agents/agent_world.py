@@ -28,6 +28,8 @@ from windlass.runtimes.workerzip import worker_zip
 from windlass.server.agents import token_of
 from windlass.worker.agent.channel import GREETING
 from windlass.worker.files import read_json
+from windlass.worker.reading import join_lines
+from windlass.worker.segment import read_parts
 
 
 class Elsewhere:
@@ -121,10 +123,10 @@ class Agent:
     def log(self) -> str:
         """What the server has of its log, without the times."""
         try:
-            lines = (self.folder / layout.LOG).read_text().splitlines()
+            parts = read_parts((self.folder / layout.LOG).read_bytes())
         except FileNotFoundError:
             return ""
-        return "\n".join(line[20:] for line in lines)
+        return "\n".join(line.text.decode() for line in join_lines(parts))
 
     def ending(self) -> dict[str, Any]:
         return read_json(str(self.folder / layout.EXIT)) or {}

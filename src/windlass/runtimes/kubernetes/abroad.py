@@ -89,4 +89,4 @@ def told_of_left(claim: Claim, why: str) -> str:
         f"kubectl --namespace {claim.namespace} delete pods,services,secrets "
         f"--selector {naming.UID}={claim.uid}"
     )
-    return f"{why}. Its pods may still run there{later}; {command} does it by hand"
+    return f"{why.rstrip('.')}. Its pods may still run there{later}; {command} does it by hand"

@@ -16,6 +16,8 @@ from windlass.runtimes.kubernetes.building import Claim
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands, Failure, failure_of
 
+_LONGEST = 400  # characters of what is wrong: what can be done is said after it
+
 
 class Sight:
     """The connection and the watches, made when they are first needed, and anew after a login."""
@@ -86,12 +88,12 @@ class Sight:
         """Why nothing new is known of a job, if that was tried; else nothing."""
         watcher = self.now(claim.namespace)
         if watcher is not None and watcher.trouble is not None:
-            return failure_of(watcher.trouble)
+            return _shortened(failure_of(watcher.trouble))
         keys: list[Hashable] = [("reach", claim.uid)]
         if watcher is None:
             keys += [("abroad", claim.uid), ("watch", claim.namespace)]
         found = map(self._errands.failure, keys)
-        return next((each for each in found if each.message), Failure())
+        return _shortened(next((each for each in found if each.message), Failure()))
 
     def reach(self, claim: Claim) -> None:
         """See whether the cluster of a job answers: a watch is silent for long before it fails."""
@@ -169,3 +171,7 @@ class Sight:
         for claim in self._claims.all():
             if claim.namespace == namespace:
                 self._tell(claim.uid)
+
+
+def _shortened(failure: Failure) -> Failure:
+    return Failure(failure.message[:_LONGEST].rstrip("."), failure.told)
