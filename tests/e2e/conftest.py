@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pseudo_terminal import Launch, SlowIndex, Terminal
 
 from harness import Project, stop_trials
+from pseudo_terminal import Launch, SlowIndex, Terminal
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pseudo_terminal import PREAMBLE, Launch
 
 import windlass as wl
 from harness import BIN, Project, eventually, kill_server, stop_trials
+from pseudo_terminal import PREAMBLE, Launch
 
 SWEEP = f"""{PREAMBLE}
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pseudo_terminal import PREAMBLE, Launch
 
 import windlass as wl
 from harness import Project, eventually, kill_server, stop_trials
+from pseudo_terminal import PREAMBLE, Launch
 
 LITTLE = wl.Local(cpus=0.1)
 PARAMS = {"lr": 0.1, "layers": 2}

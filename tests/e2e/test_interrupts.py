@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pseudo_terminal import PREAMBLE, SPINNER, Launch, SlowIndex
 
 import windlass as wl
 from harness import PATIENCE, Project, eventually
+from pseudo_terminal import PREAMBLE, SPINNER, Launch, SlowIndex
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
 

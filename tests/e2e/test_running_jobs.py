@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pseudo_terminal import PREAMBLE, Launch
 
 import windlass as wl
 from harness import Project
+from pseudo_terminal import PREAMBLE, Launch
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pseudo_terminal import Terminal
 
 import windlass as wl
 from harness import Project, stop_trials
+from pseudo_terminal import Terminal
 
 SCRIPT = """
 import os, sys, time

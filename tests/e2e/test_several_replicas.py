@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pseudo_terminal import SPINNER, Launch
 
 from harness import BIN, PATIENCE, Project, eventually, kill_server
+from pseudo_terminal import SPINNER, Launch
 from roles import role, submit
 from windlass.client.trials import Trial
 from windlass.model.job import CleanPolicy, RestartPolicy

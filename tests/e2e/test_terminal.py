@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from pseudo_terminal import PREAMBLE, SPINNER, Launch, SlowIndex
 
 import windlass as wl
 from harness import PATIENCE, Project, eventually
+from pseudo_terminal import PREAMBLE, SPINNER, Launch, SlowIndex
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
 
