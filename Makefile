@@ -34,7 +34,7 @@ test-kube: $(READY)
 	@$(BIN)/python -m pytest tests/kube -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
