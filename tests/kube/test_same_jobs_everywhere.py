@@ -125,9 +125,14 @@ def test_a_job_shrinks_and_grows_and_who_stays_is_left_alone(place: Place) -> No
         found = trial.refresh().replicas
         return {f"{each.name}.{each.attempt}" for each in found if each.phase == "Running"}
 
+    def ended() -> set[str]:
+        found = trial.refresh().attempts
+        return {f"{each.role}-{each.index}.{each.attempt}" for each in found if each.ended}
+
     eventually(lambda: len(environments(trial)) == 2, "both run")
     trial.scale(worker=1)
-    eventually(lambda: running() == {"worker-0.1"}, "the highest is gone")
+    eventually(lambda: ended() == {"worker-1.1"}, "the highest is gone")
+    assert running() == {"worker-0.1"}
     trial.scale(worker=3)
     three = {"worker-0.1", "worker-1.2", "worker-2.1"}
     eventually(lambda: running() == three, "three run, with attempts that go on counting")
