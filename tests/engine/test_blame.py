@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from engine_world import World, job, role, started
 
@@ -173,11 +174,14 @@ def test_with_the_scope_job_word_of_peers_that_seem_to_live_is_waited_for_for_a_
     assert world.status.failing_since is None
 
 
-def test_a_peer_that_is_being_taken_away_is_the_cause_of_what_the_others_die_of():
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_peer_that_is_being_taken_away_is_the_cause_of_what_the_others_die_of(has_ended):
     """A machine that is drained: the pod is told to go, the others see it leave before it has."""
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec, keeps_ended=False)
     world.put(world.newest("worker-1"), deleting=True)
+    if has_ended:
+        end_at(world, "worker-1", 1999.0, 143, deleting=True)
     end_at(world, "worker-0", 2000.0, 1)
     for _ in range(3):
         world.look(after=10)
@@ -188,6 +192,40 @@ def test_a_peer_that_is_being_taken_away_is_the_cause_of_what_the_others_die_of(
     world.look(after=2)
     world.look()
     assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+def test_one_that_is_told_to_go_and_never_goes_is_not_waited_for_for_ever():
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec, keeps_ended=False)
+    world.put(world.newest("worker-1"), deleting=True)
+    end_at(world, "worker-0", 2000.0, 1)
+    assert world.look().requeue_after == 600.0
+    world.look(after=600)
+    assert world.status.decisive == ReplicaId("worker", 0, 1)
+
+
+@pytest.mark.parametrize("meanwhile", ["a peer dies of it", "deadline", "suspend", "clock"])
+def test_what_comes_while_word_is_waited_for_does_not_make_up_for_a_failure(meanwhile):
+    spec = job(
+        role("worker", 3, restart_policy=EXIT_CODE),
+        restart_scope=RestartScope.JOB,
+        active_deadline=1002.0,
+    )
+    world = started(spec)
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0, 1)
+    world.look()
+    assert world.state is TrialState.RUNNING
+    if meanwhile == "a peer dies of it":
+        end_at(world, "worker-1", 2001.0, 134)
+        world.look(after=1)
+        assert (world.state, world.status.restarts) == (TrialState.RUNNING, 0)
+        end_at(world, "worker-2", 2001.0, 134)
+    elif meanwhile == "suspend":
+        world.spec = msgspec.structs.replace(world.spec, suspend=True)
+    world.look(after={"deadline": 2.5, "clock": -100}.get(meanwhile, 0.5))
+    assert world.failure[0] == "ReplicaFailed"
+    assert world.status.decisive == ReplicaId("worker", 0, 1)
 
 
 @pytest.mark.parametrize("peer", ["ended after it", "never starts again"])

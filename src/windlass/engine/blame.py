@@ -15,6 +15,7 @@ from windlass.model.status import GIVEN_UP
 
 _LONGEST_WAY_OUT = 20.0  # for what a program that has ended left behind
 _LONGEST_NEWS = 3.0  # how long the end of a replica on another machine may take to be told
+_LONGEST_LEAVE = 600.0  # how long one that was told to go may take to be gone
 
 
 def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
@@ -44,9 +45,12 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
 def word_takes(spec: JobSpec, slots: Sequence[Slot]) -> float:
     """How long to wait for word of others before a failure is judged: one may have ended before.
 
-    With the scope `job` that is for a moment any peer that seems to live and might start again:
-    its machine may tell of its end after this one told of what came of it.
+    With the scope `job` that is any peer that somebody else told to go: once it is gone all start
+    again. And for a moment any that seems to live and might start again: its machine may tell of
+    its end after this one told of what came of it.
     """
+    if spec.restart_scope is RestartScope.JOB and any(_is_taken_away(slot) for slot in slots):
+        return _LONGEST_LEAVE
     if any(_is_going(slot) for slot in slots):
         return _LONGEST_WAY_OUT
     together = spec.restart_scope is RestartScope.JOB
@@ -60,23 +64,21 @@ def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
 
 
 def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
-    """Whether one that starts again is taken away, or ended no later, or nobody can tell when."""
+    """Whether one that starts again ended no later, or nobody can tell when."""
     when = _ended(failed)
-    for slot in slots:
-        if _is_taken_away(slot):
-            return True
-        if slot_verdict(slot) is Verdict.RESTART and not _was_stopped(slot):
-            ended = _ended(slot)
-            if when < math.inf and (ended <= when or ended == math.inf):
-                return True
-    return False
+    causes = [
+        _ended(slot)
+        for slot in slots
+        if slot_verdict(slot) is Verdict.RESTART and not _was_stopped(slot)
+    ]
+    return when < math.inf and any(ended <= when or ended == math.inf for ended in causes)
 
 
 def _is_taken_away(slot: Slot) -> bool:
-    """Whether somebody else told it to go: it comes back, and all with it."""
+    """Whether somebody else told it to go: what it left with says nothing, and it comes back."""
     current = slot.current
-    is_told = current is not None and is_alive(current) and current.deleting
-    return is_told and not slot.awaits_next
+    is_told = current is not None and current.deleting
+    return is_told and not slot.awaits_next and not slot.is_done
 
 
 def _may_be_retried(slot: Slot) -> bool:

@@ -69,11 +69,12 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if any(each.reason == conditions.INTERRUPTED_REASON for each in look.replicas):
         return look.finish(ConditionType.FAILED, STOPPED_REASON, "interrupted")
     failed = failed_for_good(spec, look.slots)
-    word = None if failed is None else look.word_due(word_takes(spec, look.slots))
+    word = None
+    if failed is not None and status.admitted and not spec.suspend:
+        word = look.word_due(word_takes(spec, look.slots))
     look.remember(failing_since=None if word is None else status.failing_since or now)
     if failed is not None and word is None:
-        message = describe_slot_end(spec, failed)
-        return look.finish(ConditionType.FAILED, conditions.REPLICA_FAILED_REASON, message, failed)
+        return look.fail(failed)
     if spec.suspend:
         return look.suspend()
     if not status.admitted:
@@ -81,15 +82,18 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     look.begin()
     left = deadline_left(spec, look.status, now)
     if left is not None and left <= 0:
+        if failed is not None:  # what it waits for will not come in time
+            return look.fail(failed)
         return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
-    restarts = plan_restarts(spec, look.slots, now)
+    # Nobody starts again while one seems to have failed for good: it may have died of that.
+    restarts = plan_restarts(spec, look.slots, now) if word is None else None
     if restarts is not None and not is_cause_open(spec, status, restarts, look.slots, now):
         if exceeds_limit(spec, status, restarts):
             last = one_too_many(spec, status, restarts)
             message = limit_message(spec, last)
             return look.finish(ConditionType.FAILED, conditions.BACKOFF_REASON, message, last)
         look.restart(restarts)
-    if spec.restart_scope is RestartScope.JOB:
+    if spec.restart_scope is RestartScope.JOB and word is None:
         look.meet_anew()
     return look.progress(left, word)
 
@@ -144,7 +148,13 @@ class _Look:
     def word_due(self, takes: float) -> float | None:
         """How long word of others may still take; none if there is nothing to wait for."""
         left = (self.status.failing_since or self.now) + takes - self.now
-        return left if left > 0 else None
+        return left if 0 < left <= takes else None  # else the clock was set back
+
+    def fail(self, failed: Slot) -> Decision:
+        """The end of the job, by a replica that failed for good."""
+        message = describe_slot_end(self.spec, failed)
+        reason = conditions.REPLICA_FAILED_REASON
+        return self.finish(ConditionType.FAILED, reason, message, failed)
 
     def suspend(self) -> Decision:
         """All replicas go without having failed; what had succeeded alone stays done."""

@@ -103,7 +103,9 @@ def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
 def was_told_to_go(pod: Mapping[str, Any], state: PodState) -> bool:
     """Whether a pod ended after somebody had asked for that: its end says nothing of its work.
 
-    The API tells when the pod is to be gone at the latest, and how long it was given.
+    The API tells when the pod is to be gone at the latest, and how long it was given, in whole
+    seconds. Of one that ended in the second in which it was asked nobody can tell: to have it run
+    again is the lesser harm.
 
     >>> state = PodState(phase=Phase.SUCCEEDED, ended=seconds_of("2026-11-16T10:30:05Z"))
     >>> going = {"deletionTimestamp": "2026-11-16T10:30:30Z", "deletionGracePeriodSeconds": 30}
@@ -113,7 +115,7 @@ def was_told_to_go(pod: Mapping[str, Any], state: PodState) -> bool:
     gone_by = seconds_of(pod["metadata"].get("deletionTimestamp"))
     if gone_by is None or state.ended is None:
         return False
-    return state.ended > gone_by - float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+    return state.ended >= gone_by - float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
 
 
 def seconds_of(moment: str | None) -> float | None:
