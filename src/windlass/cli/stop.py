@@ -129,6 +129,7 @@ def _finish(client: Client, stopping: list[Trial[Any]], *, waits: bool) -> None:
 
 def _stop_leftovers(trial: Trial[Any], how: dict[str, Any]) -> None:
     from windlass.client.naming import is_generated
+    from windlass.client.taming import tame
 
     going = [each for each in trial.attempts if each.ended is None]
     left = [f"{each.role}-{each.index}" for each in going]
@@ -138,15 +139,16 @@ def _stop_leftovers(trial: Trial[Any], how: dict[str, Any]) -> None:
         trial.stop(**how)
         print(f"What it left running is being stopped: {', '.join(left)}.", flush=True)
     for told in dict.fromkeys(each.message for each in going if each.message):
-        print(f"  {told}", flush=True)
+        print(f"  {tame(told)}", flush=True)
 
 
 def _tell(trial: Trial[Any], *, before: bool = False) -> None:
     from windlass.client.outcomes import how_it_ended
+    from windlass.client.taming import tame
     from windlass.model.status import GIVEN_UP
 
     is_left = any(each.reason == GIVEN_UP for each in trial.attempts)
     is_ours = trial.state == "STOPPED" and not before and not is_left
     how = "is stopped" if is_ours else how_it_ended(trial.record).rstrip(".")
     had_ended = "had ended before: it " if before else ""
-    print(f"Trial {trial.id} ({trial.name}) {had_ended}{how}.", flush=True)
+    print(f"Trial {trial.id} ({trial.name}) {had_ended}{tame(how)}.", flush=True)

@@ -87,6 +87,8 @@ class View:
 
     def status(self, text: str, progress: float | None = None) -> None:
         """Say what is being waited for, and how far that is, from 0 to 1, if it is known."""
+        # A cluster's words, or a program's, may be in it.
+        text = " ".join(tame(text, Reach.LINE).split())
         with self._lock:
             self._progress = progress
             if text != self._text:

@@ -11,6 +11,7 @@ from windlass.kube.deeds import deed_of
 from windlass.kube.refusals import Refusal, refusal
 from windlass.model.errors import KubernetesError
 
+_NOT_FOUND = 404
 _MOST = 2000  # characters of an answer that is no Kubernetes API's
 
 
@@ -93,8 +94,19 @@ def no_api(server: str, data: bytes | str | None) -> KubernetesError:
 def raised_from_answer(
     status: int, data: bytes | str | None, *, method: str, path: str, account: str, server: str
 ) -> KubernetesError:
-    """What an answer of 300 and above means, to be raised."""
+    """What an answer of 300 and above means, to be raised.
+
+    That something is not there is believed only of the API itself: a proxy that does not know the
+    way says the same, and nothing of ours may be taken for gone because of it.
+
+    >>> ours = {"method": "GET", "account": "ada", "server": "https://lab:6443"}
+    >>> path = "/api/v1/namespaces/lab/pods/train-0"
+    >>> raised_from_answer(404, b"404 page not found", path=path, **ours).status
+    0
+    """
     said = _status_object(data)
+    if status == _NOT_FOUND and path.startswith("/api/v1/") and said.get("kind") != "Status":
+        return no_api(server, data)
     message = str(said.get("message") or "")
     told = refusal(
         status, str(said.get("reason") or ""), message,
@@ -134,7 +146,8 @@ def _status_object(data: bytes | str | None) -> dict[str, Any]:
 
 def _in_a_line(data: bytes | str | None) -> str:
     text = data.decode(errors="replace") if isinstance(data, bytes) else (data or "")
-    return " ".join(text[:_MOST].split())
+    plain = "".join(each if each.isprintable() else " " for each in text[:_MOST])
+    return " ".join(plain.split())
 
 
 def _plain(why: str) -> str:

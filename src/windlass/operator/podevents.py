@@ -121,7 +121,7 @@ class PodEvents:
         said: dict[str, list[Object]] = {}
         try:
             for event in self._events(namespace):
-                uid = str(event["involvedObject"].get("uid") or "")
+                uid = str((event.get("involvedObject") or {}).get("uid") or "")
                 if uid in pods:
                     said.setdefault(uid, []).append(event)
         except WindlassError as error:
@@ -132,9 +132,9 @@ class PodEvents:
     def _events(self, namespace: str) -> Iterator[Object]:
         query = {"fieldSelector": "involvedObject.kind=Pod", "limit": str(_PAGE)}
         while True:
-            page = self._connection.request("GET", EVENTS.path(namespace), query=query)
+            page = self._connection.request("GET", EVENTS.path(namespace), query=query) or {}
             yield from page.get("items") or ()
-            more = page["metadata"].get("continue")
+            more = (page.get("metadata") or {}).get("continue")
             if not more:
                 return
             query["continue"] = more

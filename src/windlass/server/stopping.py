@@ -84,10 +84,12 @@ async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTria
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
     uid = await services.trials.request_stop(trial_id, order.reason, order.grace)
     if uid is not None:
-        if order.force:
-            await asyncio.to_thread(services.runtime.give_up, uid)
-        services.controller.wake(uid)
-        services.hub.publish(trial_id)
+        try:
+            if order.force:
+                await asyncio.to_thread(services.runtime.give_up, uid)
+        finally:
+            services.controller.wake(uid)
+            services.hub.publish(trial_id)
 
 
 async def _tell_processes(services: Services, trial_id: int, grace: float) -> bool:

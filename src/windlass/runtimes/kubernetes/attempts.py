@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,8 @@ class PodAttempt(AttemptFiles):
     def give_up(self, told: str) -> Replica:
         """Have it end here, though its pod cannot be seen, and may go on: see `is_left`."""
         if not self.has_ended and (self.was_made or self.was_taken_up):
+            if not self.is_told_to_stop:  # its agent may be there, though its pod is not seen
+                self.tell_to_stop(0.0)
             write_json(self._file(_LEFT), {})
             self.bury(GIVEN_UP, told)
         elif not self.has_ended:
@@ -173,13 +176,14 @@ class PodAttempt(AttemptFiles):
         """Whether it was given up while its pod could not be seen."""
         return (self.path / _LEFT).exists()
 
-    def before(self) -> PodAttempt | None:
-        """The attempt of this replica before this one."""
-        number = self.replica.attempt - 1
-        if number < 1:
-            return None
-        replica = ReplicaId(self.replica.role, self.replica.index, number)
-        return PodAttempt(self.uid, replica, self.path.with_name(str(number)), self._address)
+    def left_before(self) -> Iterator[PodAttempt]:
+        """The attempts of this replica before this one that were given up, the newest first."""
+        for number in range(self.replica.attempt - 1, 0, -1):
+            replica = ReplicaId(self.replica.role, self.replica.index, number)
+            path = self.path.with_name(str(number))
+            before = PodAttempt(self.uid, replica, path, self._address)
+            if before.is_left:
+                yield before
 
     def _had_time_to_end(self, now: float) -> bool:
         """Whether it was told to end, and is late: it may still hand over what it left."""

@@ -113,8 +113,7 @@ class Deeds:
     def _make_now(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         connection = self._sight.connected_for(claim)
         watcher = self._sight.begin_watch(claim.namespace)
-        before = attempt.before()
-        if before is not None and before.is_left:
+        for before in attempt.left_before():
             self._see_gone(connection, claim, before)
         if attempt.was_taken_up:
             # Whoever made it was killed before that was noted: made again it would run twice.
@@ -203,6 +202,7 @@ class Deeds:
         if not claim.is_begun:
             return
         connection = self._sight.connected_for(claim)
+        self._sight.begin_watch(claim.namespace)  # which tells why a silent cluster is waited for
         name = naming.pod_name(claim.base, attempt.replica)
         pod = objects.look(connection, PODS, claim.namespace, name)
         if pod is None:

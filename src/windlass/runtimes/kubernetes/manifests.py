@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 import msgspec
 
@@ -42,10 +43,10 @@ def manifests_here(
     namespace, nodes = asked.namespace or "default", None
     cluster = ClusterCheck(findings=())
     try:
-        connection = connect()
-        cluster = which(connection)
-        namespace = connection.namespace
-        nodes = list_nodes(connection)
+        with closing(connect()) as connection:
+            cluster = which(connection)
+            namespace = connection.namespace
+            nodes = list_nodes(connection)
     except KubernetesError:
         pass  # accelerators become what is in common use
     return ClusterManifests(

@@ -139,7 +139,11 @@ class KubernetesRuntime:
         abroad = self._sight.abroad(claim)
         now = time.time()
         if claim.is_given_up and (why := abroad or self._sight.trouble(claim).message):
-            return [each.give_up(told_of_left(claim, why)) for each in attempts]
+            is_news = not all(each.has_ended for each in attempts)
+            seen = [each.give_up(told_of_left(claim, why)) for each in attempts]
+            for callback in self._on_orders if is_news else ():
+                callback(claim.trial_id)
+            return seen
         if abroad:
             told, left = f"{abroad}: {HOW_TO_LOOK_THERE}", told_of_left(claim, abroad)
             seen = [each.observe_abroad(told, left, now) for each in attempts]

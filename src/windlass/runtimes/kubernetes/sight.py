@@ -16,6 +16,7 @@ from windlass.runtimes.kubernetes.building import Claim
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands, Failure, failure_of
 
+_TOO_MANY = 429
 _LONGEST = 400  # characters of what is wrong: what can be done is said after it
 
 
@@ -103,7 +104,11 @@ class Sight:
         claim = self._claims.find(uid)
         if claim is not None and claim.is_begun:
             connection = self.connected_for(claim)
-            objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
+            try:
+                objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
+            except KubernetesError as error:
+                if error.status != _TOO_MANY:  # it is there, and busy
+                    raise
 
     def _look_where(self, claim: Claim) -> None:
         self._is_abroad(claim, self.connected())

@@ -15,6 +15,7 @@ from windlass.server.routing import Route
 from windlass.server.services import Services
 
 _AT_ONCE = asyncio.Semaphore(2)
+_ONE = asyncio.Semaphore(1)  # a login program that hangs has one thread of ours, not all
 Seconds = Annotated[float, Meta(gt=0, le=50)]
 
 
@@ -36,7 +37,7 @@ async def show_manifests(services: Services, data: ShowManifests) -> ClusterMani
     from windlass.runtimes.kubernetes.manifests import manifests_here, preset_image
 
     reach = partial(connect, None, data.namespace or None, home=services.home)
-    async with _AT_ONCE:
+    async with _ONE:
         return await asyncio.to_thread(manifests_here, data, reach, preset_image())
 
 
