@@ -18,6 +18,8 @@ from windlass.kube.connecting import connect
 from windlass.kube.examining import examine
 from windlass.kube.kinds import PODS
 from windlass.kube.watching import Watcher
+from windlass.operator.podevents import PodEvents
+from windlass.runtimes.kubernetes.objects import SECRETS, look
 
 PAGE = b"<!DOCTYPE html>\n<title>Log in to the network</title>"
 LIST = {"items": [], "metadata": {"resourceVersion": "1"}}
@@ -27,12 +29,14 @@ class Proxy(BaseHTTPRequestHandler):
     """Answers every question with a page, but those that a test lets through."""
 
     is_let_through = False
+    status = 200
+    page = PAGE
     kind = "text/html; charset=utf-8"
 
     def do_GET(self) -> None:
         is_list = type(self).is_let_through and "watch=" not in self.path
-        body = json.dumps(LIST).encode() if is_list else PAGE
-        self.send_response(200)
+        body = json.dumps(LIST).encode() if is_list else self.page
+        self.send_response(self.status)
         self.send_header("Content-Type", "application/json" if is_list else self.kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -57,6 +61,30 @@ def proxy(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Proxy]]
     yield handler
     server.shutdown()
     server.server_close()
+
+
+@pytest.mark.parametrize("page", [PAGE, b"404 page not found\n", b""])
+def test_what_a_proxy_does_not_find_is_not_taken_for_gone(proxy: type[Proxy], page: bytes) -> None:
+    proxy.status, proxy.page = 404, page
+    with pytest.raises(wl.KubernetesError, match="is no API of a cluster") as caught:
+        look(connect(), SECRETS, "lab", "wl-7")
+    assert caught.value.status == 0
+
+
+@pytest.mark.parametrize("odd", [b"[]", b'{"items": [{}]}'])
+def test_odd_answers_do_not_keep_an_operator_from_reading_events(
+    proxy: type[Proxy], odd: bytes
+) -> None:
+    proxy.page, proxy.kind = odd, "application/json"
+    woken = threading.Event()
+    events = PodEvents(connect(), wake=lambda _uid: woken.set(), waits=lambda _uid: True)
+    try:
+        pod = {"metadata": {"namespace": "lab", "name": "train-0", "uid": "p"}}
+        assert events.of(pod, "j") == ()
+        assert woken.wait(60), "the job is looked at again, whatever was answered"
+        assert not events.has_died
+    finally:
+        events.stop()
 
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/octet-stream"])

@@ -118,7 +118,21 @@ def test_one_that_is_given_up_ends_once_and_says_what_may_go_on(world: World) ->
     assert (given_up.phase, given_up.reason) == (Phase.FAILED, GIVEN_UP)
     assert given_up.message == "its pods may go on"
     assert world.attempt.is_left
+    assert world.attempt.is_told_to_stop, "its agent may still come to ask"
     assert world.see(pod(running={})) == given_up
+
+
+def test_all_that_were_given_up_before_are_known_though_others_came_between(world: World) -> None:
+    attempts = []
+    for number in (1, 2, 3):
+        path = world.path / str(number)
+        path.mkdir()
+        attempts.append(World(path).attempt)
+        attempts[-1].replica = ReplicaId("main", 0, number)
+    attempts[0].note_made(pod(running={}))
+    attempts[0].give_up("its pods may go on")
+    attempts[1].give_up("it never had one")
+    assert [each.replica.attempt for each in attempts[2].left_before()] == [1]
 
 
 def test_one_that_never_had_a_pod_leaves_nothing_when_it_is_given_up(world: World) -> None:
