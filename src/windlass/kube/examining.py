@@ -164,14 +164,15 @@ def _rights(missing: Sequence[Deed], account: str) -> Iterator[Finding]:
 def _nodes(connection: Connection) -> Iterator[Finding]:
     nodes = list_nodes(connection)
     if nodes is None:
+        who = connection.account or "NAME"
         yield Finding(
             "accelerators",
             WARNING,
             "unknown: this account may not list nodes, so that what the cluster does not have is "
             "found out only when a pod does not start",
             "Somebody who may can grant it: kubectl create clusterrole windlass-nodes "
-            "--verb=list --resource=nodes; kubectl create clusterrolebinding windlass-nodes "
-            f"--clusterrole=windlass-nodes --user={connection.account or 'NAME'}",
+            "--verb=list --resource=nodes; kubectl create clusterrolebinding "
+            f"windlass-nodes:{who} --clusterrole=windlass-nodes --user={who}",
         )
         return
     ready = [node for node in nodes if node.is_ready and not node.is_cordoned]

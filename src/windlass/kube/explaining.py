@@ -131,6 +131,10 @@ _PULLS = (
 )  # fmt: skip
 
 
+_OWN_NEWS = "cache: timed out waiting for the condition"
+"""The kubelet has not heard yet of what was made with the pod: it tries again."""
+
+
 def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
     """Volumes: the kubelet only tells of them in events."""
     said = _last(events, "FailedMount", "FailedAttachVolume", "FailedMapVolume")
@@ -141,7 +145,10 @@ def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
         str(event.get("message") or "")
         for event in reversed(events)
         if event.get("reason") in ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+        and _OWN_NEWS not in str(event.get("message"))
     ]
+    if not messages:
+        return None
     for message in messages:
         found = why_unstartable(pod, message, "")
         if found:

@@ -12,6 +12,7 @@ from windlass.kube.refusals import Refusal, refusal
 from windlass.model.errors import KubernetesError
 
 _NOT_FOUND = 404
+_OURS = "/apis/kubeflow.org/"
 _MOST = 2000  # characters of an answer that is no Kubernetes API's
 
 
@@ -107,6 +108,13 @@ def raised_from_answer(
     said = _status_object(data)
     if status == _NOT_FOUND and path.startswith("/api/v1/") and said.get("kind") != "Status":
         return no_api(server, data)
+    if status == _NOT_FOUND and path.startswith(_OURS) and said.get("kind") != "Status":
+        return KubernetesError(
+            "The cluster has no TFJob and PyTorchJob yet.",
+            hint="Somebody who may brings the definitions: windlass operator install",
+            status=status,
+            reason="NotInstalled",
+        )
     message = str(said.get("message") or "")
     told = refusal(
         status, str(said.get("reason") or ""), message,

@@ -112,7 +112,8 @@ def role_manifests(
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
-            "metadata": {"name": name, "namespace": namespace},
+            # One for each account: applied for a second it would else take them from the first.
+            "metadata": {"name": _binding_name(name, account), "namespace": namespace},
             "roleRef": {
                 "apiGroup": "rbac.authorization.k8s.io",
                 "kind": "Role",
@@ -121,6 +122,15 @@ def role_manifests(
             "subjects": [subject_of(account)],
         },
     ]
+
+
+def _binding_name(role: str, account: str) -> str:
+    """What a binding of a role to an account is called: such names may not have slashes.
+
+    >>> _binding_name("windlass", "system:serviceaccount:lab:trainer")
+    'windlass:system:serviceaccount:lab:trainer'
+    """
+    return f"{role}:{account}".replace("/", "-").replace("%", "-")[:253]
 
 
 def subject_of(account: str) -> dict[str, str]:

@@ -70,11 +70,13 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
     """The function, its positional and its named arguments."""
     with open(path, "rb") as file:
         raw = file.read()
+    payload = None
     try:
         payload = pickle.loads(raw)  # noqa: S301  # the author's own, in the author's own process
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
+    if payload is None:  # outside of the handler: what fails now did not come of that
         load_cloudpickle()
         payload = pickle.loads(raw)  # noqa: S301  # as above
     kind, *where = payload["function"]

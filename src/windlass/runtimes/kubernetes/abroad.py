@@ -73,8 +73,9 @@ def told_of(claim: Claim, server: str) -> str:
     if not there:
         noted = "an earlier version did not note where its pods are"
         return f"{noted}, and nothing of it is in the cluster at {server}"
-    where = f"at {there}" if there != server else f"that was at {there}"
-    return f"its pods are in the cluster {where}, and this server looks at {server}"
+    if there == server:
+        return f"its pods are in another cluster than the one that answers at {server} now"
+    return f"its pods are in the cluster at {there}, and this server looks at {server}"
 
 
 def told_of_left(claim: Claim, why: str) -> str:
