@@ -48,3 +48,6 @@ def test_a_role_is_bound_to_a_user_or_a_service_account() -> None:
     role, binding = role_manifests("lab", "ada")
     assert binding["subjects"][0]["kind"] == "User"
     assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "lab"
+    same_role, other = role_manifests("lab", "bob")
+    assert same_role == role
+    assert other["metadata"] != binding["metadata"], "it would take the role from the first"
