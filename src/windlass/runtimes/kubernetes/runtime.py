@@ -133,7 +133,7 @@ class KubernetesRuntime:
         claim = self._claims.find(job.uid)
         if claim is None:
             return []
-        attempts = self._known.all(claim, job.spec)
+        attempts = [*self._known.all(claim, job.spec)]
         # The watch first: of two clusters, one after the other, this is not the newer one's.
         watcher = self._sight.now(claim.namespace)
         abroad = self._sight.abroad(claim)
