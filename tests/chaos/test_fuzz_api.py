@@ -221,6 +221,7 @@ def operations() -> list[str]:
         *(f"{method} {API}/agents/{{uid}}/{{role}}/{{index}}/{{attempt}}/{what}"
           for method, what in _OF_AGENTS),
         f"POST {API}/gc", f"GET {API}/kubernetes/check",
+        f"POST {API}/kubernetes/manifests",
         f"DELETE {API}/trials/{{trial_id}}",
         f"DELETE {API}/experiments/{{experiment_id}}",
     ]  # fmt: skip

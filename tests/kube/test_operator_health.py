@@ -100,7 +100,8 @@ def test_a_watch_that_is_stuck_is_an_illness(cluster: Cluster, jobs: Jobs) -> No
         go_on.wait(60)
 
     with running(cluster.kubeconfig, jobs.namespace) as process:
-        eventually(lambda: process.ask("/readyz")[0] == 200, "it is ready")
+        jobs.create("TFJob", "first", Worker=jobs.role(1, "pass"))
+        eventually(lambda: "first-worker-0" in jobs.pods(), "it looks after jobs")
         process.operator.jobs.watch(lambda _uid: wait())  # whom it tells does not return
         jobs.create("TFJob", "train", Worker=jobs.role(1, "pass"))
         assert is_stuck.wait(60)

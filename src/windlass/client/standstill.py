@@ -17,6 +17,7 @@ from windlass.model.records import TrialRecord, TrialState
 _LONG = 10.0  # seconds after which it is worth a line
 _SOON = 1.0  # the same where somebody looks at half of it
 _WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
+_TOLD_OTHERWISE = (TrialState.QUEUED, TrialState.RESTARTING)
 
 
 class Standstill:
@@ -49,8 +50,8 @@ class Standstill:
             self._timer.start()
 
     def _is_concerned(self, state: TrialState) -> bool:
-        if self._view.is_live:  # the place in a queue changes often, and is short
-            return not state.is_final and state is not TrialState.QUEUED
+        if self._view.is_live:  # places in a queue change often; restarts are told anyway
+            return not state.is_final and state not in _TOLD_OTHERWISE
         return state in _WAITING
 
     def _tell(self, message: str, text: str) -> None:
