@@ -12,7 +12,7 @@ demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
 
 test: $(READY)
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 # PyTorch, TensorFlow and JAX, which `make test` then trains with: a few hundred MB each.
 training: $(TRAINING)
@@ -31,7 +31,7 @@ kube-down: $(READY)
 # WINDLASS_TEST_KUBECONFIG=~/.kube/config make test-kube runs them on any cluster.
 test-kube: $(READY)
 	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
-	@$(BIN)/python -m pytest tests/kube -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest tests/kube -n 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	@$(BIN)/ruff check --no-cache .

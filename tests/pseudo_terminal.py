@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 
 import pyte
 
+import windlass as wl
 from harness import PATIENCE, Project
 
 SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
@@ -35,6 +37,29 @@ def wait_for(gate):
         time.sleep(0.01)
 
 """
+
+WAITING = (
+    PREAMBLE
+    + """
+import json
+
+@wl.run(**json.loads(os.environ.get("OPTIONS", "{}")))
+def train():
+    def clean_up(number, frame):
+        print("cleaning up")
+        sys.exit(1)
+    signal.signal(signal.SIGTERM, clean_up)
+    print(f"pid {os.getpid()}.")
+    wait_for("never")
+
+try:
+    train()
+except KeyboardInterrupt:
+    print("interrupted")
+    raise
+"""
+)
+"""Waits for a trial that never ends by itself."""
 
 
 class Terminal:
@@ -94,6 +119,11 @@ class Terminal:
     def press(self, keys: bytes) -> None:
         os.write(self._master, keys)
 
+    def press_ctrl_c(self) -> None:
+        """Press Ctrl-C, and read until the program has ended by it."""
+        self.press(b"\x03")
+        assert self.finish() in (-signal.SIGINT, 130)
+
     def finish(self) -> int:
         """Read until the program has ended; its exit code, negative for a signal."""
         while self._read():
@@ -112,6 +142,24 @@ class Terminal:
         self.raw += data
         self._stream.feed(data)
         return bool(data)
+
+
+def stopped_by_ctrl_c(terminal: Terminal) -> wl.Trial[Any]:
+    """Press Ctrl-C where `WAITING` runs: the trial is stopped, and all of that is told in order."""
+    terminal.press_ctrl_c()
+    trial = next(wl.list_trials(sort_by="-id"))
+    assert trial.state == "STOPPED"
+    screen = "\n".join(terminal.lines)
+    told = [
+        f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
+        "cleaning up",
+        f"Trial {trial.id} (train) was stopped",
+        "interrupted",
+    ]
+    places = [screen.find(each) for each in told]
+    assert -1 not in places and places == sorted(places), screen
+    assert not SPINNER.search(screen)
+    return trial
 
 
 class SlowIndex:

@@ -65,7 +65,8 @@ NOT_RUN = {
         "kubernetes.md",
         "$ docker build --file deploy/Dockerfile --tag registry.lab.example/windlass .",
     ),
-    ("kubernetes.md", "$ pip install 'windlass[kubernetes]'"),
+    ("kubernetes.md", "$ pip install '/path/to/the/checkout[kubernetes]'"),
+    ("kubernetes.md", "import platform"),
     ("kubernetes.md", "import windlass as wl"),
     ("kubernetes.md", "[replica] = trial.replicas"),
     (
@@ -74,7 +75,7 @@ NOT_RUN = {
         '[{"name": "main", "tty": True}]})',
     ),
     ("kubernetes.md", "$ windlass kubernetes check"),
-    ("operator.md", "$ pip install 'windlass[kubernetes]'"),
+    ("operator.md", "$ pip install '/path/to/the/checkout[kubernetes]'"),
     ("operator.md", "$ windlass operator --namespace lab --alone"),
     ("operator.md", "$ kubectl apply -f mnist.yaml"),
     ("operator.md", "$ kubectl delete -f deploy/operator.yaml"),

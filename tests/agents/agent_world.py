@@ -44,7 +44,13 @@ class Elsewhere:
         (place / "worker.zip").write_bytes(worker_zip())
 
     def run(
-        self, trial: wl.Trial[Any], attempt: int = 2, *, index: int = 0, **environ: str
+        self,
+        trial: wl.Trial[Any],
+        attempt: int = 2,
+        *,
+        index: int = 0,
+        python: str = sys.executable,
+        **environ: str,
     ) -> Agent:
         """Have the function of a trial run once more, here."""
         record = trial.record
@@ -52,7 +58,7 @@ class Elsewhere:
         replica = ReplicaId("main", index, attempt)
         folder = away.ask_for(self.home, job, replica, Assignment())
         self._move(folder / layout.LAUNCH, f"{self.place}/home-{index}-{attempt}")
-        return Agent(self, job, replica, folder, environ)
+        return Agent(self, job, replica, folder, python, environ)
 
     def _move(self, launch: Path, there: str) -> None:
         """A pod has its home at one place; of several on one machine each has its own."""
@@ -82,6 +88,7 @@ class Agent:
         job: Job,
         replica: ReplicaId,
         folder: Path,
+        python: str,
         environ: dict[str, str],
     ) -> None:
         self.folder = folder
@@ -94,7 +101,7 @@ class Agent:
         told = {"uid": job.uid, "token": token, "urls": urls, "port": self._port}
         config.write_text(json.dumps(told))
         self.process = subprocess.Popen(
-            [sys.executable, "-I", elsewhere.place / "worker.zip", "agent"],
+            [python, "-I", elsewhere.place / "worker.zip", "agent"],
             env={
                 "PATH": os.environ["PATH"],
                 "WINDLASS_SYSTEM_METRICS": "0",

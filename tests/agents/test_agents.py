@@ -48,6 +48,15 @@ def test_a_function_runs_elsewhere_and_its_value_comes_back(elsewhere: Elsewhere
     assert agent.ending()["exit_code"] == 0
 
 
+@pytest.fixture(scope="module")
+def greeted(module_home: Path) -> wl.Trial[object]:
+    """One that is over, for tests that only need one."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("WINDLASS_HOME", str(module_home))
+        environment.delenv("WINDLASS_SERVER", raising=False)
+        return finished(greet, "a")
+
+
 def fail() -> None:
     raise ValueError("not today")
 
@@ -267,12 +276,13 @@ def test_the_token_of_a_trial_opens_nothing_but_that_trial(home: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["../log", "a/../../x", "/etc/passwd", "a//b", ".", "a/./b", "%00", ""]
 )
-def test_kept_files_stay_below_the_outputs(home: Path, path: str) -> None:
-    trial = finished(greet, "a")
-    place, folder = _server(home), _ask_again(home, trial)
-    base = f"{place.url()}/api/v1/agents/{trial.record.uid}/main/0/2"
+def test_kept_files_stay_below_the_outputs(
+    home: Path, greeted: wl.Trial[object], path: str
+) -> None:
+    place, folder = _server(home), _ask_again(home, greeted)
+    base = f"{place.url()}/api/v1/agents/{greeted.record.uid}/main/0/2"
     quoted = path if path == "%00" else quote(path, safe="")
-    status = request(f"{base}/outputs?path={quoted}", place.token(trial.record.uid), "PUT", b"x")
+    status = request(f"{base}/outputs?path={quoted}", place.token(greeted.record.uid), "PUT", b"x")
     assert status == 400
     assert not (folder.parent / "outputs").exists() or not any(
         (folder.parent / "outputs").iterdir()

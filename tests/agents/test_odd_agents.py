@@ -115,8 +115,8 @@ def save_odd_names(steps: list[int]) -> str:
         wl.save_checkpoint(folder, step=step, shard=True)
     if steps and rank == 0:
         out = os.fsencode(wl.output_dir())
-        for name in (b"odd\xff", b"kept.txt"):
-            pathlib.Path(os.fsdecode(os.path.join(out, name))).write_text("an output")
+        for name in (b"odd\xff", b"odd\xfe", b"kept.txt"):
+            pathlib.Path(os.fsdecode(os.path.join(out, name))).write_bytes(name)
     return "done"
 
 
@@ -135,8 +135,10 @@ def test_what_is_refused_keeps_nothing_else_back(elsewhere: Elsewhere, tmp_path:
         assert (folder / ("ab" * 32)).read_text() == "a file that is called like a blob"
         assert (folder / "same").read_text() == "the same"
     outputs = agents[0].folder.parent / "outputs"
-    assert (outputs / "kept.txt").read_text() == "an output"
-    assert (outputs / "odd\ufffd").read_text() == "an output", "under a name that can be said"
+    assert (outputs / "kept.txt").read_bytes() == b"kept.txt"
+    # Under names that can be said, and each under its own.
+    assert (outputs / "odd%FF").read_bytes() == b"odd\xff"
+    assert (outputs / "odd%FE").read_bytes() == b"odd\xfe"
 
 
 def rewrite_outputs(path: str) -> int:

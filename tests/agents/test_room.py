@@ -207,7 +207,7 @@ def test_that_the_room_went_while_a_file_was_coming_is_told_before_all_of_it_has
                 sending.sendall(b"x" * (LARGE // 2))
                 eventually(lambda: _bytes_in(home, before) > LARGE // 4, "some of it has come")
                 take_space(disk, leave=LARGE // 2 - (2 << 20))  # a twentieth is not for it
-                sending.sendall(b"x" * (LARGE // 2 - (4 << 20)))
+                sending.sendall(b"x" * (LARGE // 2 - (3 << 20)))
                 assert sending.recv(100).startswith(b"HTTP/1.1 507 ")
             eventually(lambda: _bytes_in(home, before) < LARGE // 4, "what has come is gone")
         finally:

@@ -186,6 +186,19 @@ def test_a_module_of_packages_that_are_yet_to_be_installed_is_not_looked_for() -
     assert executable_flaw(wl.PythonModule("qqqqqq"), has_packages=True) == ""
 
 
+@pytest.mark.parametrize("program", ["run-of-an-image", "/opt/conda/bin/torchrun", "./tool.sh"])
+def test_a_program_of_an_image_is_not_looked_for_here(program: str) -> None:
+    command = wl.Command([program, "train.py"])
+    assert executable_flaw(command, is_elsewhere=True) == ""
+    assert argv(command) == (program, "train.py")
+    assert executable_flaw(wl.PythonModule("qqqqqq"), is_elsewhere=True) == ""
+
+
+def test_a_program_of_the_project_is_looked_for_wherever_it_runs() -> None:
+    command = wl.Command(["./tol.sh"])
+    assert "Did you mean './tool.sh'?" in executable_flaw(command, is_elsewhere=True)
+
+
 def test_a_script_outside_the_project_is_refused(tmp_path: Path) -> None:
     stranger = tmp_path / "elsewhere" / "far.py"
     stranger.parent.mkdir()

@@ -105,14 +105,38 @@ def test_what_an_executor_says_is_not_said_beside_it() -> None:
     assert "3 problems" in str(why.value)
     assert "executor=wl.Kubernetes(cpus=4)" in str(why.value)
     wrong: Any
-    for wrong in ("kubernetes", wl.Kubernetes, 7):
-        with pytest.raises(wl.InvalidArgument, match=r"is no executor; write wl\.Local"):
+    for wrong, meant in (("kubernetes", "Kubernetes"), (wl.Kubernetes, "Kubernetes"), (7, "Local")):
+        with pytest.raises(wl.InvalidArgument, match=rf"is no executor; write wl\.{meant}\("):
             wl.run(executor=wrong)
     with pytest.raises(wl.Unsupported, match=r"no server runs jobs on wl\.Ray yet"):
         wl.run(executor=wl.Ray())
     options: Any = {"namespace": "lab"}
     with pytest.raises(wl.InvalidArgument, match=r"executor=wl\.Kubernetes\(namespace="):
         wl.run(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"backend": "kubernetes", "accelerator": "a100x2"},
+            "Write executor=wl.Kubernetes(accelerator='a100x2', priority_class=...) "
+            'in place of backend="kubernetes"',
+        ),
+        (
+            {"executor": wl.Kubernetes(cpus=4)},
+            "Write it there: wl.Kubernetes(priority_class=...)",
+        ),
+        ({}, "Write wl.Job(wl.PythonFunction(...), priority=...).submit()"),
+    ],
+)
+def test_who_gives_a_function_a_priority_is_told_what_says_it(
+    options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(wl.InvalidArgument) as caught:
+        wl.run(**options, priority=5)
+    assert "wl.run: there is no option 'priority'" in caught.value.message
+    assert told in str(caught.value)
 
 
 def test_a_priority_is_refused_where_the_cluster_says_who_waits(here: Path) -> None:

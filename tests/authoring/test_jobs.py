@@ -423,6 +423,10 @@ def test_a_secret_is_not_taken_where_it_would_be_recorded(monkeypatch: pytest.Mo
             "wl.Local: there is no option 'gpus'; did you mean 'accelerator'?",
         ),
         (
+            lambda: wl.Kubernetes(image="lab/train"),  # type: ignore[call-arg]
+            "wl.Kubernetes: there is no option 'image'; did you mean 'container_image'?",
+        ),
+        (
             lambda: wl.run(gpus=1),  # type: ignore[call-overload]
             "wl.run: there is no option 'gpus'; did you mean 'accelerator'?",
         ),

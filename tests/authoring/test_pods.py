@@ -49,6 +49,17 @@ def test_volumes_of_the_whole_job_are_seen_by_every_role() -> None:
     assert role.kubernetes.volumes == {"/data": "claim:datasets", "/models": "claim:models:ro"}
 
 
+def test_what_a_role_sees_at_a_place_counts_however_the_place_is_written() -> None:
+    job = wl.Job(
+        SCRIPT,
+        volumes={"/data/": "claim:datasets", "//models": "claim:models"},
+        executor=wl.Kubernetes(volumes={"/data": "claim:own"}),
+    )
+    [role] = outline_of(job).roles
+    assert role.kubernetes is not None
+    assert role.kubernetes.volumes == {"/data": "claim:own", "/models": "claim:models"}
+
+
 def test_a_function_goes_to_a_cluster_by_its_backend() -> None:
     options = Options(
         backend="kubernetes", accelerator="a100x2", container_image="x", volumes={"/d": "config:c"}
@@ -99,10 +110,20 @@ def test_a_job_file_says_which_backend_a_key_is_of(tmp_path: Path) -> None:
         ({"volumes": {"data": "claim:d"}}, "'data' is not absolute"),
         ({"volumes": {"/data": "/home/ada"}}, "'/home/ada' is nothing that a pod has"),
         ({"volumes": {"/windlass": "claim:d"}}, "'/windlass' is Windlass's own"),
+        ({"volumes": {"//windlass": "claim:d"}}, "'//windlass' is Windlass's own"),
+        (
+            {"volumes": {"/data": "claim:a", "/data/": "claim:b"}},
+            "volumes: '/data' and '/data/' are one place; name it once",
+        ),
         ({"volumes": {"/data": 7}}, "volumes: 7 is no text"),
         ({"image_pull_secrets": "registry"}, "image_pull_secrets=['registry']"),
         ({"pod_patch": [1]}, "pod_patch: [1] is no mapping"),
         ({"pod_patch": {"x": object}}, "pod_patch: it holds what is no JSON"),
+        ({"pod_patch": {"spec": "x"}}, "pod_patch: spec: 'x' is no mapping"),
+        (
+            {"pod_patch": {"containers": [{"name": ["x"]}]}},
+            "pod_patch: spec.containers[0].name: ['x'] is no text",
+        ),
         ({"container_image": 3}, "container_image: 3 is not a text"),
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",

@@ -53,6 +53,24 @@ def test_a_job_file_is_shown_role_by_role(lab: Shell) -> None:
     assert os.listdir(lab.home) == ["cache"]
 
 
+def test_what_is_said_of_a_cluster_is_shown(lab: Shell) -> None:
+    said = {
+        "namespace": "research",
+        "container_image": "lab/train:7",
+        "queue": "team-a",
+        "priority_class": "high",
+        "service_account": "trainer",
+    }
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in said.items()]
+    what = ("run", "--dry-run", "--backend", "kubernetes", *options)
+    [role] = json.loads(lab.good(*what, "--json", "train.py"))["spec"]["roles"]
+    assert {name: role["kubernetes"][name] for name in said} == said
+    labels = ("namespace", "image", "queue", "class", "account")
+    text = lab.good(*what, "train.py")
+    for label, value in zip(labels, said.values(), strict=True):
+        assert f"  {label.ljust(11)}  {value}\n" in text
+
+
 def test_json_has_the_record_that_the_real_run_gets(lab: Shell) -> None:
     what = ("--env", "A=b c", "train.py", "--lr", "0.1")
     dry = json.loads(lab.good("run", "--dry-run", "--json", *what))

@@ -141,6 +141,7 @@ def test_show_tells_all_of_a_command(module_shell: Shell) -> None:
 def test_show_tells_what_was_raised(module_shell: Shell) -> None:
     shell = module_shell
     shown = shell.good("show", FAIL)
+    assert shown.splitlines()[1:3] == [r"  ValueError: no \x1b[31mgood", ""], "and no exit code"
     assert "experiment   hard" in shown
     assert "Traceback (most recent call last):" in shown
     assert r"ValueError: no \x1b[31mgood" in shown

@@ -175,6 +175,7 @@ def test_a_secret_is_not_taken_where_it_would_be_recorded(shell: Shell) -> None:
 def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recorded(
     shell: Shell,
 ) -> None:
+    shell.good("run", "--", "true")
     newest = shell.newest().id
     done = shell(
         "run", "--cpus", "-1", "--memory", "4XB", "--timeout", "soon", "--backend", "loacl",
@@ -187,8 +188,13 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     assert done.returncode == 1
     assert "3 problems" in done.stderr
     assert "Use --package" in done.stderr
-    done = shell("run", "--namespace", "lab", "--queue", "team", "echo.py")
-    assert done.stderr.count("add --backend kubernetes") == 2
+    of_cluster = ("--namespace", "--queue", "--priority-class", "--service-account")
+    done = shell("run", *(word for each in of_cluster for word in (each, "lab")), "echo.py")
+    for option in of_cluster:
+        assert f"{option}: it is said of a cluster; add --backend kubernetes" in done.stderr
+    done = shell("run", "--backend", "kubernetes", "--priority", "5", "echo.py")
+    assert "Name a priority class of the cluster: --priority-class" in done.stderr
+    assert "wl.Kubernetes" not in done.stderr
     done = shell("run", "--secret", "NOT_SET", "echo.py")
     assert done.returncode == 1
     assert "'NOT_SET' is not set" in done.stderr
@@ -239,6 +245,28 @@ def test_what_cannot_be_run_is_refused_with_a_way_out(
     with pytest.raises(InvalidArgument) as refused:
         find_executable([word])
     assert answer in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("--gpus=2", "--accelerator"),
+        ("--num-gpus=2", "--accelerator"),
+        ("--image=x", "--container-image"),
+    ],
+)
+def test_what_other_tools_call_an_option_is_told_with_what_it_is_here(
+    shell: Shell, given: str, meant: str
+) -> None:
+    done = shell("run", given, "echo.py")
+    assert done.returncode == 2
+    assert f"Did you mean '{meant}" in done.stderr
+
+
+def test_a_command_of_an_image_is_not_looked_for_here(shell: Shell) -> None:
+    words = ("run", "--dry-run", "--backend", "kubernetes", "--", "nvidia-smi-of-an-image", "-L")
+    assert "nvidia-smi-of-an-image -L" in shell.good(*words)
+    assert "no script and no command" in shell("run", "--dry-run", "--", words[5]).stderr
 
 
 def test_a_script_run_by_another_interpreter_gives_the_trial_its_name(shell: Shell) -> None:

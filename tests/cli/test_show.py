@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.shells import Shell
@@ -14,6 +16,7 @@ from cli.terminals import PATIENCE, eventually
 from roles import role
 from windlass.client.trials import Trial
 from windlass.model.job import RestartPolicy, RestartScope
+from windlass.model.status import Pod
 
 # Once all of them run: the first time one is killed, the second time one fails, then all is well.
 UNLUCKY = """
@@ -139,6 +142,58 @@ sys.exit(3)
     assert [row.split()[2] for row in table] == ["Stopped", "Failed", "Stopped"]
 
 
+NODE = "ip-10-0-117-23.eu-central-1.compute.internal"
+
+
+@pytest.fixture(scope="module")
+def in_pods(module_shell: Shell) -> Trial[Any]:
+    """Two workers, recorded as in a cluster whose names are as long as those of clouds."""
+    trial = module_shell.submit_roles(role("pass", replicas=2)).wait(timeout=PATIENCE)
+    module_shell.good("server", "stop")
+    with sqlite3.connect(module_shell.home / "windlass.db") as database:
+        for index in range(2):
+            name = f"wl-{trial.id}-0123abcd-worker-{index}"
+            pod = msgspec.json.encode(Pod(namespace="research", name=f"{name}-1"))
+            database.execute(
+                'UPDATE attempts SET node = ?, address = ?, pod = ? WHERE "index" = ?',
+                (NODE, f"{name}.research:29500", pod.decode(), index),
+            )
+    database.close()
+    module_shell.good("server", "start")
+    return trial
+
+
+def test_where_replicas_ran_is_told_in_full_however_narrow_the_terminal(
+    module_shell: Shell, in_pods: Trial[Any]
+) -> None:
+    terminal = module_shell.terminal("show", str(in_pods.id), columns=80, NO_COLOR="1")
+    assert terminal.end() == 0
+    table, places = terminal.text.replace("\r", "").split("\nReplicas\n")[1].split("\n\n")[:2]
+    assert table.splitlines()[0].split() == ["REPLICA", "ATTEMPT", "PHASE", "EXIT", "TOOK"]
+    base = f"wl-{in_pods.id}-0123abcd-worker"
+    assert places.splitlines() == [
+        "Pods",
+        f"  worker-0  pod   {base}-0-1",
+        f"            node  {NODE}",
+        f"            at    {base}-0.research:29500",
+        f"  worker-1  pod   {base}-1-1",
+        f"            node  {NODE}",
+        f"            at    {base}-1.research:29500",
+    ]
+
+
+def test_where_replicas_ran_stands_in_their_table_where_that_has_room(
+    module_shell: Shell, in_pods: Trial[Any]
+) -> None:
+    terminal = module_shell.terminal("show", str(in_pods.id), columns=200, NO_COLOR="1")
+    assert terminal.end() == 0
+    for shown in (terminal.text, module_shell.good("show", str(in_pods.id))):
+        table = shown.replace("\r", "").split("\nReplicas\n")[1].split("\n\n")[0].splitlines()
+        assert table[0].split()[-3:] == ["ADDRESS", "NODE", "POD"]
+        assert table[2].split()[-2:] == [NODE, f"wl-{in_pods.id}-0123abcd-worker-1-1"]
+        assert "\nPods" not in shown
+
+
 def test_a_script_that_fails_has_its_last_lines_and_no_table(shell: Shell) -> None:
     shell.write("short.py", "import sys; print('last words'); sys.exit(4)")
     assert shell("run", "short.py").returncode == 4
@@ -153,7 +208,9 @@ def test_the_deadline_of_a_job_is_called_the_same_as_in_its_error(shell: Shell) 
     done = shell("run", "--timeout", "100ms", "--", "sleep", "600")
     assert "ran out of time (deadline 100ms)" in done.stderr
     shown = shell.good("show", str(shell.newest().id))
-    assert timeline(shown)[-1] == ("✗", "failed: ran out of time (deadline 100ms)")
+    mark, text = timeline(shown)[-1]
+    assert (mark, text[:40]) == ("✗", "failed: ran out of time (deadline 100ms)")
+    assert f"{text.removeprefix('failed: ')}." in done.stderr
     assert "  deadline     100ms\n" in shown
 
 

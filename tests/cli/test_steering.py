@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from cli.shells import Shell
 from cli.terminals import eventually
 from roles import role
 from windlass.client.trials import Trial
+from windlass.model.lasting import seconds_run
 
 FOREVER = "signal.pause()"
 
@@ -38,10 +40,15 @@ def test_trials_are_suspended_and_resumed(shell: Shell, job: Trial[Any]) -> None
     )
     assert shell.good("suspend", str(job.id)) == f"Trial {job.id} (mnist) was suspended before.\n"
     eventually(lambda: "SUSPENDED 0/2" in shell.good("ls", "-n", "1"), "none of them runs")
+    record = shell.trial(job.id)
+    ran, so_far = seconds_run(record, time.time()), seconds_run(record, time.time() + 3600)
+    assert ran == so_far and ran is not None and 0 < ran < 3600, "while it is, no time passes"
     told = shell.good("resume", str(job.id))
     assert told.startswith(f"Trial {job.id} (mnist) is resumed; it is ")
     until_running(job, 2)
     assert {each.attempt for each in job.replicas} == {2}
+    in_an_hour = seconds_run(shell.trial(job.id), time.time() + 3600)
+    assert in_an_hour is not None and in_an_hour - ran > 3600
     told = shell.good("resume", str(job.id))
     assert told == f"Trial {job.id} (mnist) was not suspended; it is running.\n"
 

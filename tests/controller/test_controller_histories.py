@@ -133,6 +133,11 @@ class Expecting(RuleBasedStateMachine):
             self.until = self.now + PATIENCE
 
     @rule(name=NAMES)
+    def created(self, name):
+        self.expectations.created("job", name)
+        self.creates.discard(name)
+
+    @rule(name=NAMES)
     def withdraw(self, name):
         self.expectations.withdraw("job", name)
         self.creates.discard(name)

@@ -25,6 +25,22 @@ def test_creations_are_seen_one_by_one_and_stay_seen():
     assert expectations.outstanding("job", [seen(TWO)], now=1.0) == 0.0
 
 
+def test_a_creation_that_a_runtime_took_on_is_seen_though_it_is_gone_again():
+    expectations = Expectations()
+    expectations.expect("job", creates=[ONE, TWO], deletes=[], now=0.0)
+    expectations.created("job", ONE)
+    assert expectations.outstanding("job", [], now=1.0) == 299.0
+    expectations.created("job", TWO)
+    assert expectations.outstanding("job", [], now=1.0) == 0.0
+
+
+def test_that_something_was_created_says_nothing_of_its_deletion():
+    expectations = Expectations()
+    expectations.expect("job", creates=[], deletes=[ONE], now=0.0)
+    expectations.created("job", ONE)
+    assert expectations.outstanding("job", [seen(ONE)], now=1.0) == 299.0
+
+
 def test_another_attempt_is_not_the_one_expected():
     expectations = Expectations()
     expectations.expect("job", creates=[ONE], deletes=[], now=0.0)

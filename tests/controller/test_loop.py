@@ -10,9 +10,9 @@ from windlass.model.job import CleanPolicy, RestartPolicy
 from windlass.model.records import TrialState
 from windlass.model.resources import Accelerator, Resources
 from windlass.model.status import ConditionType, Phase, ReplicaId
-from windlass.runtimes.protocol import NameHeld
 
 FIRST, SECOND = ReplicaId("main", 0, 1), ReplicaId("main", 0, 2)
+OTHER = ReplicaId("main", 1, 1)
 ON_FAILURE = RestartPolicy.ON_FAILURE
 
 
@@ -181,64 +181,6 @@ def test_what_ended_while_no_controller_was_there_is_seen():
     assert place.store.state("job-1") is TrialState.FAILED
 
 
-def test_no_decision_is_made_on_a_view_that_lags_behind():
-    place = Place(job())
-    place.runtime.hidden = True
-    place.work()
-    place.store.change("job-1", stop_requested=True)
-    place.controller.wake("job-1")
-    place.work()
-    assert not place.status().is_finished
-    place.runtime.hidden = False
-    place.runtime.tell("job-1")
-    place.work()
-    assert place.store.state("job-1") is TrialState.STOPPED
-    assert place.alive() == []
-
-
-def test_a_create_that_is_never_seen_is_asked_for_again_after_five_minutes():
-    place = Place(job())
-    place.runtime.create = lambda job, replica, devices: asked.append(replica)
-    asked = []
-    place.work()
-    place.clock.advance(299.0)
-    place.work()
-    assert asked == [FIRST]
-    place.clock.advance(1.0)
-    place.work()
-    assert asked == [FIRST, FIRST]
-
-
-def test_a_create_that_fails_is_told_and_tried_again():
-    place = Place(job())
-
-    def fail(uid, replica):
-        raise OSError("no space left on device")
-
-    place.runtime.on_create = fail
-    for _ in range(8):
-        place.work()
-        place.clock.advance(60.0)
-    told = [each for each in place.store.events["job-1"] if each.startswith("CreateFailed")]
-    assert told == ["CreateFailed: starting main-0 attempt 1 failed: no space left on device"] * 2
-    assert not place.status().is_finished
-    place.runtime.on_create = lambda uid, replica: None
-    place.work()
-    assert place.alive() == ["job-1 main-0.1"]
-
-
-def test_one_replica_that_cannot_be_created_does_not_keep_the_others_from_it():
-    place = Place(job(replicas=3))
-
-    def fail(uid, replica):
-        if replica.index == 0:
-            raise OSError("no")
-
-    place.runtime.on_create = fail
-    place.work()
-    assert place.alive() == ["job-1 main-1.1", "job-1 main-2.1"]
-
-
 def test_trouble_with_one_job_does_not_stop_the_others():
     place = Place(job(1), job(2))
     list_replicas = place.runtime.list
@@ -257,24 +199,49 @@ def test_trouble_with_one_job_does_not_stop_the_others():
     assert place.alive() == ["job-1 main-0.1", "job-2 main-0.1"]
 
 
+def gaps_between_looks(place, seconds):
+    looks = [0]
+    for second in range(seconds):
+        place.clock.advance(1.0)
+        if place.work():
+            looks.append(second + 1)
+    return [later - earlier for earlier, later in itertools.pairwise(looks)]
+
+
 def test_the_resync_repairs_what_an_event_missed_and_slows_down():
     place = Place(job())
     place.work()
     place.runtime.run("job-1", FIRST)
     place.work()
-    looks = []
-    for second in range(1200):
-        place.clock.advance(1.0)
-        if place.work():
-            looks.append(second + 1)
-    gaps = [later - earlier for earlier, later in itertools.pairwise(looks)]
-    assert looks[0] == 15
-    assert gaps == [30, 60, 120, 240, 300, 300]
+    assert gaps_between_looks(place, 1200) == [15, 30, 60, 120, 240, 300, 300]
     place.runtime.callbacks.clear()
     place.runtime.end("job-1", FIRST)
     place.clock.advance(300.0)
     place.work()
     assert place.store.state("job-1") is TrialState.SUCCEEDED
+
+
+def test_the_resync_slows_down_though_the_store_does_not_keep_that_a_replica_is_pending():
+    """The operator's does not: a pod says it itself, and it would be a write for each pod."""
+    place = Place(job())
+    load = place.store.load
+
+    def load_as_running(uid):
+        status = place.status(uid)
+        replicas = tuple(
+            msgspec.structs.replace(each, phase=each.phase and Phase.RUNNING)
+            for each in status.replicas
+        )
+        place.store.change(uid, replicas=replicas)
+        return load(uid)
+
+    place.store.load = load_as_running
+    place.work()
+    assert gaps_between_looks(place, 800) == [15, 30, 60, 120, 240, 300]
+    place.runtime.put("job-1", FIRST, message="it is unschedulable")
+    place.runtime.tell("job-1")
+    place.work()
+    assert gaps_between_looks(place, 50) == [15, 30]
 
 
 def test_a_look_that_finds_nothing_new_writes_nothing():
@@ -373,7 +340,7 @@ def test_room_is_freed_only_when_the_last_replica_is_gone():
     place.work()
     assert place.store.state("job-1") is TrialState.FAILED
     assert place.store.state("job-2") is TrialState.QUEUED
-    place.runtime.finish_delete("job-1", ReplicaId("main", 1, 1))
+    place.runtime.finish_delete("job-1", OTHER)
     place.runtime.tell("job-1")
     place.work()
     assert place.alive() == ["job-2 main-0.1"]
@@ -451,44 +418,3 @@ def test_a_replica_seen_in_a_phase_nobody_can_tell_is_left_alone():
     place.runtime.tell("job-1")
     place.work()
     assert place.alive() == ["job-1 main-0.1"]
-
-
-def test_an_attempt_whose_name_is_held_is_asked_for_again_when_that_is_told_and_not_before():
-    place = Place(job())
-    asked = []
-
-    def held(uid, replica):
-        asked.append(replica)
-        if len(asked) == 1:
-            raise NameHeld("what was there before is on its way out")
-
-    place.runtime.on_create = held
-    place.work()
-    place.clock.advance(14.0)
-    place.work()
-    assert asked == [FIRST]
-    place.controller.wake("job-1")
-    place.work()
-    assert asked == [FIRST, FIRST]
-    assert place.alive() == ["job-1 main-0.1"]
-    assert not [event for event in place.store.events["job-1"] if "CreateFailed" in event]
-
-
-def test_a_name_held_by_what_is_not_seen_is_asked_for_again_after_a_pause():
-    place = Place(job())
-    asked = []
-
-    def held(uid, replica):
-        asked.append(replica)
-        if len(asked) < 3:
-            raise NameHeld("something of another's is on its way out", is_told=False)
-
-    place.runtime.on_create = held
-    place.work()
-    assert asked == [FIRST]
-    for _ in range(2):
-        place.clock.advance(0.02)
-        place.work()
-    assert asked == [FIRST] * 3
-    assert place.alive() == ["job-1 main-0.1"]
-    assert not [event for event in place.store.events["job-1"] if "CreateFailed" in event]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections import Counter
 
+import pytest
 from controller_doubles import HandClock, until
 
-from windlass.controller.queue import WorkQueue
+from windlass.controller.queue import LONGEST_DELAY, WorkQueue
 
 
 def drain(queue):
@@ -85,6 +87,19 @@ def test_no_delay_is_now():
     queue = WorkQueue(HandClock())
     queue.add_after("a", 0.0)
     assert drain(queue) == ["a"]
+
+
+@pytest.mark.parametrize("delay", [2.4e11, math.inf])
+def test_a_key_that_is_due_in_thousands_of_years_comes_after_a_day(delay):
+    """A lock that is to wait so long raises, and whoever waits for the next key is gone."""
+    clock = HandClock()
+    queue = WorkQueue(clock)
+    queue.add_after("a", delay)
+    clock.advance(LONGEST_DELAY - 1)
+    assert drain(queue) == []
+    clock.advance(1)
+    assert drain(queue) == ["a"]
+    assert threading.TIMEOUT_MAX > LONGEST_DELAY
 
 
 def test_failures_double_the_delay_up_to_a_minute_and_success_forgets_them():

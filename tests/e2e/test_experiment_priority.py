@@ -8,7 +8,7 @@ import pytest
 from steps import step
 
 import windlass as wl
-from harness import PATIENCE
+from harness import PATIENCE, Project
 
 
 def test_it_is_that_of_all_that_wait_and_of_what_is_added(
@@ -33,3 +33,28 @@ def test_it_is_that_of_all_that_wait_and_of_what_is_added(
     gate.touch()
     for trial in (*waiting, added, own, other):
         assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED"
+
+
+def test_it_says_nothing_to_a_cluster_which_is_told_once(
+    fresh_home: Path, project: Project
+) -> None:
+    """Whether there is a cluster or not: here there is none, and the job is refused."""
+    launch = project.write(
+        "launch.py",
+        """
+        import windlass as wl
+
+        exp = wl.create_experiment("mixed").set_priority(5)
+        there = wl.Job(wl.Command(["true"]), executor=wl.Kubernetes())
+        for job in (wl.Job(wl.Command(["true"])), there, there):
+            try:
+                print(exp.add(job).priority)
+            except wl.WindlassError as error:
+                print(type(error).__name__)
+        """,
+    )
+    done = project.python(launch, env={"KUBECONFIG": str(project.path / "none")})
+    assert done.stdout.split() == ["5", "KubernetesError", "KubernetesError"]
+    assert done.stderr.count("The experiment 'mixed' has the priority 5, which has no effect") == 1
+    assert "launch.py:7: UserWarning" in done.stderr
+    assert "wl.Kubernetes(priority_class=...)" in done.stderr

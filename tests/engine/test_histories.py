@@ -40,6 +40,7 @@ SPECS = st.builds(
     ttl_after_finished=st.sampled_from([None, 0.0, 30.0]),
     clean_policy=st.sampled_from(list(CleanPolicy)),
     success_policy=st.sampled_from(list(SuccessPolicy)),
+    backend=st.sampled_from(["local", "kubernetes"]),
 )
 
 

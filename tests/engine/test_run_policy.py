@@ -53,6 +53,62 @@ def test_waiting_for_admission_does_not_count_towards_the_deadline():
     assert world.look(after=1000).requeue_after == 60.0
 
 
+def test_waiting_for_a_machine_of_a_cluster_does_not_count_towards_the_deadline():
+    world = World(job(active_deadline=60.0, backend="kubernetes"))
+    assert world.look().requeue_after is None
+    assert world.look(after=1000).requeue_after is None
+    world.put(world.newest("main-0"), node="node-1")
+    assert world.look(after=1000).requeue_after == 60.0
+    assert world.look(after=10).requeue_after == 50.0
+    world.run_all()
+    world.look(after=50)
+    assert world.failure == ("DeadlineExceeded", "ran longer than its deadline of 1m")
+
+
+def test_in_a_cluster_the_time_of_a_job_begins_anew_with_a_machine_after_a_suspension():
+    world = World(job(active_deadline=60.0, backend="kubernetes"), keeps_ended=False)
+    world.look()
+    world.run_all()
+    change(world, suspend=True)
+    world.look(after=40)
+    change(world, suspend=False)
+    know(world, admitted=True)
+    assert world.look(after=1000).requeue_after is None
+    world.run_all()
+    assert world.look().requeue_after == 20.0
+
+
+@pytest.mark.parametrize("keeps_ended", [True, False])
+def test_what_ended_without_a_machine_begins_no_time(keeps_ended):
+    """It was suspended while it waited, deleted by somebody, or scaled away."""
+    workers = [role(replicas=number, restart_policy=ON_FAILURE) for number in (2, 1)]
+    spec = job(workers[0], active_deadline=60.0, backend="kubernetes")
+    world = World(spec, keeps_ended=keeps_ended)
+    world.look()
+    change(world, suspend=True)
+    world.look(after=10)
+    change(world, suspend=False)
+    know(world, admitted=True)
+    world.look(after=10)
+    world.end("worker-0", None, reason="Lost")
+    world.look(after=10)
+    world.look(after=10)
+    change(world, roles=(workers[1],))
+    assert world.look(after=1000).requeue_after is None
+    assert world.status.start_time is None
+    world.run_all()
+    assert world.look().requeue_after == 60.0
+
+
+def test_a_job_that_never_began_says_what_it_waited_for_when_its_time_is_up():
+    world = World(job(active_deadline=60.0))
+    world.look()
+    world.put(world.newest("main-0"), message="There is no image lab/train:8.")
+    world.look(after=60)
+    why = "its deadline of 1m was up before it began: There is no image lab/train:8."
+    assert world.failure == ("DeadlineExceeded", why)
+
+
 def test_a_success_seen_after_the_deadline_is_a_success():
     world = started(job(active_deadline=60.0))
     world.end("main-0", 0)
@@ -85,6 +141,19 @@ def test_after_its_time_to_live_what_is_left_goes_and_the_record_stays(keeps_end
     if not keeps_ended:
         world.look()
         assert world.status.settled
+
+
+def test_a_time_to_live_that_is_given_when_all_is_over_counts_from_the_end_of_the_job():
+    world = started(job(role("worker", 1)), keeps_ended=False)
+    world.end("worker-0", 0)
+    world.settle()
+    assert world.status.settled
+    change(world, ttl_after_finished=30.0)
+    assert world.look(after=10).requeue_after == 20.0
+    assert not world.status.settled
+    world.look(after=20)
+    world.settle()
+    assert world.status.settled
 
 
 # Suspension

@@ -6,22 +6,26 @@ from kube.fixtures import (
     admin,
     alone,
     cluster,
+    connection,
     core,
     gate,
+    home_behind_proxy,
     home_with_cluster,
     namespace,
     own_cluster,
+    proxy,
     sharing,
     skip_without_cluster,
+    turnstile,
     windlass_image,
 )
 from kube.operator_fixtures import definitions, jobs, kubeflow_python, operator
 from kube.place_fixtures import local_home, place, pods
 
 __all__ = [
-    "admin", "alone", "cluster", "core", "definitions", "gate", "home_with_cluster", "jobs",
-    "kubeflow_python", "local_home", "namespace", "operator", "own_cluster", "place", "pods",
-    "sharing", "windlass_image",
+    "admin", "alone", "cluster", "connection", "core", "definitions", "gate", "home_behind_proxy",
+    "home_with_cluster", "jobs", "kubeflow_python", "local_home", "namespace", "operator",
+    "own_cluster", "place", "pods", "proxy", "sharing", "turnstile", "windlass_image",
 ]  # fmt: skip
 
 

@@ -18,10 +18,14 @@ from kubernetes import client
 
 from harness import stop_server
 from kube.access import HOW_TO, Cluster, find_cluster
+from kube.accounts import admin_connection
 from kube.cluster.places import CACHE, NAME
 from kube.cluster.windlass_image import have_windlass_image
 from kube.gates import Gate
 from kube.pods import Namespace
+from kube.proxies import Proxy
+from kube.turnstiles import Turnstile
+from windlass.kube.connecting import Connection
 
 _SHARING = CACHE / f"{NAME}-tests.lock"
 
@@ -122,3 +126,37 @@ def home_with_cluster(
     monkeypatch.chdir(tmp_path)
     yield path
     stop_server(path)
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[Proxy]:
+    """A way to the cluster that a test may break."""
+    with Proxy(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def home_behind_proxy(
+    proxy: Proxy, home_with_cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A home whose servers reach the cluster by that way, which is there for longer."""
+    monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
+    return home_with_cluster
+
+
+@pytest.fixture
+def turnstile(cluster: Cluster) -> Iterator[Turnstile]:
+    """A way to the cluster by which it may be too busy."""
+    with Turnstile(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def connection(
+    cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Connection]:
+    """A connection of ours with all rights, in the test's namespace."""
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "windlass"))
+    made = admin_connection(cluster.kubeconfig, namespace.name)
+    yield made
+    made.close()

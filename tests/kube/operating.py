@@ -23,9 +23,13 @@ from windlass.kube.connecting import Connection, connect
 from windlass.kube.kinds import EVENTS, PODS, SERVICES, Kind, Object
 from windlass.model.errors import KubernetesError
 from windlass.operator.jobkinds import BY_NAME
+from windlass.operator.names import MEMORY
 
 Role = dict[str, Any]
 RIGGED = Path(__file__).parents[1] / "rigged_operator.py"
+MERGE = "application/merge-patch+json"
+SLEEP = "import time; time.sleep(1000)"
+PASS = "pass"
 
 
 class OperatorProcess:
@@ -67,7 +71,7 @@ class OperatorProcess:
 
         def is_told() -> bool:
             assert self._process.poll() is None, self.output
-            found[:] = re.findall(r"http://127\.0\.0\.1:\d+", self.output)
+            found[:] = re.findall(r"metrics: (http://127\.0\.0\.1:\d+)", self.output)
             return bool(found)
 
         eventually(is_told, "the operator says where it listens")
@@ -86,7 +90,10 @@ class OperatorProcess:
 
     def wait(self) -> int:
         """Its exit code, when it has ended."""
-        code = self._process.wait(timeout=60)
+        try:
+            code = self._process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it does not end; it said: {self.output}") from None
         self._reader.join(10)
         return code
 
@@ -169,7 +176,7 @@ class Jobs:
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         self.connection.request(
             "PATCH", BY_NAME[kind].kind.path(self.namespace, name), change,
-            content_type="application/merge-patch+json",
+            content_type=MERGE,
         )  # fmt: skip
 
     def delete(self, kind: str, name: str) -> None:
@@ -200,6 +207,11 @@ class Jobs:
     def ended(self, kind: str, name: str) -> dict[str, Any]:
         """How a job ended, when it has."""
         return self.wait(kind, name, "Succeeded", "Failed")
+
+    def is_settled(self, kind: str, name: str) -> bool:
+        """Whether nothing is left to do for a job, as is remembered of it."""
+        metadata = (self.get(kind, name) or {}).get("metadata") or {}
+        return '"settled":true' in (metadata.get("annotations") or {}).get(MEMORY, "")
 
     def pods(self) -> dict[str, Object]:
         return self._all(PODS)

@@ -144,7 +144,11 @@ def ask_for_more() -> list[str]:
     """Calls, submits and looks for trials, in a trial; what came of it."""
     job = wl.Job(wl.Command(["true"]))
     said = [str(wl.run(cpus=0.1)(double)(4))]
-    for ask in (wl.run(cpus=0.1)(double).submit, lambda _: job.submit(), lambda _: wl.list_trials):
+    for ask in (
+        wl.run(cpus=0.1)(double).submit,
+        lambda _: job.submit(),
+        lambda _: wl.list_trials(),
+    ):
         try:
             said.append(f"{ask(4)}")
         except wl.WindlassError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,11 @@ import pytest
 from kubernetes import client
 
 import windlass as wl
-from harness import eventually
+from harness import PATIENCE, eventually
 from kube.accelerators import accelerators
 from kube.access import Cluster
-from kube.accounts import admin_connection
 from kube.pods import Namespace
+from kube.trials import pods_of, python, restart, said, there, what_is_said_of
 from windlass.kube.connecting import Connection
 from windlass.kube.nodes import GKE_GPU, GKE_TOPOLOGY, GKE_TPU, GPU, PRODUCT, TPU, placement
 from windlass.kube.seeing import list_nodes
@@ -22,16 +21,14 @@ from windlass.model.resources import Accelerator
 
 A100X2 = Accelerator(kind="a100", count=2)
 
+STAY = """if True:
+    import time
+    import windlass as wl
 
-@pytest.fixture
-def connection(
-    cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Connection]:
-    """A connection of ours with all rights, in the test's namespace."""
-    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "windlass"))
-    made = admin_connection(cluster.kubeconfig, namespace.name)
-    yield made
-    made.close()
+    print("begun", flush=True)
+    while not wl.should_stop():
+        time.sleep(0.1)
+"""
 
 
 @pytest.mark.parametrize(
@@ -84,6 +81,32 @@ def test_a_tpu_is_found_by_its_grid(connection: Connection, core: client.CoreV1A
         assert (given.node_selector, given.resources) == (labels, {TPU: "8"})
         with pytest.raises(wl.ResourceError, match=r"it has v5e-8 \(8 on 1 machine\)"):
             placement(Accelerator(kind="v5e", count=16), 4, nodes)
+
+
+def test_an_attempt_whose_machine_has_gone_waits_for_another(
+    home_with_cluster: Path,
+    cluster: Cluster,
+    core: client.CoreV1Api,
+    namespace: Namespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    labels = {"gpu.nvidia.com/class": "A100_PCIE_40GB"}  # which only one cloud has
+    with accelerators(core, {GPU: 4}, labels):
+        executor = there(namespace, accelerator="a100x2")
+        job = python(STAY, namespace, executor=executor, restart_policy="ExitCode")
+        trial = job.submit()
+        eventually(lambda: said(trial) == ["begun"], "it runs")
+    [first] = pods_of(namespace)
+    # One that has seen no machine, but has what the one before it wrote down.
+    restart(home_with_cluster, monkeypatch, cluster.kubeconfig)
+    core.delete_namespaced_pod(first, namespace.name)
+    eventually(lambda: "what was asked for" in what_is_said_of(trial), "its next pod waits")
+    with pytest.raises(wl.ResourceError, match="'a100x2' is nothing that this cluster has"):
+        job.submit()
+    with accelerators(core, {GPU: 4}, labels):
+        eventually(lambda: said(trial)[-2:] == ["begun", "begun"], "it runs again")
+        trial.ask_to_stop()
+        assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", said(trial)
 
 
 def _node_of(core: client.CoreV1Api, namespace: Namespace, name: str) -> str | None:

@@ -14,6 +14,7 @@ from harness import BIN, Project, eventually
 from kube.access import Cluster
 from kube.accounts import Accounts, admin_connection
 from kube.pods import Namespace
+from kube.strangers import certified_by_itself
 from windlass.home import Home
 from windlass.kube.access import (
     account_name,
@@ -228,12 +229,7 @@ def test_a_token_that_is_worth_nothing_any_more_is_refused(accounts: Accounts) -
 def test_a_certificate_of_another_authority_is_not_trusted(
     accounts: Accounts, tmp_path: Path
 ) -> None:
-    other, key = tmp_path / "other.crt", tmp_path / "other.key"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-         "-subj", "/CN=somebody-else", "-keyout", key, "-out", other],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    other, _ = certified_by_itself(tmp_path)
     server = accounts._admin.server
     accounts.make("ada", [])
     token = accounts.token("ada")

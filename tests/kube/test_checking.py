@@ -140,19 +140,15 @@ def test_the_doctor_tells_in_a_line_of_a_cluster_that_is_known_and_of_no_other(
 
 
 def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
-    cluster: Cluster, home: Path, tmp_path: Path
+    proxy: Proxy, home: Path, tmp_path: Path
 ) -> None:
-    proxy = Proxy(cluster)
     config = proxy.kubeconfig(tmp_path)
     proxy.shut()
-    try:
-        assert windlass("doctor", config=config).returncode == 0, "only jobs there mind"
-        found = findings("doctor", config=config)["kubernetes"]
-        assert found["level"] == "warning"
-        assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
-        assert "More: windlass kubernetes check" in found["mend"]
-    finally:
-        proxy.close()
+    assert windlass("doctor", config=config).returncode == 0, "only jobs there mind"
+    found = findings("doctor", config=config)["kubernetes"]
+    assert found["level"] == "warning"
+    assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
+    assert "More: windlass kubernetes check" in found["mend"]
 
 
 def test_rights_are_printed_for_who_runs_the_jobs_and_where(
@@ -188,20 +184,14 @@ def test_rights_are_printed_for_who_runs_the_jobs_and_where(
     assert binding["subjects"] != [subject]
 
 
-def test_who_cannot_be_asked_who_we_are_says_why(
-    cluster: Cluster, home: Path, tmp_path: Path
-) -> None:
-    proxy = Proxy(cluster)
+def test_who_cannot_be_asked_who_we_are_says_why(proxy: Proxy, home: Path, tmp_path: Path) -> None:
     config = proxy.kubeconfig(tmp_path)
     proxy.shut()
-    try:
-        done = windlass("kubernetes", "rights", config=config)
-        assert done.returncode == 1 and done.stdout == ""
-        assert "cannot be reached" in done.stderr
-        said = windlass("kubernetes", "rights", "--account", "ada", config=config)
-        assert said.returncode == 0, "that is known without it"
-    finally:
-        proxy.close()
+    done = windlass("kubernetes", "rights", config=config)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "cannot be reached" in done.stderr
+    said = windlass("kubernetes", "rights", "--account", "ada", config=config)
+    assert said.returncode == 0, "that is known without it"
 
 
 def test_a_manifest_is_what_the_server_would_create(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 import windlass as wl
 from harness import eventually
 from kube.access import Cluster
-from kube.accounts import admin_connection
 from kube.broken import REGISTRY_PROGRAM, broken_pods, needed
 from kube.pods import Namespace
 from windlass.kube.connecting import Connection
@@ -55,17 +53,6 @@ REASONS = {
     "evicted": "Evicted",
     "too-late": "DeadlineExceeded",
 }
-
-
-@pytest.fixture
-def connection(
-    cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Connection]:
-    """A connection of ours with all rights, in the test's namespace."""
-    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "windlass"))
-    made = admin_connection(cluster.kubeconfig, namespace.name)
-    yield made
-    made.close()
 
 
 def test_every_pod_that_does_not_run_is_explained(

@@ -75,7 +75,4 @@ def _steps() -> Iterator[int]:
 
 def _is_settled(jobs: Jobs, name: str) -> bool:
     """Whether all was done and said that there is to do and to say."""
-    memory = ((jobs.get("TFJob", name) or {})["metadata"].get("annotations") or {}).get(
-        "windlass.dev/memory", ""
-    )
-    return '"settled":true' in memory and "Succeeded" in jobs.conditions("TFJob", name)
+    return jobs.is_settled("TFJob", name) and "Succeeded" in jobs.conditions("TFJob", name)

@@ -6,7 +6,9 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from kubernetes import client
@@ -14,14 +16,15 @@ from kubernetes import client
 from harness import eventually
 from kube.access import Cluster
 from kube.fates import Births, check_fates, create_fated
-from kube.operating import Jobs, OperatorProcess, operating
+from kube.operating import PASS, Jobs, OperatorProcess, operating
 from kube.places import new_namespace
 from kube.pods import Namespace
+from kube.proxies import Proxy
+from kube.turnstiles import Turnstile
 from windlass.kube.kinds import LEASES
 from windlass.operator.leading import lease_name
 
 SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
-PASS = "pass"
 
 
 @pytest.fixture
@@ -32,39 +35,67 @@ def elsewhere(cluster: Cluster, core: client.CoreV1Api, jobs: Jobs) -> Iterator[
     made.remove()
 
 
-def test_of_two_one_acts_and_the_other_takes_over_within_15_seconds(
-    cluster: Cluster, namespace: Namespace, jobs: Jobs
-) -> None:
+@contextmanager
+def two_operating(
+    cluster: Cluster, namespace: Namespace, kubeconfig: str = ""
+) -> Iterator[tuple[OperatorProcess, OperatorProcess]]:
+    """One operator that leads, perhaps by a way of its own, and one that stands by."""
     words = ("--namespace", namespace.name, "--lease-namespace", namespace.name)
-    with operating(cluster, *words) as first:
+    with operating(cluster, *words, kubeconfig=kubeconfig) as first:
         first.wait_leading()
         with operating(cluster, *words) as second:
             eventually(lambda: second.ask("/readyz") == (200, "standing by\n"), "it stands by")
-            jobs.create("TFJob", "before", Worker=jobs.role(1, PASS))
-            assert jobs.ended("TFJob", "before")["type"] == "Succeeded"
-            jobs.create("TFJob", "during", Worker=jobs.role(1, "import time; time.sleep(3)"))
-            jobs.wait("TFJob", "during", "Created")
-            first.kill()
-            began = time.monotonic()
-            second.wait_leading()
-            assert time.monotonic() - began < 15.0
-            assert jobs.ended("TFJob", "during")["type"] == "Succeeded"
-            assert jobs.attempt("during-worker-0") == 1
+            yield first, second
+
+
+def test_of_two_one_acts_and_the_other_takes_over_within_15_seconds(
+    cluster: Cluster, namespace: Namespace, jobs: Jobs
+) -> None:
+    with two_operating(cluster, namespace) as (first, second):
+        jobs.create("TFJob", "before", Worker=jobs.role(1, PASS))
+        assert jobs.ended("TFJob", "before")["type"] == "Succeeded"
+        jobs.create("TFJob", "during", Worker=jobs.role(1, "import time; time.sleep(3)"))
+        jobs.wait("TFJob", "during", "Created")
+        first.kill()
+        began = time.monotonic()
+        second.wait_leading()
+        assert time.monotonic() - began < 15.0
+        assert jobs.ended("TFJob", "during")["type"] == "Succeeded"
+        assert jobs.attempt("during-worker-0") == 1
 
 
 def test_one_that_is_told_to_stop_lets_the_other_act_at_once(
     cluster: Cluster, namespace: Namespace, jobs: Jobs
 ) -> None:
-    words = ("--namespace", namespace.name, "--lease-namespace", namespace.name)
-    with operating(cluster, *words) as first:
-        first.wait_leading()
-        with operating(cluster, *words) as second:
-            eventually(lambda: second.ask("/readyz") == (200, "standing by\n"), "it stands by")
-            assert first.stop() == 0
-            assert "Stopped. Pods run on." in first.output
-            began = time.monotonic()
-            second.wait_leading()
-            assert time.monotonic() - began < 5.0
+    with two_operating(cluster, namespace) as (first, second):
+        assert first.stop() == 0
+        assert "Stopped. Pods run on." in first.output
+        began = time.monotonic()
+        second.wait_leading()
+        assert time.monotonic() - began < 5.0
+
+
+def falls_silent(proxy: Proxy, turnstile: Turnstile) -> None:
+    proxy.hold()
+    proxy.cut()
+
+
+def is_busy_for_long(proxy: Proxy, turnstile: Turnstile) -> None:
+    turnstile.refuse(lambda asked: asked.is_of("leases"), retry_after=60)
+
+
+@pytest.mark.parametrize("fail", [falls_silent, is_busy_for_long])
+def test_one_whose_api_server_keeps_it_waiting_leads_no_more_before_another_does(
+    cluster: Cluster, namespace: Namespace, jobs: Jobs, proxy: Proxy, turnstile: Turnstile,
+    tmp_path: Path, fail: Callable[[Proxy, Turnstile], None],
+) -> None:  # fmt: skip
+    way = turnstile if fail is is_busy_for_long else proxy
+    with two_operating(cluster, namespace, str(way.kubeconfig(tmp_path))) as (first, second):
+        fail(proxy, turnstile)
+        eventually(lambda: "leading no more" in first.output, "it gives way")
+        assert "leading as" not in second.output, "and did so first"
+        second.wait_leading()
+        proxy.go_on()
 
 
 def test_an_operator_says_how_it_is(cluster: Cluster, namespace: Namespace, jobs: Jobs) -> None:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from kubernetes import client
 
 from harness import BIN, PATIENCE, eventually
 from kube.access import Cluster
-from kube.operating import Jobs, OperatorProcess, operating
+from kube.operating import MERGE, SLEEP, Jobs, OperatorProcess, operating
 from kube.pods import Namespace
 from kube.proxies import Proxy
+from windlass.kube.access import missing_deeds, missing_rights
+from windlass.kube.connecting import connect
 from windlass.kube.kinds import PODS, SERVICES
-from windlass.kube.rights import rules_of
-from windlass.operator.rights import HELPFUL, OF_JOBS, OF_LEASE
+from windlass.kube.rights import Right, rules_of
+from windlass.operator.installing import definitions
+from windlass.operator.rights import HELPFUL, OF_DEFINITIONS, OF_JOBS, OF_LEASE
 
-MERGE = "application/merge-patch+json"
 RIGHTS = [(right, verb) for right in (*OF_JOBS, *OF_LEASE) for verb in right.verbs]
 
 
@@ -49,12 +54,20 @@ def _grant(admin: client.ApiClient, namespace: str, account: str, rules: list[An
     api.create_namespaced_role_binding(namespace, binding)
 
 
+def _wait_granted(config: str, namespace: str, *rights: Right, lacking: int = 0) -> None:
+    """Return when the API server goes by what was granted: an operator asks only once."""
+    connection = connect(config_file=config)
+    eventually(lambda: len(missing_rights(connection, namespace, rights)) == lacking, "it is known")
+    connection.close()
+
+
 def test_the_documented_rights_are_enough_and_each_of_them_is_used(
     cluster: Cluster, admin: client.ApiClient, namespace: Namespace, jobs: Jobs, tmp_path: Path
 ) -> None:
     config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
     documented = (*OF_JOBS, *HELPFUL, *OF_LEASE)
     _grant(admin, namespace.name, "operator", rules_of(documented))
+    _wait_granted(config, namespace.name, *documented)
     words = ("--namespace", namespace.name, "--lease-namespace", namespace.name)
     notes = tmp_path / "notes"
     with operating(cluster, *words, kubeconfig=config, rig=f"note:{notes}") as process:
@@ -95,7 +108,7 @@ def _have_everything_done(jobs: Jobs, namespace: Namespace, kind: str) -> None:
     jobs.connection.request("POST", SERVICES.path(jobs.namespace), service)
     jobs.create(kind, blocked, Worker=jobs.role(2, "pass"))
     # What it lost is adopted.
-    made = jobs.create(kind, robbed, Worker=jobs.role(1, "import time; time.sleep(1000)"))
+    made = jobs.create(kind, robbed, Worker=jobs.role(1, SLEEP))
     jobs.wait(kind, robbed, "Running")
     for each in (PODS, SERVICES):
         path = each.path(jobs.namespace, f"{robbed}-worker-0")
@@ -131,6 +144,7 @@ def test_without_the_right_to_read_events_all_goes_on(
 ) -> None:
     config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
     _grant(admin, namespace.name, "operator", rules_of(OF_JOBS))
+    _wait_granted(config, namespace.name, *OF_JOBS)
     words = ("--namespace", namespace.name, "--alone")
     with operating(cluster, *words, kubeconfig=config) as process:
         process.wait_leading()
@@ -159,6 +173,7 @@ def test_a_right_that_is_missing_is_named(
         if rule["resources"] == [right.resource]:
             rule["verbs"] = [each for each in rule["verbs"] if each != verb]
     _grant(admin, namespace.name, "operator", [rule for rule in rules if rule["verbs"]])
+    _wait_granted(config, namespace.name, *OF_JOBS, *OF_LEASE, lacking=1)
     words = ("--namespace", namespace.name, "--lease-namespace", namespace.name)
     process = OperatorProcess(cluster, *words, kubeconfig=config)
     assert process.wait() == 1
@@ -185,8 +200,68 @@ def test_one_command_grants_all_that_is_missing(
         plural = f"{role['kind'].lower()}s"
         rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace.name}/{plural}"
         jobs.connection.request("POST", rbac, role)
+    _wait_granted(config, namespace.name, *OF_JOBS, *OF_LEASE)
     with operating(cluster, *words, kubeconfig=config) as granted:
         granted.wait_leading()
+
+
+@pytest.fixture
+def of_the_cluster(
+    admin: client.ApiClient, namespace: Namespace
+) -> Iterator[Callable[[list[Any]], None]]:
+    """Gives the account `operator` these rights of the whole cluster, in the place of others."""
+    api, name = client.RbacAuthorizationV1Api(admin), f"tests-{namespace.name}"
+    api.create_cluster_role({"metadata": {"name": name}, "rules": []})
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": namespace.name}],
+    }
+    api.create_cluster_role_binding(binding)
+    yield lambda rules: api.patch_cluster_role(name, {"rules": rules})
+    api.delete_cluster_role_binding(name)
+    api.delete_cluster_role(name)
+
+
+def _install(config: str) -> subprocess.CompletedProcess[str]:
+    command = [BIN / "windlass", "operator", "install"]
+    env = {**os.environ, "KUBECONFIG": config}
+    return subprocess.run(command, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.usefixtures("jobs")  # the definitions are there, and ours
+def test_who_installs_is_told_at_once_of_all_that_is_missing(
+    cluster: Cluster, namespace: Namespace, tmp_path: Path,
+    of_the_cluster: Callable[[list[Any]], None],
+) -> None:  # fmt: skip
+    config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
+    connection = connect(config_file=config)
+    account = f"system:serviceaccount:{namespace.name}:operator"
+    kind = "customresourcedefinitions.apiextensions.k8s.io"
+
+    refused = _install(config)
+    assert refused.returncode == 1
+    told = "lacks 3 rights of the whole cluster that installing needs: get, create, update"
+    assert f"{account} {told} {kind}." in refused.stderr
+    assert "in your place: windlass operator install\n" in refused.stderr
+    assert f"--verb=get,create,update --resource={kind}; kubectl" in refused.stderr
+    assert f"--clusterrole=windlass-definitions --user={account}" in refused.stderr
+
+    [rule] = rules_of([OF_DEFINITIONS])
+    of_the_cluster([{**rule, "verbs": ["get"]}])
+    get, _, update = OF_DEFINITIONS.deeds("")
+    eventually(lambda: not missing_deeds(connection, [get]), "it may look")
+    assert f"lacks a right of the whole cluster that installing needs: update {kind}" in (
+        _install(config).stderr
+    )
+
+    names = [str(each["metadata"]["name"]) for each in definitions()]
+    of_the_cluster([{**rule, "verbs": ["get", "update"], "resourceNames": names}])
+    by_name = msgspec.structs.replace(update, name=names[0])
+    eventually(lambda: not missing_deeds(connection, [by_name]), "it may change these")
+    assert _install(config).stdout == "".join(f"{name}: unchanged\n" for name in names), (
+        "none is to be made: that right is not missed"
+    )
 
 
 def test_what_is_taken_away_is_missed_once_until_it_is_given_back(
@@ -196,6 +271,7 @@ def test_what_is_taken_away_is_missed_once_until_it_is_given_back(
         through = replace(cluster, kubeconfig=proxy.kubeconfig(tmp_path))
         config = _config_of(through, namespace.core, namespace.name, "operator", tmp_path)
         _grant(admin, namespace.name, "operator", rules_of(OF_JOBS))
+        _wait_granted(config, namespace.name, *OF_JOBS)
         words = ("--namespace", namespace.name, "--alone")
         with operating(cluster, *words, kubeconfig=config) as process:
             process.wait_leading()
@@ -204,9 +280,10 @@ def test_what_is_taken_away_is_missed_once_until_it_is_given_back(
             api.patch_namespaced_role("operator", namespace.name, {"rules": rules})
             for _ in range(3):
                 eventually(lambda: proxy.cut() > 0, "it watches again")
-            eventually(lambda: "may not" in process.output, "it is told")
+            missed = "may not watch services"
+            eventually(lambda: missed in process.output, "it is told")
             eventually(lambda: process.ask("/readyz")[0] == 503, "it does not see all")
             api.patch_namespaced_role("operator", namespace.name, {"rules": rules_of(OF_JOBS)})
             eventually(lambda: "all is seen again" in process.output, "it has it back")
-            told = [each for each in process.lines if "may not" in each]
+            told = [each for each in process.lines if missed in each]
             assert len(told) == 1, process.output

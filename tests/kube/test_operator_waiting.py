@@ -29,6 +29,40 @@ def test_an_image_that_cannot_be_pulled_is_told_on_the_job(
     assert "registry.invalid/nobody/nothing:1" in waits_for(jobs, "train")[0]
 
 
+def test_an_image_that_is_tried_again_and_again_is_told_of_once(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    """Between two tries a pod says only that there will be another."""
+    container = {"image": "registry.invalid/nobody/nothing:1"}
+    jobs.create("TFJob", "train", Worker=jobs.role(1, "pass", container=container))
+    for state in ("ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"):
+        eventually(lambda state=state: waiting_as(jobs.pod("train-worker-0")) == state, state)
+    jobs.create("TFJob", "after", Worker=jobs.role(1, "pass"))
+    assert jobs.ended("TFJob", "after")["type"] == "Succeeded"
+    [told] = waits_for(jobs, "train")
+    assert "cannot be found from the cluster" in told
+
+
+def waiting_as(pod: Any) -> str:
+    """What the container of a pod waits for, as the kubelet calls it."""
+    statuses = ((pod or {}).get("status") or {}).get("containerStatuses") or [{}]
+    return str(((statuses[0].get("state") or {}).get("waiting") or {}).get("reason"))
+
+
+def test_a_field_that_pods_do_not_have_is_told_of_once_with_what_was_meant(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    role = jobs.role(2, "pass", container={"comand": ["x"]}, pod={"hostNetwrok": True})
+    jobs.create("TFJob", "train", Worker=role)
+    assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
+    ignored = "FieldIgnored: a pod has no field spec.{}: what the template says there is ignored."
+    said = [each for each in jobs.events("train") if each.startswith("FieldIgnored")]
+    assert sorted(said) == [
+        ignored.format("containers[tensorflow].comand") + " Did you mean command?",
+        ignored.format("hostNetwrok") + " Did you mean hostNetwork?",
+    ]
+
+
 def test_one_that_fits_on_no_machine_is_told_on_the_job_once(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client, config
 
-from harness import PATIENCE, eventually, stop_server
+from harness import PATIENCE, eventually
 from kube.access import Cluster
 from kube.gates import Gate
 from kube.others import OtherCluster
@@ -72,15 +72,13 @@ def test_pods_of_another_cluster_are_not_taken_for_lost(
 
 
 def test_a_cluster_by_another_address_is_the_same(
-    home_with_cluster: Path, cluster: Cluster, namespace: Namespace, gate: Gate, tmp_path: Path,
+    proxy: Proxy, home_with_cluster: Path, namespace: Namespace, gate: Gate, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     trial = begun(namespace, gate)
-    with Proxy(cluster) as proxy:
-        client = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
-        gate.tell("go")
-        again = client.get_trial(trial.id)
-        again.wait(timeout=PATIENCE)
-        assert (again.state, again.restarts, said(again)) == ("SUCCEEDED", 0, ["begun", "done"])
-        eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-        stop_server(home_with_cluster)
+    client = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
+    gate.tell("go")
+    again = client.get_trial(trial.id)
+    again.wait(timeout=PATIENCE)
+    assert (again.state, again.restarts, said(again)) == ("SUCCEEDED", 0, ["begun", "done"])
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

@@ -12,7 +12,7 @@ import pytest
 from kubernetes import client
 
 import windlass as wl
-from harness import PATIENCE, eventually, kill_server, stop_server
+from harness import PATIENCE, eventually, kill_server
 from kube.access import Cluster
 from kube.gates import Gate
 from kube.pods import Namespace
@@ -39,6 +39,7 @@ from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
 from windlass.runtimes.kubernetes.surroundings import Surroundings
 
+FIRST = ReplicaId("main", 0, 1)
 ELSEWHERE = "https://elsewhere.invalid:6443 0123456789abcdef"
 
 
@@ -69,18 +70,16 @@ def begun_nowhere(namespace: Namespace) -> wl.Trial[Any]:
 
 @pytest.mark.usefixtures("no_secrets")
 def test_one_of_which_nothing_was_made_begins_in_the_cluster_that_is_there_now(
-    home_with_cluster: Path, cluster: Cluster, namespace: Namespace, tmp_path: Path,
+    proxy: Proxy, home_with_cluster: Path, namespace: Namespace, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     trial = begun_nowhere(namespace)
-    with Proxy(cluster) as proxy:
-        namespace.core.delete_namespaced_resource_quota("team", namespace.name)
-        again = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
-        ended = again.get_trial(trial.id).wait(timeout=PATIENCE)
-        assert (ended.state, said(ended)) == ("SUCCEEDED", ["at last"]), ended.message
-        eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-        eventually(lambda: not claims_of(home_with_cluster), "nor in the home")
-        stop_server(home_with_cluster)
+    namespace.core.delete_namespaced_resource_quota("team", namespace.name)
+    again = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
+    ended = again.get_trial(trial.id).wait(timeout=PATIENCE)
+    assert (ended.state, said(ended)) == ("SUCCEEDED", ["at last"]), ended.message
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+    eventually(lambda: not claims_of(home_with_cluster), "nor in the home")
 
 
 @pytest.mark.usefixtures("no_secrets")
@@ -172,20 +171,11 @@ def a_job(namespace: Namespace, number: int) -> Job:
 def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
     is_abroad: bool, cluster: Cluster, namespace: Namespace, tmp_path: Path
 ) -> None:
-    around = Surroundings(
-        connect=lambda: connect(config_file=str(cluster.kubeconfig)),
-        worker=lambda: b"",
-        token_for=lambda uid: uid,
-        urls=list,
-        url=lambda: "http://nobody.invalid",
-    )
+    around = surroundings(cluster.kubeconfig)
     place = ELSEWHERE if is_abroad else around.connect().place
-    job, first = a_job(namespace, 1), ReplicaId("main", 0, 1)
-    known = Claim(**{**fields_of(claim_of(job, namespace.name, "me", place)), "is_begun": True})
-    Claims(tmp_path).keep(known)
-    folder = away.ask_for(tmp_path, job, first, Assignment())
+    job = a_job(namespace, 1)
+    folder = had_a_pod(tmp_path, job, namespace, place)
     (folder / layout.STATE).write_text(json.dumps({"stage": "running", "started": 1.0}))
-    (folder / "pod.json").write_text(json.dumps({"name": "a-pod", "uid": "a-uid"}))
     runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
     runtime.watch(lambda _uid: told.set())
     runtime.adopt([job])
@@ -200,6 +190,44 @@ def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
         assert (f"watch-pods-{namespace.name}" in names_of_threads()) is not is_abroad
     finally:
         runtime.close()
+
+
+def test_whoever_waits_for_an_end_in_a_cluster_that_is_silent_is_told_why(
+    proxy: Proxy, namespace: Namespace, tmp_path: Path
+) -> None:
+    """Nobody may have looked at that namespace before: then it is watched from now on."""
+    around, job = surroundings(proxy.kubeconfig(tmp_path)), a_job(namespace, 1)
+    had_a_pod(tmp_path, job, namespace, around.connect().place)
+    runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
+    runtime.watch(lambda _uid: told.set())
+    proxy.hold()
+    try:
+        runtime.delete(job.uid, FIRST, 0.0)
+        assert told.wait(PATIENCE), "there is something to see"
+        [seen] = runtime.list(job)
+        assert "cannot be reached" in seen.message and "windlass stop --force 1" in seen.message
+    finally:
+        proxy.go_on()
+        runtime.close()
+
+
+def surroundings(kubeconfig: Path) -> Surroundings:
+    return Surroundings(
+        connect=lambda: connect(config_file=str(kubeconfig)),
+        worker=lambda: b"",
+        token_for=lambda uid: uid,
+        urls=list,
+        url=lambda: "http://nobody.invalid",
+    )
+
+
+def had_a_pod(home: Path, job: Job, namespace: Namespace, place: str) -> Path:
+    """Have a home know of a pod of a job; the folder of its attempt."""
+    known = Claim(**{**fields_of(claim_of(job, namespace.name, "me", place)), "is_begun": True})
+    Claims(home).keep(known)
+    folder = away.ask_for(home, job, FIRST, Assignment())
+    (folder / "pod.json").write_text(json.dumps({"name": "a-pod", "uid": "a-uid"}))
+    return folder
 
 
 def fields_of(claim: Claim) -> dict[str, Any]:

@@ -41,13 +41,6 @@ LISTENER = f"""if True:
 
 
 @pytest.fixture
-def proxy(cluster: Cluster) -> Iterator[Proxy]:
-    made = Proxy(cluster)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def accounts(cluster: Cluster, namespace: Namespace) -> Iterator[Accounts]:
     connection = admin_connection(cluster.kubeconfig, namespace.name)
     yield Accounts(connection)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from kube.access import Cluster
 from kube.gates import Gate
 from kube.pods import Namespace
 from kube.proxies import Proxy
+from kube.strangers import Stranger
 from kube.trials import (
     begun,
     claims_of,
@@ -33,54 +31,6 @@ from kube.trials import (
     what_is_said_of,
 )
 from windlass.runtimes.kubernetes import naming
-
-
-@pytest.fixture
-def proxy(cluster: Cluster) -> Iterator[Proxy]:
-    """The way to the cluster of the servers that a test starts."""
-    made = Proxy(cluster)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def home(
-    proxy: Proxy, home_with_cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """A home whose server reaches the cluster by that way, which is there for longer."""
-    monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
-    return home_with_cluster
-
-
-class Stranger:
-    """Somebody else who answers with TLS, and whom nobody vouches for."""
-
-    def __init__(self, folder: Path) -> None:
-        certificate, key = folder / "stranger.crt", folder / "stranger.key"
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-             "-subj", "/CN=somebody-else", "-keyout", key, "-out", certificate],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(certificate, key)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address: tuple[str, int] = self._listener.getsockname()
-        threading.Thread(target=self._answer, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _answer(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-                with self._context.wrap_socket(near, server_side=True) as secure:
-                    secure.recv(1)
-            except ssl.SSLError:
-                continue  # whoever came does not trust us, as it should be
-            except OSError:
-                return
 
 
 def nobody_answers(proxy: Proxy, folder: Path) -> Callable[[], None]:
@@ -117,7 +67,7 @@ def windlass(*words: object) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("go_away", [nobody_answers, nothing_comes_back, another_answers])
 def test_one_whose_cluster_is_gone_is_given_up_and_what_it_left_goes_when_that_is_back(
     go_away: Callable[[Proxy, Path], Callable[[], None]],
-    proxy: Proxy, home: Path, namespace: Namespace, gate: Gate, tmp_path: Path,
+    proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, gate: Gate, tmp_path: Path,
 ) -> None:  # fmt: skip
     trial = begun(namespace, gate)
     come_back = go_away(proxy, tmp_path)
@@ -139,7 +89,7 @@ def test_one_whose_cluster_is_gone_is_given_up_and_what_it_left_goes_when_that_i
         by_hand = f"kubectl --namespace {namespace.name} delete pods,services,secrets"
         for text in (told, trial.message, attempt.message):
             assert f"{by_hand} --selector {mine}" in text
-        assert len(claims_of(home)) == 1
+        assert len(claims_of(home_behind_proxy)) == 1
         [name] = pods_of(namespace)
         assert namespace.phase(name) == "Running", "nobody could touch it"
 
@@ -148,7 +98,7 @@ def test_one_whose_cluster_is_gone_is_given_up_and_what_it_left_goes_when_that_i
     finally:
         come_back()
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-    eventually(lambda: not claims_of(home), "nor in the home")
+    eventually(lambda: not claims_of(home_behind_proxy), "nor in the home")
     assert times_begun(gate, trial) == 1
 
 
@@ -162,7 +112,7 @@ wl.Job(
 
 
 def test_whoever_presses_control_c_is_told_that_the_cluster_is_gone_and_what_can_be_done(
-    proxy: Proxy, home: Path, namespace: Namespace, tmp_path: Path
+    proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
     project = Project(tmp_path / "project")
     script = project.write("run.py", SCRIPT.format(namespace=namespace.name))
@@ -191,23 +141,23 @@ def test_whoever_presses_control_c_is_told_that_the_cluster_is_gone_and_what_can
 
 @pytest.mark.slow
 def test_one_whose_server_has_no_kubeconfig_any_more_is_given_up_until_it_has_one(
-    home: Path, cluster: Cluster, namespace: Namespace, gate: Gate, tmp_path: Path,
+    home_behind_proxy: Path, cluster: Cluster, namespace: Namespace, gate: Gate, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     trial, kubeconfig = begun(namespace, gate), Path(os.environ["KUBECONFIG"])
     nowhere = tmp_path / "no-such-file"
-    again = restart(home, monkeypatch, nowhere).get_trial(trial.id)
+    again = restart(home_behind_proxy, monkeypatch, nowhere).get_trial(trial.id)
     why = f"There is no kubeconfig file '{nowhere}'"
     eventually(lambda: why in what_is_said_of(again), "why nothing new is known is told")
     assert again.state == "RUNNING"
     again.stop(grace=0, force=True).wait(timeout=PATIENCE)
     assert again.state == "STOPPED" and why in again.message
     again.delete()
-    assert len(pods_of(namespace)) == 1 and len(claims_of(home)) == 1
+    assert len(pods_of(namespace)) == 1 and len(claims_of(home_behind_proxy)) == 1
 
-    restart(home, monkeypatch, kubeconfig).server_info()
+    restart(home_behind_proxy, monkeypatch, kubeconfig).server_info()
     eventually(lambda: is_empty(namespace), "what it left there is deleted", 2 * PATIENCE)
-    eventually(lambda: not claims_of(home), "and forgotten")
+    eventually(lambda: not claims_of(home_behind_proxy), "and forgotten")
     assert times_begun(gate, trial) == 1
 
 
@@ -222,7 +172,7 @@ STUBBORN = """if True:
 
 @pytest.mark.slow
 def test_one_that_is_to_be_given_up_when_its_server_dies_is_given_up_by_the_next(
-    proxy: Proxy, home: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = python(STUBBORN, namespace).submit()
     eventually(lambda: said(trial) == ["begun"], "it runs")
@@ -230,7 +180,7 @@ def test_one_that_is_to_be_given_up_when_its_server_dies_is_given_up_by_the_next
     assert trial.state == "STOPPING"
     proxy.hold()
     kubeconfig = Path(os.environ["KUBECONFIG"])
-    again = restart(home, monkeypatch, kubeconfig).get_trial(trial.id)
+    again = restart(home_behind_proxy, monkeypatch, kubeconfig).get_trial(trial.id)
     again.wait(timeout=PATIENCE)
     assert (again.state, [each.reason for each in again.attempts]) == ("STOPPED", ["GivenUp"])
     proxy.go_on()
@@ -251,7 +201,7 @@ ENDING = """if True:
 
 
 def test_one_whose_cluster_answers_is_stopped_as_ever_also_by_force(
-    home: Path, namespace: Namespace
+    home_behind_proxy: Path, namespace: Namespace
 ) -> None:
     trial = python(ENDING, namespace).submit()
     eventually(lambda: said(trial) == ["begun"], "it runs")
@@ -273,7 +223,7 @@ FAILING = """if True:
 
 
 def test_what_one_that_has_failed_left_in_a_cluster_that_is_gone_is_given_up(
-    proxy: Proxy, home: Path, namespace: Namespace, gate: Gate
+    proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, gate: Gate
 ) -> None:
     executor = there(namespace, volumes=gate.volumes)
     job = python(

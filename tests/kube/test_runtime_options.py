@@ -137,6 +137,30 @@ def test_accounts_priorities_and_volumes_are_those_that_were_named(
     eventually(lambda: is_empty(namespace), "nothing of ours is left in the cluster")
 
 
+def test_a_patch_has_two_parts_of_one_volume_seen_and_a_slip_in_it_is_told(
+    namespace: Namespace,
+) -> None:
+    parts = [{"name": "data", "mountPath": f"/{each}", "subPath": each} for each in ("a", "b")]
+    slip = {"volumeMounts": [parts[0], {**parts[1], "readonly": True}], "name": "main"}
+    tolerated = [{"key": "x", "operator": "Exists"}, {"key": "x", "efect": "NoSchedule"}]
+    volumes = [{"name": "data", "emptyDir": {}}]
+    patch = {"volumes": volumes, "containers": [slip], "tolerations": tolerated}
+    executor = there(namespace, pod_patch=patch)
+    with pytest.raises(wl.InvalidArgument) as caught:
+        python("", namespace, executor=executor).submit()
+    for path, meant in (
+        ("spec.containers[main].volumeMounts[/b].readonly", "readOnly"),
+        ("spec.tolerations[1].efect", "effect"),
+    ):
+        assert f"a pod has no field {path}. Did you mean {meant}?" in str(caught.value)
+
+    patch = {"volumes": volumes, "containers": [{"name": "main", "volumeMounts": parts}]}
+    see = "import os; print(*(os.path.ismount(each) for each in ('/a', '/b')))"
+    trial = python(see, namespace, executor=there(namespace, pod_patch=patch)).submit()
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+    assert said(trial) == ["True True"]
+
+
 def test_a_program_in_a_pod_that_asks_for_trials_is_told_that_it_cannot(
     own_cluster: Cluster, namespace: Namespace
 ) -> None:
@@ -144,9 +168,11 @@ def test_a_program_in_a_pod_that_asks_for_trials_is_told_that_it_cannot(
     trial: wl.Trial[Any] = wl.run(executor=there_too)(ask_for_more).submit()
     called, *asked = trial.result(timeout=PATIENCE)
     assert called == "8", "a call is a call in any trial"
-    for said_of in asked:
-        assert "This trial runs in a pod, which cannot ask the server for trials." in said_of
-        assert said_of.startswith("Unsupported: ") and "WINDLASS_SERVER" in said_of
+    nobody = "which cannot ask the server for trials."
+    told = [nobody, nobody, "where wl.list_trials cannot be used."]
+    for said_of, why in zip(asked, told, strict=True):
+        assert said_of.startswith(f"Unsupported: This trial runs in a pod, {why}")
+        assert "WINDLASS_SERVER" in said_of
     assert [each.id for each in wl.list_trials()] == [trial.id]
 
 

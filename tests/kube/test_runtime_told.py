@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("home_with_cluster")
 
 SOON = 60.0  # seconds since it was submitted; usually it is five
 
-CRASHING = ["sh", "-c", "echo reading the licence; echo no licence left >&2; exit 3"]
+CRASHING = ["sh", "-c", "(echo reading the licence; echo no licence left) >&2; exit 3"]
 # What is wrong with each, what is said of it, and how that is mended.
 TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     "secret": (
@@ -168,6 +168,26 @@ def test_a_command_whose_output_nobody_watches_says_it_in_a_line(
             command.kill()
     assert "Trial 1 (true) starting: The quota team of the namespace has no room" in told
     assert f"kubectl -n {namespace.name} describe resourcequota team" in told
+
+
+def test_waiting_for_a_machine_takes_none_of_its_time_and_what_it_waited_for_is_kept(
+    namespace: Namespace,
+) -> None:
+    """One that has its machine has begun, and may run out of time before its program does."""
+    nowhere = there(namespace, node_selector={"planet": "x"})
+    waiting = python("", namespace, executor=nowhere, active_deadline="2s").submit()
+    unheard_of = there(namespace, container_image="127.0.0.1:9/lab/train:7")
+    late = python("", namespace, executor=unheard_of, active_deadline="25s").submit()
+    with pytest.raises(wl.TrialFailed) as caught:
+        late.result(timeout=PATIENCE)
+    why = "The registry of 127.0.0.1:9/lab/train:7 does not answer the cluster's machines."
+    assert f"ran out of time (deadline 25s) before it began: {why}" in str(caught.value)
+    assert waiting.refresh().state == "STARTING", "its 2s have not begun"
+    waiting.stop(grace=0).wait(timeout=PATIENCE)
+    show = [str(BIN / "windlass"), "show", str(waiting.id)]
+    shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+    assert "stopped before it was started: " in shown
+    assert "what was asked for (planet=x)." in shown
 
 
 def test_pods_are_made_and_ended_while_a_cluster_takes_its_time_to_say_why_others_wait(

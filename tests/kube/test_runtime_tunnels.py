@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from harness import eventually
+from harness import PATIENCE, eventually
 from kube.access import Cluster
+from kube.gates import Gate
 from kube.pods import Namespace
+from kube.trials import begun, is_empty, restart, said
 from windlass.kube.connecting import Connection, connect
 from windlass.runtimes.kubernetes.building import AGENT_PORT
 from windlass.runtimes.kubernetes.tunnels import Tunnels
@@ -123,3 +126,28 @@ def test_many_pods_take_one_thread(
         assert threading.active_count() - before < 50  # of asyncio's own, which know who we are
     finally:
         tunnels.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", ["", "nobody-knows-this.invalid"])
+def test_those_that_began_under_another_server_are_reached_by_one_that_listens_for_others(
+    cluster: Cluster,
+    home_with_cluster: Path,
+    namespace: Namespace,
+    gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+    names: str,
+) -> None:
+    if names:  # else it is for this machine alone at first, and its pods know of no address
+        monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("WINDLASS_NAMES", names)
+    trial = begun(namespace, gate)
+    monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("WINDLASS_NAMES", "nobody-knows-this.invalid")
+    again = restart(home_with_cluster, monkeypatch, cluster.kubeconfig).get_trial(trial.id)
+    gate.tell("go")
+    again.wait(timeout=2 * PATIENCE)
+    assert again.state == "SUCCEEDED", again.message
+    assert said(again) == ["begun", "done"]
+    assert again.restarts == 0
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

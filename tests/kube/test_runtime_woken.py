@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from harness import PATIENCE, eventually
-from kube.access import Cluster
 from kube.pods import Namespace
 from kube.proxies import Proxy
 from kube.trials import is_empty, python, said, what_is_said_of
@@ -36,29 +33,22 @@ def test_one_whose_name_a_stranger_has_starts_when_the_stranger_is_gone(
 
 
 def test_what_failed_while_the_cluster_was_away_is_done_when_it_is_back(
-    cluster: Cluster,
-    home_with_cluster: Path,
-    namespace: Namespace,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
-    proxy = Proxy(cluster)
-    monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
     holding = tmp_path / "holding"
     holding.mkdir()
-    with rigged(home_with_cluster, f"stubborn;hold:POST:secrets:{holding}"):
+    with rigged(home_behind_proxy, f"stubborn;hold:POST:secrets:{holding}"):
         trial = python("print('at last')", namespace).submit()
         eventually(lambda: (holding / "held").exists(), "it is about to be made")
         proxy.shut()
         (holding / "go").touch()
         eventually(lambda: "cannot be reached" in what_is_said_of(trial), "that is told")
-        eventually(lambda: _has_failed(home_with_cluster), "what is to be done there fails")
+        eventually(lambda: _has_failed(home_behind_proxy), "what is to be done there fails")
         proxy.mend()
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
         assert said(trial) == ["at last"]
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
-    proxy.close()
 
 
 def _has_failed(home: Path) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import signal
 from pathlib import Path
 
 import msgspec
@@ -25,7 +24,7 @@ from kube.programs import (
     save_in_parts,
     whoami,
 )
-from pseudo_terminal import PREAMBLE, SPINNER, Terminal
+from pseudo_terminal import WAITING, Terminal, stopped_by_ctrl_c
 
 
 def test_a_value_comes_back_and_what_was_printed_is_recorded(place: Place) -> None:
@@ -212,45 +211,12 @@ def test_parts_of_checkpoints_are_one_and_only_the_newest_are_kept(
     assert trial.continue_().result(timeout=PATIENCE) == ["0 at 3", "1 at 3"]
 
 
-WAITED_FOR = """
-import json
-
-@wl.run(**json.loads(os.environ["OPTIONS"]))
-def train():
-    def clean_up(number, frame):
-        print("cleaning up")
-        sys.exit(1)
-    signal.signal(signal.SIGTERM, clean_up)
-    print("running 1.")
-    wait_for("never")
-
-try:
-    train()
-except KeyboardInterrupt:
-    print("interrupted")
-    raise
-"""
-
-
 def test_ctrl_c_stops_what_is_waited_for_and_says_so(place: Place, project: Project) -> None:
-    project.write("train.py", PREAMBLE + WAITED_FOR)
+    project.write("train.py", WAITING)
     terminal = Terminal(project, "train.py", OPTIONS=json.dumps(place.options))
     try:
-        terminal.wait_for_number("running")
-        terminal.press(b"\x03")
-        assert terminal.finish() in (-signal.SIGINT, 130)
+        terminal.wait_for_number("pid")
+        stopped_by_ctrl_c(terminal)
     finally:
         terminal.process.kill()
-    trial = next(wl.list_trials(sort_by="-id"))
-    assert trial.state == "STOPPED"
-    screen = "\n".join(terminal.lines)
-    told = [
-        f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
-        "cleaning up",
-        f"Trial {trial.id} (train) was stopped",
-        "interrupted",
-    ]
-    places = [screen.find(each) for each in told]
-    assert -1 not in places and places == sorted(places), screen
-    assert not SPINNER.search(screen)
     eventually(lambda: not place.leftovers(), "nothing of it is left")

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 
-def write_kubeconfig(path: Path, *names: str, **user: Any) -> Path:
+def write_kubeconfig(
+    path: Path, *names: str, server: str = "https://{}.example:6443", **user: Any
+) -> Path:
     """A file with a context, a cluster and a user of each name, the first being the current one."""
     said = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": names[0],
-        "clusters": [
-            {"name": n, "cluster": {"server": f"https://{n}.example:6443"}} for n in names
-        ],
+        "clusters": [{"name": n, "cluster": {"server": server.format(n)}} for n in names],
         "users": [{"name": f"{n}-user", "user": user or {"token": f"of-{n}"}} for n in names],
         "contexts": [
             {"name": n, "context": {"cluster": n, "user": f"{n}-user", "namespace": f"of-{n}"}}

@@ -192,7 +192,9 @@ def test_a_token_of_a_service_account_says_whose_it_is() -> None:
     )
     token = f"e30.{claims.decode().rstrip('=')}.sig"
     write_login(Home.find(), TokenLogin(server="https://lab:6443", token=token))
-    assert connect().account == "system:serviceaccount:lab:trainer"
+    connection = connect()
+    assert connection.account == "system:serviceaccount:lab:trainer"
+    assert connection.namespace == "lab", "where it is likely to have rights"
 
 
 @pytest.mark.parametrize("text", ["", "{", "- a list", "current-context: lab", "\x00"])
@@ -228,8 +230,10 @@ def test_an_address_where_nobody_listens_is_said_to_be_unreachable() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and not listening
         auth = wl.TokenAuthentication("t", f"https://127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(wl.KubernetesError, match="cannot be reached: Connection refused"):
+        refused = pytest.raises(wl.KubernetesError, match="cannot be reached: Connection refused")
+        with refused as caught:
             auth.login()
+    assert len(caught.traceback) == 2, "its own line, and one of ours"
     assert read_login(Home.find()) is None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,24 +39,3 @@ def test_a_cluster_that_says_nothing_is_left_after_the_time_that_it_has(
     assert seen.namespace == "of-lab"
     assert [each.check for each in seen.findings] == ["cluster", "reachable"]
     assert "took longer than 0.5 s" in seen.findings[-1].text
-
-
-def test_a_login_that_takes_for_ever_is_left_as_well(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = place / "ended"
-    program = f"import os, time\nwhile not os.path.exists({str(ended)!r}): time.sleep(0.1)"
-    how = {
-        "apiVersion": "client.authentication.k8s.io/v1beta1",
-        "command": sys.executable,
-        "args": ["-c", program],
-        "interactiveMode": "Never",
-    }
-    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(place / "config", "lab", exec=how)))
-    try:
-        seen = examine(Home.find(), url=URL, within=0.5)
-    finally:
-        ended.touch()
-    assert seen.is_known and not seen.server
-    [finding] = seen.findings
-    assert "who logs us in took longer than 0.5 s" in finding.text

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 import windlass as wl
 from harness import eventually
-from kube_room.kubeconfigs import write_kubeconfig
+from kube_room.answering import answering
 from windlass.home import Home
 from windlass.kube.connecting import connect
 from windlass.kube.examining import examine
@@ -44,23 +44,11 @@ class Proxy(BaseHTTPRequestHandler):
 
     do_POST = do_GET
 
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
-
 
 @pytest.fixture
 def proxy(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Proxy]]:
-    handler = type("AProxy", (Proxy,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    path = write_kubeconfig(place / "config", "lab")
-    said = json.loads(path.read_text())
-    said["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{server.server_port}"
-    path.write_text(json.dumps(said))
-    monkeypatch.setenv("KUBECONFIG", str(path))
-    yield handler
-    server.shutdown()
-    server.server_close()
+    with answering(Proxy, place, monkeypatch) as handler:
+        yield handler
 
 
 @pytest.mark.parametrize("page", [PAGE, b"404 page not found\n", b""])

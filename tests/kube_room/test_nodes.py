@@ -21,8 +21,9 @@ from windlass.kube.nodes import (
     placement,
     told,
 )
+from windlass.kube.sizes import check_size
 from windlass.model.accelerators import parse_accelerator
-from windlass.model.resources import Accelerator
+from windlass.model.resources import Accelerator, Resources
 
 
 def asked(text: str) -> Accelerator:
@@ -237,3 +238,10 @@ def test_a_node_is_read_as_the_api_has_it() -> None:
     assert told([found]) == "it has l4 (2 on 1 machine)"
     bare = node_of({})
     assert (bare.kind, bare.count, bare.is_ready) == ("", 0, False)
+
+
+def test_the_most_there_is_of_each_may_be_on_two_machines() -> None:
+    fast = Node(name="fast", allocatable={"cpu": "64", "memory": "32Gi"})
+    large = Node(name="large", allocatable={"cpu": "4", "memory": "512Gi"})
+    with pytest.raises(wl.ResourceError, match=r"one has 64 CPUs, another 549\.8 GB for pods"):
+        check_size(Resources(cpus=128, memory=2 << 40), [fast, large])

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from windlass.kube.faults import raised_from_answer
+from windlass.kube.faults import InvalidObject, raised_from_answer
+from windlass.model.errors import KubernetesError
+
+
+def answer(status: int, message: str, **said: Any) -> KubernetesError:
+    body = json.dumps({"kind": "Status", "message": message, **said})
+    return raised_from_answer(
+        status, body, method="POST", path="/api/v1/namespaces/lab/pods",
+        account="ada", server="https://lab:6443",
+    )  # fmt: skip
 
 
 def refused(status: int, message: str, reason: str = "Forbidden") -> str:
-    body = json.dumps({"kind": "Status", "message": message, "reason": reason})
-    return str(
-        raised_from_answer(
-            status, body, method="POST", path="/api/v1/namespaces/lab/pods",
-            account="ada", server="https://lab:6443",
-        )
-    )  # fmt: skip
+    return str(answer(status, message, reason=reason))
 
 
 @pytest.mark.parametrize(
@@ -74,3 +78,51 @@ def test_what_no_kubernetes_said_is_told_in_bounds() -> None:
     )
     assert error.status == 502
     assert len(str(error)) < 3000
+
+
+def test_what_the_api_itself_finds_invalid_is_told_field_by_field() -> None:
+    causes = [
+        {"field": "spec.containers[1].name", "message": 'Duplicate value: "a"'},
+        {"field": "metadata.labels", "message": "Invalid value"},
+    ]
+    message = 'Pod "x" is invalid: [spec.containers[1].name: ..., metadata.labels: ...]'
+    error = answer(422, message, reason="Invalid", details={"kind": "Pod", "causes": causes})
+    assert isinstance(error, InvalidObject)
+    assert (error.kind, error.status, error.reason) == ("Pod", 422, "Invalid")
+    assert [str(each) for each in error.faults] == [
+        'spec.containers[1].name: Duplicate value: "a"', "metadata.labels: Invalid value",
+    ]  # fmt: skip
+
+
+def test_what_the_api_cannot_read_is_invalid_too() -> None:
+    what = "v1.PodSpec.TerminationGracePeriodSeconds: readUint64: unexpected character"
+    message = f'Pod in version "v1" cannot be handled as a Pod: {what}'
+    error = answer(400, message, reason="BadRequest")
+    assert isinstance(error, InvalidObject)
+    assert [str(each) for each in error.faults] == [what]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "said"),
+    [
+        (
+            422,
+            'admission webhook "policy.lab.example" denied the request: spec.priority: no',
+            {"kind": "Pod", "causes": [{"field": "spec.priority", "message": "no"}]},
+        ),
+        (
+            422,
+            "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: no",
+            {"kind": "pods", "causes": [{"message": "no"}]},
+        ),
+        (422, 'Pod "x" is invalid', {"kind": "Pod"}),
+        (422, "computer says no", None),
+        (403, 'pods "x" is forbidden: exceeded quota: q', {"kind": "pods"}),
+        (400, "the object provided is unrecognized", None),
+    ],
+)
+def test_what_another_time_may_be_taken_is_not_invalid(
+    status: int, message: str, said: dict[str, Any] | None
+) -> None:
+    reason = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}[status]
+    assert not isinstance(answer(status, message, reason=reason, details=said), InvalidObject)

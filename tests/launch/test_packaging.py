@@ -251,12 +251,12 @@ def test_packaging_goes_on_with_the_next_server_when_one_was_killed(
 
 def test_what_cannot_be_packaged_is_all_told_at_once(here: Project) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
-        wl.package([wl.PythonScript("tel.py"), "tell.py", wl.Command(["no-such-program"])])  # type: ignore[list-item]
+        wl.package([wl.PythonScript("tel.py"), "tell.py", wl.Command(["./no-such-program"])])  # type: ignore[list-item]
     message = str(caught.value)
     assert "0: there is no script 'tel.py'" in message
     assert "Did you mean 'tell.py'?" in message
     assert "1: 'tell.py' is no executable" in message
-    assert "2: there is no program 'no-such-program'" in message
+    assert "2: there is no program './no-such-program'" in message
     with pytest.raises(wl.InvalidArgument, match="takes a list of executables") as alone:
         wl.package(wl.PythonScript("tell.py"))  # type: ignore[arg-type]
     assert 'wl.package([wl.PythonScript("train.py")])' in (alone.value.hint or "")
@@ -266,6 +266,16 @@ def test_a_module_that_packages_bring_may_be_packaged(here: Project) -> None:
     [module] = wl.package([wl.PythonModule("no_such_module")])
     with pytest.raises(wl.InvalidArgument, match="there is no module 'no_such_module'"):
         wl.Job(module).submit()
+
+
+def test_a_program_of_an_image_may_be_packaged_and_is_looked_for_where_it_runs(
+    here: Project,
+) -> None:
+    [program] = wl.package([wl.Command(["no-such-program", "--lr", "1"])])
+    with pytest.raises(wl.InvalidArgument, match="there is no program 'no-such-program'"):
+        wl.Job(program).submit()
+    in_pods = wl.Job(program, executor=wl.Kubernetes()).submit(dry_run=True)
+    assert in_pods.record.spec.roles[0].executable.argv == ("no-such-program", "--lr", "1")
 
 
 def test_a_function_that_cannot_travel_is_refused_when_it_is_packaged(project: Project) -> None:

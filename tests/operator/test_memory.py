@@ -82,6 +82,7 @@ def test_a_failure_names_its_replica_once(told: str, said: str) -> None:
 def test_an_annotation_that_makes_no_sense_is_no_memory() -> None:
     assert remembered(keeping('{"uid": "uid-1"')) is None
     assert remembered(keeping('{"uid": "uid-1", "status": 3}')) is None
+    assert remembered(keeping('{"uid": "uid-1", "zz": ' + "[" * 5000)) is None
     assert remembered(THING) is None
 
 

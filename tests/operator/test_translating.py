@@ -128,10 +128,75 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
             "spec.elasticPolicy.minReplicas: is 3, above maxReplicas, 2",
         ),
         (manifest("TFJob", Worker=1, runPolicy="all"), "spec.runPolicy: must be an object"),
+        (
+            manifest("TFJob", Worker=1, runPolicy={"schedulingPolicy": "x"}),
+            "spec.runPolicy.schedulingPolicy: must be an object, not 'x'",
+        ),
+        (
+            manifest("PyTorchJob", Worker=1, elasticPolicy={"rdzvConf": ["x"]}),
+            "spec.elasticPolicy.rdzvConf[0]: must be an object, not 'x'",
+        ),
+        (
+            manifest("PyTorchJob", Worker=1, nprocPerNode="9" * 5000),
+            "are too many processes for a node",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told_with_its_place(thing: dict[str, Any], told: str) -> None:
     assert told in problems(thing)
+
+
+@pytest.mark.parametrize(
+    ("container", "told"),
+    [
+        ({"env": "abc"}, "env: must be a list, not 'abc'"),
+        ({"env": [None]}, "env[0]: must be an object, not None"),
+        ({"env": [{"name": []}]}, "env[0].name: must be a text, not []"),
+        ({"env": [{"name": "N", "value": 5}]}, "env[0].value: must be a text, not 5"),
+        ({"ports": [None]}, "ports[0]: must be an object, not None"),
+        (
+            {"ports": [{"name": "tfjob-port", "containerPort": "xyz"}]},
+            "ports[0].containerPort: must be a whole number, not 'xyz'",
+        ),
+        (
+            {"ports": [{"containerPort": 1}, {"name": "tfjob-port", "containerPort": 70000}]},
+            "ports[1].containerPort: is 70000; it must be from 1 to 65535",
+        ),
+        ({"command": 5}, "command: must be a list, not 5"),
+        ({"args": ["--steps", 5]}, "args[1]: must be a text, not 5"),
+        ({"image": True}, "image: must be a text, not True"),
+    ],
+)
+def test_a_container_that_cannot_be_read_is_told_with_its_place(
+    container: dict[str, Any], told: str
+) -> None:
+    thing = manifest("TFJob", Worker=replicas("TFJob", container=container))
+    assert problems(thing) == f"spec.tfReplicaSpecs.Worker.template.spec.containers[0].{told}"
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("x", ": must be an object, not 'x'"),
+        ({"metadata": "x"}, ".metadata: must be an object, not 'x'"),
+        ({"metadata": {"labels": "x"}}, ".metadata.labels: must be an object, not 'x'"),
+        ({"metadata": {"labels": {"n": 5}}}, ".metadata.labels.n: must be a text, not 5"),
+        ({"spec": []}, ".spec: must be an object, not []"),
+        ({"spec": {"containers": "x"}}, ".spec.containers: must be a list, not 'x'"),
+        ({"spec": {"containers": ["x"]}}, ".spec.containers[0]: must be an object, not 'x'"),
+        ({"spec": {"initContainers": "x"}}, ".spec.initContainers: must be a list, not 'x'"),
+    ],
+)
+def test_a_template_that_cannot_be_read_is_told_with_its_place(template: Any, told: str) -> None:
+    thing = manifest("TFJob", Worker={"template": template})
+    assert problems(thing) == f"spec.tfReplicaSpecs.Worker.template{told}"
+
+
+def test_what_a_template_says_to_be_nothing_is_as_if_it_were_left_out() -> None:
+    container = {"env": None, "ports": None, "command": None, "args": None}
+    thing = manifest("TFJob", Worker=replicas("TFJob", container=container))
+    thing["spec"]["tfReplicaSpecs"]["Worker"]["template"]["metadata"] = None
+    assert translate(thing).ports == {"worker": 2222}
 
 
 def test_all_that_makes_no_sense_is_told_at_once() -> None:

@@ -8,10 +8,12 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from harness import BIN, PATIENCE
+from windlass.server.listening import Listening, read_listening
 
 NAME = "lab.example"
 
@@ -55,3 +57,36 @@ def test_an_address_that_is_none_is_refused_with_one_that_is(fresh_home: Path, l
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert "is no address" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("listen", "names", "urls"),
+    [
+        ("[::]:8080", "", ()),
+        (":::8080", "lab", ("http://lab:8080",)),
+        ("0.0.0.0:8080", "::,0.0.0.0", ()),
+        ("[2001:db8::7]:8080", "", ("http://[2001:db8::7]:8080",)),
+        ("[::]:8080", "[2001:DB8::7], lab", ("http://[2001:db8::7]:8080", "http://lab:8080")),
+        ("[::1]:8080", "", ()),
+        ("10.0.0.7:8080", "", ("http://10.0.0.7:8080",)),
+    ],
+)
+def test_pods_are_told_addresses_that_lead_somewhere(
+    listen: str, names: str, urls: tuple[str, ...]
+) -> None:
+    listening = read_listening({"WINDLASS_LISTEN": listen, "WINDLASS_NAMES": names})
+    assert listening.urls(listening.port) == urls
+
+
+@pytest.mark.parametrize("host", ["::1", "::"])
+def test_a_server_listens_at_addresses_of_both_kinds(host: str) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    listening = Listening(host)
+    with listening.open() as listener:
+        port = listener.getsockname()[1]
+        own = urlsplit(listening.own_url(port))
+        assert own.hostname is not None and own.port == port
+        socket.create_connection((own.hostname, port), PATIENCE).close()

@@ -89,6 +89,26 @@ def test_a_job_that_makes_no_sense_is_refused_and_leaves_nothing(
     assert trial["key"] not in {path.name for path in (home / "private").iterdir()}
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"pod_patch": {"spec": "x"}}, "spec: 'x' is no mapping"),
+        ({"pod_patch": {"metadata": {"labels": ["a"]}}}, "metadata.labels: ['a'] is no mapping"),
+        ({"pod_patch": {"containers": [{"name": ["x"]}]}}, "containers[0].name: ['x'] is no text"),
+        ({"volumes": {"//windlass": "claim:a"}}, "'//windlass' is Windlass's own"),
+        ({"volumes": {"///": "claim:a"}}, "'///' is not absolute"),
+        ({"volumes": {"/d": "claim:a", "/d/.": "claim:b"}}, "'/d' and '/d/.' are one place"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_what_makes_no_sense_in_a_pod_is_told_before_any_cluster_is_asked(
+    server: Server, options: dict[str, Any], told: str
+) -> None:
+    status, fault = server.submit(job({"kubernetes": options}, backend="kubernetes"))
+    assert (status, fault["code"]) == (400, "invalid_argument"), fault
+    assert told in fault["message"], fault
+
+
 def test_jobs_that_are_only_strange_run_and_end(server: Server) -> None:
     strange = {
         "many": job({"replicas": 3, "resources": {"cpus": 0.1}}),

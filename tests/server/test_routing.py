@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import re
@@ -14,7 +15,7 @@ import pytest
 import windlass as wl
 from asking import API, Server
 from harness import PATIENCE
-from windlass.server.http import Answer, Refused
+from windlass.server.http import Answer, Refused, Request
 from windlass.server.routing import Route, Routes
 
 
@@ -191,6 +192,28 @@ def test_a_parameter_without_a_default_must_be_given(server: Server) -> None:
 
 async def _nothing(name: str) -> Answer:
     return Answer(name.encode())
+
+
+async def _said(path: str) -> dict[str, str]:
+    return {"path": path}
+
+
+def said(raw: bytes) -> str:
+    """What an operation is told that is asked with these bytes."""
+    route = Route("GET", "/said", _said)
+    request = Request({"headers": []}, None, None)
+    answer = asyncio.run(route.answer(request, None, {}, f"path={quote(raw, safe='')}"))
+    assert isinstance(answer.body, bytes)
+    told: str = json.loads(answer.body)["path"]
+    return told
+
+
+def test_bytes_that_are_no_text_are_told_apart() -> None:
+    odd = [b"caf\xe9", b"caf\xe8", b"caf\xe9%E9", b"caf%E9\xe9", b"\xed\xb3\xa9", b"\xff\xfe"]
+    assert len({said(each) for each in odd}) == len(odd)
+    assert said(b"caf\xe9 100%") == "caf%E9 100%25"
+    for text in ("café", "caf%E9", "100% &x=1+1", "\ufffd"):
+        assert said(text.encode()) == text, "what can be said stays as it is"
 
 
 def test_plain_paths_come_before_those_with_blanks() -> None:

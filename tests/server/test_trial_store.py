@@ -13,8 +13,9 @@ import pytest
 
 from windlass.model.job import Job, JobSpec, ProcessCall, Role
 from windlass.model.status import Event, JobStatus, Phase, Replica, ReplicaId
-from windlass.model.wire import CreateTrial
+from windlass.model.wire import CreateExperiment, CreateTrial
 from windlass.server.database import Database
+from windlass.server.experiments import ExperimentStore
 from windlass.server.recent import Recent
 from windlass.server.trials import TrialStore
 
@@ -40,6 +41,33 @@ def look_at(store: TrialStore, uids: list[str], chance: random.Random) -> None:
             after = store.load(uid)
             assert after is not None
             assert after[1].restarts > old.restarts, "what was written is seen by who wrote it"
+
+
+def test_a_trial_takes_over_the_priority_of_its_experiment_unless_it_runs_in_a_cluster(
+    tmp_path: Path,
+) -> None:
+    database = Database(tmp_path / "windlass.db")
+    store, experiments = TrialStore(database, Recent(3)), ExperimentStore(database)
+
+    async def priorities() -> list[int]:
+        asked = CreateExperiment(key=uuid.uuid4().hex, name="mixed", priority=5)
+        experiment = await experiments.create(asked)
+        found = []
+        for backend in ("local", "kubernetes"):
+            trial = CreateTrial(
+                key=uuid.uuid4().hex,
+                experiment="mixed",
+                experiment_id=experiment.id,
+                spec=msgspec.structs.replace(SPEC, backend=backend),
+            )
+            made = await store.create(
+                trial, before=lambda: None, begin=first_status, then=lambda: None
+            )
+            found.append(made.spec.priority)
+        return found
+
+    assert asyncio.run(priorities()) == [5, 0]
+    database.close()
 
 
 @pytest.mark.parametrize("most", [1, 3, 100])

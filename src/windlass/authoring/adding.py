@@ -80,12 +80,24 @@ def add_job(client: Client, experiment: ExperimentRecord, what: Any, wish: Wish)
     if wish.inherited:
         params = {**wish.inherited, **draft.request.params}
         draft.request = msgspec.structs.replace(draft.request, params=params)
+    if experiment.priority and not draft.request.spec.is_local:
+        _warn_of_priority(experiment)
     # A generator may be far on: a server that is away for a while does not fail all of it.
     is_built = wish.parent_id is not None
     trial = insist(lambda: client.submit(draft)) if is_built else client.submit(draft)
     if wish.identity is not None and wish.search is None:
         _warn_of_others(trial, draft.request.params, wish.identity)
     return trial
+
+
+def _warn_of_priority(experiment: ExperimentRecord) -> None:
+    """Say that what has others of the experiment start first says nothing to a cluster."""
+    warnings.warn(
+        f"The experiment {shown(experiment.name)} has the priority {experiment.priority}, which "
+        "has no effect on trials in pods: the cluster's scheduler lets these in. Name a priority "
+        "class of the cluster: wl.Kubernetes(priority_class=...)",
+        stacklevel=callers_level(),
+    )
 
 
 def _warn_of_others(trial: Trial[Any], asked: Mapping[str, Any], identity: str) -> None:

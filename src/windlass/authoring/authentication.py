@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from windlass.authoring.checks import telling_unknown
+from windlass.client.calls import users_call
 from windlass.home import Home
 from windlass.model.errors import InvalidArgument, KubernetesError, Unsupported, shown
 
@@ -43,6 +44,7 @@ class TokenAuthentication:
     skip_tls: bool = False
     ca_cert_path: str | os.PathLike[str] | None = None
 
+    @users_call("TokenAuthentication.login")
     def login(self) -> str:
         """Have all jobs use it from now on, once it is seen to work.
 
@@ -68,6 +70,7 @@ class TokenAuthentication:
             )
         )
 
+    @users_call("TokenAuthentication.logout")
     def logout(self) -> str:
         """Forget the token. Jobs then use the kubeconfig file, if there is one.
 
@@ -120,6 +123,7 @@ class KubeConfigFileAuthentication:
 
     path: str | os.PathLike[str]
 
+    @users_call("KubeConfigFileAuthentication.load_config")
     def load_config(self) -> str:
         """Have all jobs use the file from now on, once it is seen to work.
 
@@ -135,6 +139,7 @@ class KubeConfigFileAuthentication:
         _check_server_is_here()
         return _log_in(ConfigFileLogin(path=self._full_path()))
 
+    @users_call("KubeConfigFileAuthentication.logout")
     def logout(self) -> str:
         """Forget the file, which stays as it is.
 

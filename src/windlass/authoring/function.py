@@ -216,16 +216,22 @@ class _Sweep:
         from windlass.client.watching import watch
 
         assert self._client is not None  # noqa: S101 -- something was submitted
-        with _view() as view:
-            current = self._waiting[0]
-            trial, end = watch(self._client, current, view, before_stop=self._stop_others)
-        self._waiting.popleft()
-        outcome = trial.outcome(end)
-        if outcome.error is None:
-            return outcome.value
-        if return_exceptions and isinstance(outcome.error, Exception):
-            return outcome.error
-        raise outcome.error
+        failure: BaseException
+        try:
+            with _view() as view:
+                current = self._waiting[0]
+                trial, end = watch(self._client, current, view, before_stop=self._stop_others)
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        else:
+            self._waiting.popleft()
+            outcome = trial.outcome(end)
+            if outcome.error is None:
+                return outcome.value
+            if return_exceptions and isinstance(outcome.error, Exception):
+                return outcome.error
+            failure = outcome.error
+        raise failure
 
 
 @overload

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from windlass.authoring.checks import (
+    IS_AWAY,
     Problem,
     check_backend,
     check_cpus,
@@ -72,8 +73,12 @@ class Options:
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
         """The same options but for some, all of them checked."""
         known = [field.name for field in fields(self)]
-        unknown = [unknown_option(name, known) for name in changes if name not in known]
         chosen = replace(self, **{name: changes[name] for name in changes if name in known})
+        unknown = [
+            chosen._no_priority() if name == "priority" else unknown_option(name, known)
+            for name in changes
+            if name not in known
+        ]
         return chosen.check(where, unknown)
 
     def check(self, where: str, found: Sequence[Problem] = ()) -> Options:
@@ -229,6 +234,25 @@ class Options:
             if (given := getattr(self, name)) is not None
         ]
 
+    def _no_priority(self) -> Problem:
+        """That a function has none, and what says instead who is let in first."""
+        flaw = "there is no option 'priority'"
+        if self.backend_name != "kubernetes":
+            return ("priority",), (
+                f"{flaw}: it is one of jobs, and of trials that wait\n"
+                "Write wl.Job(wl.PythonFunction(...), priority=...).submit(), or afterwards "
+                "trial.set_priority(...)"
+            )
+        flaw += ": the cluster's scheduler lets pods in, by their priority class"
+        if self.executor is not None:
+            return ("priority",), f"{flaw}\nWrite it there: wl.Kubernetes(priority_class=...)"
+        names = ("accelerator", "cpus", "memory", "container_image")
+        said = [f"{name}={shown(given)}, " for name in names if (given := getattr(self, name))]
+        return ("priority",), (
+            f"{flaw}\nWrite executor=wl.Kubernetes({''.join(said)}priority_class=...) in place of "
+            'backend="kubernetes".'
+        )
+
     def _unsupported(self) -> list[str]:
         refused = unsupported_executor(self.executor)
         where, is_local = f"backend {self.backend_name!r}", self.backend_name == "local"
@@ -267,10 +291,12 @@ def check_executor(executor: Any) -> list[Problem]:
     from windlass.authoring.executors import Executor, Kubernetes
 
     if not isinstance(executor, Executor):
-        flaw = f"executor: {shown(executor)} is no executor; write wl.Local(cpus=2)"
-        return [(("executor",), flaw)]
+        is_named = isinstance(executor, str) and executor == "kubernetes"
+        in_pods = executor is Kubernetes or is_named
+        meant = "wl.Kubernetes(cpus=2)" if in_pods else "wl.Local(cpus=2)"
+        return [(("executor",), f"executor: {shown(executor)} is no executor; write {meant}")]
     found = check_resources(executor.cpus, executor.memory, executor.accelerator)
-    if isinstance(executor, Kubernetes):
+    if isinstance(executor, Kubernetes) and not IS_AWAY:
         from windlass.authoring.pods import check_pods
 
         found += check_pods(executor)

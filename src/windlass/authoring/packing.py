@@ -92,7 +92,10 @@ def _check(executables: Any) -> None:
     flaws = [
         f"{number}: {flaw}" if len(executables) > 1 else flaw
         for number, each in enumerate(executables)
-        if (flaw := executable_flaw(each, has_packages=True) or _place_flaw(each))
+        if (
+            # Where it is to run is said later; then it is looked at again.
+            flaw := executable_flaw(each, has_packages=True, is_elsewhere=True) or _place_flaw(each)
+        )
     ]
     if flaws:
         raise InvalidArgument.of(flaws, where="wl.package")

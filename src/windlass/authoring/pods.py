@@ -21,9 +21,12 @@ from windlass.model.kubernetes import (
     ObjectName,
     Toleration,
     mount_flaw,
+    mount_place,
+    mounts_flaw,
     patch_flaw,
     read_source,
 )
+from windlass.model.learning import learned
 
 if TYPE_CHECKING:
     from windlass.authoring.executors import Kubernetes
@@ -68,6 +71,8 @@ def check_pod_volumes(volumes: Any) -> list[Problem]:
             problems.append((keys, f"volumes: {error}"))
         except TypeError:
             problems.append((keys, f"volumes: {shown(source)} is no text; write claim:NAME"))
+    if flaw := mounts_flaw(target for target in volumes if isinstance(target, str)):
+        problems.append((("volumes",), f"volumes: {flaw}"))
     return problems
 
 
@@ -83,12 +88,11 @@ def options_of(
     >>> msgspec.to_builtins(options)
     {'queue': 'team', 'volumes': {'/data': 'claim:datasets'}}
     """
-    seen = {target: os.fspath(source) for target, source in (volumes or {}).items()}
+    seen = _seen(volumes)
     if executor is None:
         return KubernetesOptions(namespace=namespace, volumes=seen)
-    own = {target: os.fspath(source) for target, source in (executor.volumes or {}).items()}
     tolerations = msgspec.convert(
-        [dict(each) for each in executor.tolerations or ()], tuple[Toleration, ...]
+        [dict(each) for each in executor.tolerations or ()], learned(tuple[Toleration, ...])
     )
     return KubernetesOptions(
         namespace=executor.namespace or namespace,
@@ -98,7 +102,7 @@ def options_of(
         service_account=executor.service_account or "",
         queue=executor.queue or "",
         priority_class=executor.priority_class or "",
-        volumes={**seen, **own},
+        volumes={**seen, **_seen(executor.volumes)},
         image_pull_secrets=tuple(executor.image_pull_secrets or ()),
         pod_patch=msgspec.json.decode(msgspec.json.encode(executor.pod_patch or {})),
     )
@@ -108,6 +112,11 @@ def namespaces_of(executors: Iterable[Any]) -> list[str]:
     """The namespaces that executors name, each once."""
     named = (getattr(each, "namespace", None) for each in executors)
     return list(dict.fromkeys(each for each in named if isinstance(each, str) and each))
+
+
+def _seen(volumes: Mapping[str, Any] | None) -> dict[str, str]:
+    """What is seen at each place: what a role says of one counts, however the job wrote it."""
+    return {mount_place(target): os.fspath(source) for target, source in (volumes or {}).items()}
 
 
 def _check_name(option: str, name: Any, kind: Any) -> list[Problem]:
@@ -177,7 +186,7 @@ def _check_patch(patch: Any) -> list[Problem]:
 
 def _is_a(value: Any, kind: Any) -> bool:
     try:
-        msgspec.convert(value, kind)
+        msgspec.convert(value, learned(kind))
     except msgspec.ValidationError:
         return False
     return True

@@ -169,7 +169,11 @@ def _whole_problems(job: Whole) -> list[Problem]:
 
 def _role_problems(role: Job, job: Whole) -> list[Problem]:
     """What is wrong with the fields of a role; the job is the one it is part of."""
-    flaw = executable_flaw(role.executable, has_packages=job.packages is not None)
+    flaw = executable_flaw(
+        role.executable,
+        has_packages=job.packages is not None,
+        is_elsewhere=backend_of(job) == KUBERNETES,
+    )
     return [
         *([(("executable",), f"executable: {flaw}")] if flaw else []),
         *_argument_problems(role, is_sound=not flaw),
@@ -283,7 +287,9 @@ def _place_problems(job: Whole) -> list[Problem]:
         name: role
         for name, role in named.items()
         if isinstance(role, Job) and not isinstance(role.executable, Packaged)
-        if not executable_flaw(role.executable, has_packages=True)
+        if not executable_flaw(
+            role.executable, has_packages=True, is_elsewhere=backend_of(job) == KUBERNETES
+        )
     }
     if not sound:
         return []

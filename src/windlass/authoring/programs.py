@@ -33,20 +33,25 @@ PYTHONS = ("python", "python3")
 _LONGEST_NAME = 200
 
 
-def executable_flaw(executable: Any, *, has_packages: bool = False) -> str:
-    """What is wrong with an executable, if anything; the first line says what."""
+def executable_flaw(
+    executable: Any, *, has_packages: bool = False, is_elsewhere: bool = False
+) -> str:
+    """What is wrong with an executable, if anything; the first line says what.
+
+    What packages bring is not known before they are installed, nor what is there where it runs
+    elsewhere, in an image.
+    """
     match executable:
-        case Packaged():
-            return executable.flaw if not has_packages else ""  # the rest was looked at before
+        case Packaged():  # the rest was looked at before
+            return executable.flaw if not (has_packages or is_elsewhere) else ""
         case PythonScript(path, root):
             return script_flaw(path) or root_flaw(root, path)
         case PythonModule(name):
-            # What packages bring is not known before they are installed.
-            return module_flaw(name) if not has_packages else ""
+            return module_flaw(name) if not (has_packages or is_elsewhere) else ""
         case PythonFunction(function):
             return _function_flaw(function)
         case Command(words):
-            return _command_flaw(words)
+            return _command_flaw(words, is_elsewhere=is_elsewhere)
         case Container(image, command):
             return _container_flaw(image, command)
     meant = f"\nWrite: {_meant(executable)}" if _meant(executable) else ""
@@ -273,19 +278,21 @@ def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
     return None
 
 
-def is_command(name: str) -> bool:
+def is_command(name: str, *, is_elsewhere: bool = False) -> bool:
     """Whether the trial will find the program: where its interpreter is, then on the PATH."""
     if os.sep in name:
-        return False
+        return is_elsewhere and os.path.isabs(name) and not os.path.exists(name)
+    if is_elsewhere and not os.path.isfile(name):
+        return True
     if name in PYTHONS or os.environ.get("WINDLASS_SERVER"):
         return True  # what another machine has is not known here
     folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
     return shutil.which(name, path=os.pathsep.join(folders)) is not None
 
 
-def program_flaw(name: str) -> str:
+def program_flaw(name: str, *, is_elsewhere: bool = False) -> str:
     """Why a word names no program, if it does not."""
-    if is_command(name):
+    if is_command(name, is_elsewhere=is_elsewhere):
         return ""
     if not os.path.isfile(name):
         return f"there is no program {shown(name)}\n{nearest_file(name)}".rstrip()
@@ -294,7 +301,7 @@ def program_flaw(name: str) -> str:
     return ""
 
 
-def _command_flaw(words: Any) -> str:
+def _command_flaw(words: Any, *, is_elsewhere: bool) -> str:
     if isinstance(words, str):
         try:
             meant = f"\nWrite: wl.Command({shown(shlex.split(words[:_LONGEST_NAME]))})"
@@ -306,13 +313,13 @@ def _command_flaw(words: Any) -> str:
     if not words or not words[0]:
         return 'the command is empty; write its words: wl.Command(["torchrun", "train.py"])'
     unsound = [f"{shown(word)} {flaw}" for word in words if (flaw := flaw_of(word))]
-    return unsound[0] if unsound else program_flaw(words[0])
+    return unsound[0] if unsound else program_flaw(words[0], is_elsewhere=is_elsewhere)
 
 
 def _program_in_trial(name: str, place: Surroundings) -> str:
     """A program of the project is run from the snapshot, another where it is."""
-    if is_command(name):
-        return name
+    if is_command(name) or not os.path.isfile(name):
+        return name  # the latter is elsewhere
     if is_within(os.path.realpath(name), os.path.realpath(place.root.path)):
         return os.path.join(".", path_in_trial(name, place))
     return os.path.abspath(name)
@@ -320,7 +327,8 @@ def _program_in_trial(name: str, place: Surroundings) -> str:
 
 def _is_file_of_project(name: str) -> bool:
     root = os.path.realpath(look_around().root.path)
-    return not is_command(name) and is_within(os.path.realpath(name), root)
+    is_program = not is_command(name) and os.path.isfile(name)
+    return is_program and is_within(os.path.realpath(name), root)
 
 
 def own_arguments(executable: Executable) -> Sequence[str]:

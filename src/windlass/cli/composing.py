@@ -30,9 +30,7 @@ _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
     "clean_policy", "success_policy", "name", "experiment", "template", "keep_last", "keep_best",
 )  # fmt: skip
-
-
-_OF_CLUSTER = ("container_image", "namespace", "queue")
+_OF_CLUSTER = ("namespace", "queue", "priority_class", "service_account")
 
 
 def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool = False) -> Ready:
@@ -40,7 +38,8 @@ def compose_job(words: Sequence[str], given: Mapping[str, Any], *, dry_run: bool
 
     `given` are the options by the names of their parameters.
     """
-    executable, arguments, flaw = _executable(words)
+    in_pods = given["backend"] == "kubernetes"
+    executable, arguments, flaw = _executable(words, is_elsewhere=in_pods)
     retries = given["retries"]
     chosen = {name: given[name] for name in _OF_JOB}
     if retries is not None and not _retried_twice(given):
@@ -87,16 +86,16 @@ def _executor(given: Mapping[str, Any]) -> Local | Kubernetes:
     asked = {name: given[name] for name in OF_EXECUTOR}
     if given["backend"] == "kubernetes":
         asked |= {name: given[name] for name in _OF_CLUSTER}
-        return Kubernetes(**asked)
+        return Kubernetes(container_image=given["container_image"], **asked)
     return Local(**asked)
 
 
 def _executable(
-    words: Sequence[str],
+    words: Sequence[str], *, is_elsewhere: bool
 ) -> tuple[PythonScript | Command, Sequence[str], InvalidArgument | None]:
     """What the words name, or what is wrong with them: to be told with what else is."""
     try:
-        return *find_executable(words), None
+        return *find_executable(words, is_elsewhere=is_elsewhere), None
     except InvalidArgument as error:
         return Command(["true"]), (), error  # in its place, so that the rest can be checked
 
@@ -148,7 +147,7 @@ def _of_no_cluster(given: Mapping[str, Any]) -> list[Problem]:
         return []
     return [
         ((name,), f'{name}: it is said of a cluster; add backend="kubernetes"')
-        for name in ("namespace", "queue")
+        for name in _OF_CLUSTER
         if given[name] is not None
     ]
 

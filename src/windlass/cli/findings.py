@@ -12,6 +12,8 @@ __all__ = ["Finding", "print_finding", "tell"]
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 _PLAIN_MARKS = {"ok": "ok", "warning": "!", "error": "x"}
 _WIDTH = 12
+_INDENT = _WIDTH + 3  # where the text begins: after the mark and what was looked at
+_NARROWEST = 20
 
 
 def tell(findings: Iterable[Finding], *, as_json: bool) -> int:
@@ -35,19 +37,26 @@ def _exit_code(findings: Iterable[Finding]) -> int:
 
 def print_finding(finding: Finding) -> None:
     """One of them, with what to do below it."""
-    from windlass.cli.text import clean, paint
+    from windlass.cli.text import can_print, clean, clean_lines, paint
 
     mark, colour = _MARKS[finding.level]
-    if not _can_print(mark):
+    if not can_print(mark):
         mark = _PLAIN_MARKS[finding.level]
-    print(f"{paint(mark, colour, bold=True)} {finding.check.ljust(_WIDTH)} {clean(finding.text)}")
-    for line in finding.mend.splitlines():
-        print(f"  {' ' * _WIDTH} {line}")
+    first, *others = _lines(clean(finding.text))
+    print(f"{paint(mark, colour, bold=True)} {finding.check.ljust(_WIDTH)} {first}")
+    for advice in clean_lines(finding.mend).splitlines():
+        others += _lines(advice)
+    for line in others:
+        print(f"{' ' * _INDENT}{line}")
 
 
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+def _lines(text: str) -> list[str]:
+    """As it is printed in its column: in a terminal no wider than that has room."""
+    from windlass.cli.text import is_terminal
+    from windlass.cli.wrapping import wrap
+
+    if not is_terminal(sys.stdout):
+        return [text]
+    import shutil
+
+    return list(wrap(text, max(shutil.get_terminal_size().columns - _INDENT, _NARROWEST)))

@@ -340,11 +340,11 @@ def short_params(params: Mapping[str, Any]) -> str:
 
 def how_long(record: TrialRecord, now: float) -> str:
     """How long it ran, or runs."""
+    from windlass.model.lasting import seconds_run
     from windlass.model.quantities import format_duration
 
-    if record.started is None:
-        return "-"
-    return format_duration((record.ended if record.ended is not None else now) - record.started)
+    seconds = seconds_run(record, now)
+    return "-" if seconds is None else format_duration(seconds)
 
 
 def outcome_of(record: TrialRecord) -> str | Cell:

@@ -6,6 +6,7 @@ and where a context is named, which is one of this shell's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -83,29 +84,59 @@ def manifests(home: Home, context: str | None, asked: ShowManifests) -> tuple[li
 
 
 def told_apart(home: Home, namespace: str | None, asked: Asked) -> Iterator[Finding]:
-    """Whether this shell's own settings mean another cluster than the server's do."""
-    from windlass.kube.connecting import connect
+    """Whether this shell's own settings mean another cluster than the server's do, or none."""
+    from windlass.kube.connecting import NO_CLUSTER, connect
 
-    if asked.by is None or not asked.by.is_embedded:
+    if asked.by is not None and not asked.by.is_embedded:
         return  # somebody else's server has settings of its own
     try:
         own = connect(None, namespace, home=home)
+    except KubernetesError as error:
+        # Where nothing says which cluster is meant, nothing can be mistaken for the server's.
+        if error.reason != NO_CLUSTER and not _is_told(error, asked):
+            yield _unusable_here(error, asked)
+        return
     except WindlassError:
-        return  # there is nothing here that could be mistaken for the server's
+        return  # there is no client of Kubernetes here, nor is there one for the server
     own.close()
     seen = asked.seen
-    if (own.server, own.namespace, own.account) == (seen.server, seen.namespace, seen.account):
+    is_same = (own.server, own.namespace, own.account) == (
+        seen.server,
+        seen.namespace,
+        seen.account,
+    )
+    if asked.by is None or is_same:
         return
-    there = f"{seen.server}, namespace {seen.namespace}" if seen.server else "no cluster"
     yield Finding(
         "this shell",
         WARNING,
         f"it means another: {own.server}, namespace {own.namespace}, as {own.account or 'nobody'} "
-        f"({own.source}). Jobs go where the server looks: {there}",
+        f"({own.source}). Jobs go where the server looks: {_where(seen)}",
         "To have them go where this shell looks: windlass server stop\n"
         "The next command starts it again, with the KUBECONFIG of its shell. Trials in pods go on "
         "meanwhile, and are looked after again once a server looks at their cluster.",
     )
+
+
+def _is_told(error: WindlassError, asked: Asked) -> bool:
+    """Whether the same is wrong for the server, and so was told already."""
+    return any(each.text == error.message for each in asked.seen.findings)
+
+
+def _unusable_here(error: WindlassError, asked: Asked) -> Finding:
+    """That this shell says which cluster is meant, in a way that is of no use."""
+    text, mend = f"it knows no cluster that can be used: {error.message}", [error.hint or ""]
+    named = os.environ.get("KUBECONFIG")
+    if named and named in error.message:
+        mend.append("KUBECONFIG says so; without it ~/.kube/config counts: unset KUBECONFIG")
+    if asked.by is not None:
+        text += f" Jobs go where the server looks all the same: {_where(asked.seen)}"
+        mend.append("A server that is started from this shell as it is would have no cluster.")
+    return Finding("this shell", WARNING, text, "\n".join(filter(None, mend)))
+
+
+def _where(seen: ClusterCheck) -> str:
+    return f"{seen.server}, namespace {seen.namespace}" if seen.server else "no cluster"
 
 
 def _whom_to_ask(home: Home, context: str | None) -> Endpoint | None:

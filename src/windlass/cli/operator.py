@@ -10,9 +10,12 @@ from windlass.cli.groups import Group
 from windlass.cli.parameters import WholeNumber
 
 if TYPE_CHECKING:
+    import threading
+
     from windlass.model.errors import WindlassError
 
 _WORKERS = 4
+_LAST_PORT = 65535
 
 
 @click.group(
@@ -118,12 +121,11 @@ def _run(
     alone: bool,
     workers: int,
 ) -> None:
+    import faulthandler
     import logging
     import os
-    import signal
     import socket
     import sys
-    import threading
     import uuid
 
     from windlass.kube.connecting import connect
@@ -132,6 +134,7 @@ def _run(
     from windlass.operator.rights import check_rights, missing_help
     from windlass.operator.running import Operator
 
+    faulthandler.enable()  # where it was, should it ever crash
     logging.basicConfig(
         level=os.environ.get("WINDLASS_LOG_LEVEL", "INFO").upper(), stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -145,9 +148,7 @@ def _run(
     connection = connect(context)
     leases = "" if alone else (lease_namespace or connection.namespace)
     check_rights(connection, namespaces, leases)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _told_to_stop()
     try:
         operator = Operator(
             connection, namespaces,
@@ -169,9 +170,35 @@ def _run(
         print(f"It may not {deed}, and goes on without: see windlass operator rights.", flush=True)
     for name in missing_namespaces(connection, namespaces):
         print(f"There is no namespace {name} yet; it is watched for jobs all the same.", flush=True)
-    print(f"Health and metrics: http://{host}:{operator.port}", flush=True)
+    name = f"[{host}]" if ":" in host else host
+    print(f"Health and metrics: http://{name}:{operator.port}", flush=True)
     operator.run(stop)
     print("Stopped. Pods run on.", flush=True)
+
+
+def _told_to_stop() -> threading.Event:
+    """What is set once somebody tells this process to stop.
+
+    By a thread that hears of it from the kernel's side: a handler in Python runs in the main thread
+    alone, and not while that waits for a lock which it began to wait for just as the signal came.
+    """
+    import os
+    import signal
+    import threading
+
+    stop = threading.Event()
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+
+    def pass_on() -> None:
+        os.read(heard, 1)
+        stop.set()
+
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # else it would end the process
+    threading.Thread(target=pass_on, name="told-to-stop", daemon=True).start()
+    return stop
 
 
 def _cannot_listen(listen: str, error: OSError) -> WindlassError:
@@ -187,7 +214,8 @@ def _parse(listen: str) -> tuple[str, int]:
     from windlass.model.errors import InvalidArgument
 
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit():
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not host or not port.isdigit() or int(port) > _LAST_PORT:
         raise InvalidArgument(
             f"--listen is {listen!r}; it must be HOST:PORT.", hint="For example: 0.0.0.0:8080"
         )

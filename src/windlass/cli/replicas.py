@@ -19,7 +19,7 @@ def print_replicas(record: TrialRecord) -> None:
 
     One that ran once and alone has nothing to add to what is said of its trial.
     """
-    from windlass.cli.tables import Column, print_table
+    from windlass.cli.tables import Column, has_room, print_table
     from windlass.cli.text import paint
     from windlass.client.replicas import has_several, replicas_of
 
@@ -32,12 +32,33 @@ def print_replicas(record: TrialRecord) -> None:
     columns = [
         Column("  #" if is_alone else "  REPLICA"), Column("ATTEMPT", is_number=True),
         Column("PHASE"), Column("EXIT", is_number=True), Column("TOOK", is_number=True),
-        Column("ADDRESS"), Column("NODE", shrinks=True), Column("POD", shrinks=True),
-        Column("WHY", shrinks=True),
+        Column("ADDRESS"), Column("NODE"), Column("POD"), Column("WHY", shrinks=True),
     ]  # fmt: skip
     now = time.time()
     rows = [_row(record, each, now, is_alone=is_alone) for each in shown]
-    print_table(*_without_empty(columns, rows, keep=("WHY",) if is_alone else ()))
+    columns, rows = _without_empty(columns, rows, keep=("WHY",) if is_alone else ())
+    in_pods = [each for each in shown if each.pod is not None]
+    if not in_pods or has_room(columns, rows):
+        print_table(columns, rows)
+        return
+    print_table(*_without(("ADDRESS", "NODE", "POD"), columns, rows))
+    _print_places(in_pods, is_alone=is_alone)
+
+
+def _print_places(attempts: Sequence[Attempt | Replica], *, is_alone: bool) -> None:
+    """Print where each ran, a line for each name: they are long, and of no use if cut."""
+    from windlass.cli.text import clean, paint
+
+    print()
+    print(paint("Pods", bold=True))
+    width = max(len(_name(each, is_alone=is_alone)) for each in attempts)
+    for each in attempts:
+        name = _name(each, is_alone=is_alone)
+        pod = each.pod.name if each.pod is not None else ""
+        for label, value in (("pod", pod), ("node", each.node), ("at", each.address)):
+            if value:
+                print(f"{name.ljust(width)}  {paint(label.ljust(4), dim=True)}  {clean(value)}")
+                name = ""
 
 
 def why_of(record: TrialRecord, attempt: Attempt | Replica) -> str:
@@ -68,7 +89,7 @@ def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alon
         end = attempt.ended if attempt.ended is not None else now
         took = format_duration(end - attempt.started)
     return [
-        f"  {attempt.attempt}" if is_alone else f"  {attempt.role}-{attempt.index}",
+        _name(attempt, is_alone=is_alone),
         "" if is_alone else str(attempt.attempt or ""),
         Cell("Stopped", "dim")
         if _is_stopped(attempt)
@@ -82,6 +103,10 @@ def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alon
     ]
 
 
+def _name(attempt: Attempt | Replica, *, is_alone: bool) -> str:
+    return f"  {attempt.attempt}" if is_alone else f"  {attempt.role}-{attempt.index}"
+
+
 def _is_stopped(attempt: Attempt | Replica) -> bool:
     """Whether it was ended by us, whatever its exit code says."""
     from windlass.model.status import GIVEN_UP
@@ -93,9 +118,17 @@ def _without_empty(
     columns: Sequence[Column], rows: Sequence[Row], *, keep: Sequence[str]
 ) -> tuple[list[Column], list[Row]]:
     """The columns that have something to say."""
-    used = [
-        i
+    empty = [
+        column.head
         for i, column in enumerate(columns)
-        if column.head in keep or any(row[i] not in ("", ("", "")) for row in rows)
+        if column.head not in keep and all(row[i] in ("", ("", "")) for row in rows)
     ]
-    return [columns[i] for i in used], [[row[i] for i in used] for row in rows]
+    return _without(empty, columns, rows)
+
+
+def _without(
+    heads: Sequence[str], columns: Sequence[Column], rows: Sequence[Row]
+) -> tuple[list[Column], list[Row]]:
+    """The columns that have other heads than these."""
+    left = [i for i, column in enumerate(columns) if column.head not in heads]
+    return [columns[i] for i in left], [[row[i] for i in left] for row in rows]

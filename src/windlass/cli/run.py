@@ -82,6 +82,8 @@ _recording = options_of("Submitting and recording")
 @_resources("--container-image", metavar="IMAGE", help="The image it runs in.")
 @_resources("--namespace", metavar="NAME", help="Where in a cluster it runs (the server's own).")
 @_resources("--queue", metavar="NAME", help="The queue of a cluster it waits in: one of Kueue's.")
+@_resources("--priority-class", metavar="NAME", help="The priority class of its pods in a cluster.")
+@_resources("--service-account", metavar="NAME", help="The account its pods run as in a cluster.")
 @_resources("--spot", is_flag=True, help="May run on machines that can be taken away; none yet.")
 @_replicas("--replicas", type=int, metavar="N", help="How many run together (1).")
 @_replicas(

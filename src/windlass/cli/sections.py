@@ -19,8 +19,28 @@ class SectionedOption(click.Option):
         self.section = section
 
 
+# What other tools call an option, and what it is called here.
+_ELSEWHERE = {
+    "--gpu": "--accelerator",
+    "--gpus": "--accelerator",
+    "--num-gpus": "--accelerator",
+    "--image": "--container-image",
+}
+
+
 class SectionedCommand(click.Command):
     """A command whose help lists its options by section, in the order they were written in."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The words that are no options; one that other tools have is told with what it is here."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = _ELSEWHERE.get(error.option_name)
+            if meant is None:
+                raise
+            told = f"No such option {error.option_name!r}. Did you mean {meant!r}?"
+            raise click.NoSuchOption(error.option_name, told, ctx=error.ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections; what is in none stands last."""

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from windlass.client.session import Client
     from windlass.client.trials import Trial
     from windlass.model.job import JobSpec, Role
-    from windlass.model.records import Git, TrialRecord
+    from windlass.model.records import ErrorInfo, Git, TrialRecord
     from windlass.model.status import Event
 
 Lines = Iterator[tuple[str, str]]
 
 _MOST_COUNTED = 1000  # files that a trial left
+_LONGEST_ERROR = 200  # characters
 
 
 @click.command(short_help="Show everything recorded of a trial.")
@@ -122,12 +123,31 @@ def _packages(client: Client, digest: str | None) -> list[str]:
 
 def _print_head(record: TrialRecord) -> None:
     from windlass.cli.text import clean, paint, state_colour
+    from windlass.client.outcomes import how_it_ended
     from windlass.model.records import TrialState
 
     title = paint(f"Trial {record.id}", bold=True) + f"  {clean(record.name)}  "
     print(title + paint(record.state.value, state_colour(record.state), bold=True))
-    if record.message and record.state is not TrialState.SUCCEEDED:
-        print(f"  {clean(record.message)}")
+    told = record.message
+    if record.reason == "DeadlineExceeded":
+        told = how_it_ended(record)  # when its program began may have been told later
+    if record.state is TrialState.SUCCEEDED:
+        return
+    if record.error is not None and record.reason not in ("Stopped", "DeadlineExceeded"):
+        print(f"  {_in_a_line(record.error)}")
+        if told == f"exit code {record.exit_code}":
+            return  # it says nothing more, and stands below
+    if told:
+        print(f"  {clean(told)}")
+
+
+def _in_a_line(error: ErrorInfo) -> str:
+    """What was raised, as far as a line goes; the whole stands in its traceback."""
+    from windlass.cli.text import clean
+
+    said = clean(error.message.strip().partition("\n")[0])
+    said = said if len(said) <= _LONGEST_ERROR else f"{said[:_LONGEST_ERROR]}…"
+    return f"{clean(error.type)}: {said}" if said else clean(error.type)
 
 
 def print_section(title: str, lines: Lines) -> None:

@@ -33,13 +33,12 @@ Row = Sequence[str | Cell]
 
 def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     """Print a table on stdout: as wide as the terminal at most, or else as wide as it is."""
-    if not is_terminal(sys.stdout):
+    room = _room()
+    if room is None:
         for line in align(columns, rows):
             print(line)
         return
-    import shutil
-
-    widths = fit(columns, rows, shutil.get_terminal_size().columns)
+    widths = fit(columns, rows, room)
     shown = [i for i, width in enumerate(widths) if width > 0]
     heads = [Cell(column.head, "dim") for column in columns]
     for row in [heads, *rows]:
@@ -50,6 +49,15 @@ def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
             padded = text if is_last else _pad(text, widths[i], columns[i])
             parts.append(_paint(padded, row[i]))
         print(_GAP.join(parts))
+
+
+def has_room(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
+    """Whether all columns can be shown on stdout, and those that do not shrink in full."""
+    room = _room()
+    if room is None:
+        return True
+    widths = fit(columns, rows, room)
+    return all(widths) and _total(widths) <= room
 
 
 def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
@@ -85,6 +93,15 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], room: int) -> list[int]:
         else:
             break
     return widths
+
+
+def _room() -> int | None:
+    """How wide a table on stdout may be; none: as wide as it is."""
+    if not is_terminal(sys.stdout):
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def _total(widths: Sequence[int]) -> int:

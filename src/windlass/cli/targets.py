@@ -17,8 +17,13 @@ from windlass.model.errors import InvalidArgument
 _WAYS = "Give the path of a script, or a command after --: windlass run -- python -m pkg.train"
 
 
-def find_executable(words: Sequence[str]) -> tuple[PythonScript | Command, Sequence[str]]:
-    """The script or command that the words name, and its arguments."""
+def find_executable(
+    words: Sequence[str], *, is_elsewhere: bool = False
+) -> tuple[PythonScript | Command, Sequence[str]]:
+    """The script or command that the words name, and its arguments.
+
+    Which commands there are where it runs elsewhere, in an image, is not known here.
+    """
     for word in words:
         _check_encoding(word)
     first, *arguments = words
@@ -27,7 +32,7 @@ def find_executable(words: Sequence[str]) -> tuple[PythonScript | Command, Seque
         if flaw:
             raise _refusal(flaw)
         return PythonScript(first), arguments
-    if is_command(first):
+    if is_command(first, is_elsewhere=is_elsewhere):
         given = arguments_among(words)  # to be given anew when it is repeated
         return Command(words[: len(words) - len(given)]), given
     if not os.path.isfile(first):

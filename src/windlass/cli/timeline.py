@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from windlass.client.outcomes import how_it_ended
 from windlass.client.replicas import Replica, has_several
-from windlass.client.tips import limit_name
 from windlass.model.job import RestartScope
 from windlass.model.quantities import format_duration
 from windlass.model.records import Attempt, TrialRecord, TrialState
@@ -127,7 +127,8 @@ def describe_end(attempt: Attempt | Replica) -> str:
         return "succeeded"
     code, why = attempt.exit_code, f": {attempt.message}" if attempt.message else ""
     if attempt.reason == "Stopped":
-        return "stopped"
+        never_began = attempt.started is None and attempt.message
+        return attempt.message if never_began else "stopped"
     if attempt.reason == GIVEN_UP:
         return f"was given up{why}"
     if attempt.reason == "StartFailed":
@@ -208,7 +209,8 @@ class _Telling:
         if not record.state.is_final:
             return False
         if self._is_alone:
-            return key == max(self._attempts)
+            says_why = attempt.reason == "Stopped" and ": " in describe_end(attempt)
+            return key == max(self._attempts) and not says_why
         cause = record.cause
         if record.state is not TrialState.FAILED or cause is None:
             return False
@@ -280,9 +282,8 @@ class _Telling:
         if event.reason == "Stopped":
             is_plain = event.message in ("", "stopped")
             return Mark.ENDED, "stopped" if is_plain else f"stopped: {event.message}"
-        if event.reason == "DeadlineExceeded" and (limit := record.spec.active_deadline):
-            called = limit_name(record.spec)
-            return Mark.FAILED, f"failed: ran out of time ({called} {format_duration(limit)})"
+        if event.reason == "DeadlineExceeded":
+            return Mark.FAILED, f"failed: {how_it_ended(record)}"
         return Mark.FAILED, f"failed: {event.message}" if event.message else "failed"
 
 

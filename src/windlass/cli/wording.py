@@ -19,12 +19,13 @@ _CALLED = {
 _PLAIN = (
     "accelerator", "backend", "backoff_limit", "clean_policy", "cluster", "container_image", "cpus",
     "env", "environment", "experiment", "framework", "keep_best", "keep_last", "memory", "name",
-    "namespace", "priority", "queue", "replicas", "restart_policy", "restart_scope", "retries",
-    "spot", "success_policy", "suspend", "timeout", "ttl_after_finished",
+    "namespace", "priority", "priority_class", "queue", "replicas", "restart_policy",
+    "restart_scope", "retries", "service_account", "spot", "success_policy", "suspend", "timeout",
+    "ttl_after_finished",
 )  # fmt: skip
 _NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
 _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
-_EXECUTOR = re.compile(r"\bexecutor=wl\.Local\(([^)]*)\)")
+_EXECUTOR = re.compile(rf"\b(?:executor=)?wl\.(?:Local|Kubernetes)\(((?:{_NAME})=[^)]*)\)")
 _OF_CLUSTER = re.compile(rf"\b({_NAME})= of wl\.Kubernetes\b")
 _VOLUMES = re.compile(r'\bvolumes=\{"([^"]*)": "([^"]*)"\}')
 _GIVEN_SECRET = re.compile(r", or give it: secrets=\{[^}]*\}")
@@ -47,6 +48,8 @@ def as_options(text: str) -> str:
     'set aside what it needs: --memory 8GB, or give it longer: --timeout'
     >>> as_options("Ask for less: executor=wl.Local(cpus=0.5), or fewer replicas.")
     'Ask for less: --cpus 0.5, or fewer replicas.'
+    >>> as_options("Name a priority class of the cluster: wl.Kubernetes(priority_class=...)")
+    'Name a priority class of the cluster: --priority-class ...'
     >>> as_options("Choose another (namespace= of wl.Kubernetes).")
     'Choose another (--namespace).'
     >>> as_options("Once more: trial.rerun(), or windlass rerun 7")

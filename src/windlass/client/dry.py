@@ -15,6 +15,7 @@ from windlass.client.submission import Draft
 from windlass.client.transport import Body, Transport
 from windlass.client.trials import Trial
 from windlass.model.errors import InvalidArgument, ServerError, Unsupported
+from windlass.model.learning import learned
 from windlass.model.quantities import format_size
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.resources import Capacity
@@ -61,7 +62,7 @@ class DryTransport(Transport):
     ) -> T:
         """Nothing but what the server would lack of a tree: nothing is sent."""
         if (method, path) == ("GET", "/blobs"):
-            return msgspec.convert({}, answer)
+            return msgspec.convert({}, learned(answer))
         if method == "GET" and path.startswith("/templates/"):
             return self._template(path, answer)
         return super().ask(method, path, answer, body=body, query=query)

@@ -196,7 +196,8 @@ class Described(Noted):
     def set_priority(self, priority: int) -> Self:
         """Have those of its trials that wait, and what is added to it, start before others.
 
-        A job that is added and has a priority of its own, other than 0, keeps that.
+        A job that is added and has a priority of its own, other than 0, keeps that. Trials in pods
+        have none: the cluster's scheduler lets these in, by `priority_class=` of `wl.Kubernetes`.
 
         ```python
         wl.get_experiment("train").set_priority(10)

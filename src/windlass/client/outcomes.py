@@ -96,10 +96,20 @@ def how_it_ended(trial: TrialRecord) -> str:
         is_plain = trial.message in ("", "stopped")
         return "was stopped" + ("" if is_plain else f": {trial.message}")
     if trial.reason == "DeadlineExceeded":
-        limit = trial.spec.active_deadline
-        called = limit_name(trial.spec)
-        return "ran out of time" + (f" ({called} {format_duration(limit)})" if limit else "")
+        return _out_of_time(trial)
     return f"failed: {trial.message}" if trial.message else "failed"
+
+
+def _out_of_time(trial: TrialRecord) -> str:
+    """That its time was up; of one that had not begun, with what it waited for."""
+    limit = trial.spec.active_deadline
+    told = "ran out of time"
+    if limit:
+        told += f" ({limit_name(trial.spec)} {format_duration(limit)})"
+    if trial.started is not None:
+        return told
+    _, colon, waited_for = trial.message.partition(": ")
+    return f"{told} before it began{colon}{waited_for}"
 
 
 def _no_value(trial: TrialRecord) -> TrialFailed:

@@ -148,6 +148,8 @@ def _of_pods(role: Role) -> Lines:
     yield "image", said.container_image or "one with its Python"
     yield "volumes", " ".join(f"{at}={quoted(source)}" for at, source in said.volumes.items())
     yield "queue", said.queue
+    yield "class", said.priority_class
+    yield "account", said.service_account
 
 
 def _framework(spec: JobSpec) -> str:

@@ -10,6 +10,7 @@ from windlass.client.experiment_stream import ExperimentNews
 from windlass.client.live import Line
 from windlass.client.outcomes import how_it_ended
 from windlass.client.standing import share_of
+from windlass.model.lasting import seconds_run
 from windlass.model.quantities import format_duration
 from windlass.model.records import ExperimentRecord, Summary, TrialRecord, TrialState, own_metrics
 
@@ -169,6 +170,11 @@ def differing(trials: Iterable[TrialRecord]) -> list[str]:
     return [name for name in seen if name in vary]
 
 
+def _took(trial: TrialRecord, now: float) -> str:
+    seconds = seconds_run(trial, now)
+    return "-" if seconds is None else format_duration(int(seconds))
+
+
 def _rows(trials: Sequence[TrialRecord], vary: Sequence[str], now: float) -> list[Line]:
     if not trials:
         return []
@@ -177,7 +183,7 @@ def _rows(trials: Sequence[TrialRecord], vary: Sequence[str], now: float) -> lis
         (
             str(each.id),
             each.state.value + (f" {each.progress:.0%}" if share_of(each) is not None else ""),
-            format_duration(int(now - each.started)) if each.started is not None else "-",
+            _took(each, now),
             _cut(each.name + (" (auxiliary)" if each.auxiliary else "")),
             _cut(_short(each.params, vary)),
             _metrics(own_metrics(each.metrics)),

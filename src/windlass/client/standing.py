@@ -28,7 +28,8 @@ def status_text(trial: TrialRecord) -> str:
         name = f"{name[: _LONGEST_NAME - 3]}..."
     if trial.state is TrialState.RESTARTING:
         what, details = _restarting(trial, details)
-    return f"trial {trial.id} ({name}) {what}" + (f": {details}" if details else "")
+    says_more = details and details != what
+    return f"trial {trial.id} ({name}) {what}" + (f": {details}" if says_more else "")
 
 
 def share_of(trial: TrialRecord) -> float | None:

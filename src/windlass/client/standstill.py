@@ -1,8 +1,8 @@
 """What a trial waits for, told where the status line does not show it.
 
-In a file or a pipe there is none: what has been waited for for long is a line there. In a terminal
-it is cut where the terminal ends, and what to do stands at the end: there the whole is a line above
-it, soon.
+In a file or a pipe there is none: what has been waited for for a while is a line there. In a
+terminal it is cut where the terminal ends, and what to do stands at the end: there the whole is a
+line above it, soon.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from windlass.client.view import View
 from windlass.model.records import TrialRecord, TrialState
 
 _LONG = 10.0  # seconds after which it is worth a line
-_SOON = 1.0  # the same where somebody looks at half of it
+_TROUBLED = 3.0  # the same of one whose turn has come: what keeps it from starting may never end
+_SOON = 1.0  # and where somebody looks at half of it
 _WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
 _TOLD_OTHERWISE = (TrialState.QUEUED, TrialState.RESTARTING)
 
@@ -25,7 +26,7 @@ class Standstill:
 
     def __init__(self, view: View, patience: float | None = None) -> None:
         self._view = view
-        self._patience = patience or (_SOON if view.is_live else _LONG)
+        self._patience = patience
         self._message = ""
         self._told: set[str] = set()
         self._timer: threading.Timer | None = None
@@ -39,15 +40,24 @@ class Standstill:
     def look(self, trial: TrialRecord) -> None:
         """See how a trial stands now."""
         message = trial.message if self._is_concerned(trial.state) else ""
+        if message.rpartition(": ")[2] == trial.state.value.lower():
+            message = ""  # that it is starting, or one of its replicas, is no news
         if message == self._message:
             return
         self._end()
         self._message = message
         text = status_text(trial)
         if message and message not in self._told and not self._view.shows(text):
-            self._timer = threading.Timer(self._patience, self._tell, [message, text])
+            self._timer = threading.Timer(self._wait(trial), self._tell, [message, text])
             self._timer.daemon = True
             self._timer.start()
+
+    def _wait(self, trial: TrialRecord) -> float:
+        if self._patience is not None:
+            return self._patience
+        if self._view.is_live:
+            return _SOON
+        return _TROUBLED if trial.state is TrialState.STARTING else _LONG
 
     def _is_concerned(self, state: TrialState) -> bool:
         if self._view.is_live:  # places in a queue change often; restarts are told anyway

@@ -18,6 +18,7 @@ from windlass.client.transport import path_of
 from windlass.client.trial_files import WithFiles
 from windlass.client.waits import seconds_of
 from windlass.model.errors import WaitTimeout, WindlassError
+from windlass.model.lasting import seconds_run
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord
 from windlass.model.wire import StreamEnd
@@ -192,9 +193,8 @@ class Trial(Facts, Recorded, Steerable, Repeatable, NotedTrial, Queueable, WithF
 
     def __repr__(self) -> str:
         record = self._record
-        since = ""
-        if record.started is not None and record.ended is not None:
-            since = f" in {format_duration(record.ended - record.started)}"
+        seconds = seconds_run(record)
+        since = "" if seconds is None else f" in {format_duration(seconds)}"
         return f"<Trial {record.id} {record.name}: {record.state.value}{since}>"
 
 

@@ -17,6 +17,7 @@ from windlass.client.transport import path_of
 from windlass.client.trials import Trial
 from windlass.client.view import View
 from windlass.model.errors import WindlassError
+from windlass.model.lasting import seconds_run
 from windlass.model.logs import LogPage
 from windlass.model.quantities import format_duration
 from windlass.model.records import TrialRecord, TrialState
@@ -194,9 +195,10 @@ class _Watcher:
             return None  # its next record is a reason to ask again
 
     def _conclude(self, trial: TrialRecord) -> None:
-        if trial.state is TrialState.SUCCEEDED and trial.started and trial.ended:
-            took = format_duration(trial.ended - trial.started)
+        seconds = seconds_run(trial)
+        if trial.state is TrialState.SUCCEEDED and seconds is not None:
             noun = "trial" if trial.kind.is_listed else trial.kind.value
+            took = format_duration(seconds)
             self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
 
 

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 from windlass.comparing.changes import flat, is_same
 from windlass.model.errors import InvalidArgument, shown
+from windlass.model.lasting import seconds_run
 from windlass.model.quantities import format_duration
 from windlass.model.records import Summary, TrialRecord, own_metrics
 from windlass.model.text import clean, shorten, width_of
@@ -236,8 +237,7 @@ def _statistic(metrics: Mapping[str, Summary], name: str) -> float | None:
 
 def _fixed_value(record: TrialRecord, name: str) -> Any:
     if name == "seconds":
-        is_over = record.started is not None and record.ended is not None
-        return max(float(record.ended - record.started), 0.0) if is_over else None  # type: ignore[operator]  # both are numbers: it is over
+        return seconds_run(record)
     return record.state.value if name == "state" else getattr(record, name)
 
 

@@ -12,6 +12,7 @@ from windlass.comparing.changes import Change, changes_of, flat, plain
 from windlass.comparing.metrics import MetricChange, changed_metrics
 from windlass.comparing.packages import changed_packages, read_packages
 from windlass.comparing.trees import FileChange, Row, changed_files, wanted_contents, with_lines
+from windlass.model.lasting import seconds_run
 from windlass.model.records import TrialRecord, own_metrics
 
 
@@ -134,9 +135,7 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
 
 def side_of(record: TrialRecord) -> Side:
     """A trial in a few words."""
-    seconds = None
-    if record.started is not None and record.ended is not None:
-        seconds = max(record.ended - record.started, 0.0)
+    seconds = seconds_run(record)
     return Side(id=record.id, name=record.name, state=record.state.value, seconds=seconds)
 
 

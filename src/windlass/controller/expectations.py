@@ -21,8 +21,8 @@ class _Expected(msgspec.Struct):
 class Expectations:
     """What was asked for, by job, so that no decision is made on a view that lags behind.
 
-    A creation is seen when the replica is reported; a deletion when it is gone, has ended, or is
-    reported as on its way out. What is never seen is given up after five minutes.
+    A creation is seen when the runtime took it on or reports it; a deletion when it is gone, has
+    ended, or is reported as on its way out. What is never seen is given up after five minutes.
 
     >>> worker = ReplicaId("worker", 0, 1)
     >>> expectations = Expectations()
@@ -51,13 +51,20 @@ class Expectations:
             expected.deletes |= new_deletes
             expected.until = now + self._patience
 
-    def withdraw(self, uid: str, replica: ReplicaId) -> None:
-        """It could not be asked for after all."""
+    def created(self, uid: str, replica: ReplicaId) -> None:
+        """A runtime took it on, and has reported it since: if it is missing, it is gone again."""
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is not None:
                 expected.creates.discard(replica)
-                expected.deletes.discard(replica)
+
+    def withdraw(self, uid: str, *replicas: ReplicaId) -> None:
+        """They could not be asked for after all."""
+        with self._lock:
+            expected = self._jobs.get(uid)
+            if expected is not None:
+                expected.creates.difference_update(replicas)
+                expected.deletes.difference_update(replicas)
 
     def outstanding(self, uid: str, replicas: Sequence[Replica], now: float) -> float:
         """For how many seconds at most to hold back, seeing these replicas; 0 to go ahead."""

@@ -8,38 +8,35 @@ leaves something that the next look completes, and nothing is ever made twice.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import msgspec
 
+from windlass.controller.acting import Acting
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.clock import Clock, SystemClock
 from windlass.controller.expectations import Expectations
+from windlass.controller.failures import Failures
 from windlass.controller.queue import WorkQueue
+from windlass.controller.resyncs import LONGEST_RESYNC, Resyncs
 from windlass.controller.rooms import Rooms, device_key, wants_room
 from windlass.controller.store import JobStore
 from windlass.controller.timing import Timing
 from windlass.engine.cleaning import settle
-from windlass.engine.deadline import seconds_alone
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
-from windlass.engine.messages import name_of
 from windlass.engine.sizes import effective_spec
 from windlass.engine.slots import is_alive
-from windlass.model.job import Assignment, Job
-from windlass.model.status import Event, EventKind, JobStatus, Replica, ReplicaId
-from windlass.runtimes.protocol import NameHeld, Runtime
+from windlass.model.errors import WindlassError
+from windlass.model.job import Job
+from windlass.model.status import Event, JobStatus, Replica
+from windlass.runtimes.protocol import Runtime
 
-FIRST_RESYNC = 15.0
-LONGEST_RESYNC = 300.0
 GRACE = 10.0
 _SAVE_TRIES = 10
 _ADDRESSES = "addresses"
-_TOLD_FAILURES = 5  # a failure that goes on is told once more after so many
 
 _log = logging.getLogger(__name__)
 
@@ -72,16 +69,23 @@ class Controller:
         self._runtime = runtime
         self._clock = clock or SystemClock()
         self._workers = workers
-        self._grace = grace
         self._rooms = Rooms(admission, self.wake, on_queue_moved)
         self._expectations = Expectations()
+        self._failures = Failures()
+        self._resyncs = Resyncs()
+        self._acting = Acting(
+            store,
+            runtime,
+            self._expectations,
+            self._failures,
+            clock=self._clock,
+            grace=grace,
+            is_over=lambda: self.queue.is_shut,
+        )
         self._threads: list[threading.Thread] = []
         self._beginning: set[str] = set()  # jobs that ask for room and are being stored
         # Of each job only one worker at a time touches its entries.
-        self._resync: dict[str, float] = {}
         self._saved: dict[str, tuple[Replica, ...]] = {}
-        self._failures: dict[str, dict[ReplicaId | str, tuple[int, str]]] = {}
-        self._graces: dict[str, float] = {}  # that those told to end have heard of
         self._epochs: dict[str, float] = {}  # when `monotonic` was 0, by the clock of back then
 
     def start(self) -> None:
@@ -112,7 +116,10 @@ class Controller:
         return is_one_gone and not self.queue.is_shut
 
     def stop(self, timeout: float | None = None) -> None:
-        """Finish the looks that are being taken, and take no more. Replicas live on."""
+        """Take no more looks; those being taken do no more than what is under way.
+
+        Replicas live on, and what is on record and was not done is done by whoever comes next.
+        """
         self.queue.shutdown()
         for thread in self._threads:
             thread.join(timeout)
@@ -163,6 +170,9 @@ class Controller:
                 self.queue.forget(uid)
             else:
                 self.queue.add_rate_limited(uid)
+        except WindlassError as error:  # in the order of things: a cluster is away, or busy
+            _log.warning("job %s: will be looked at again: %s", uid, error.message)
+            self.queue.add_rate_limited(uid)
         except Exception:  # noqa: BLE001  # one job's trouble must not end the work on all others
             _log.exception("job %s: will be looked at again", uid)
             self.queue.add_rate_limited(uid)
@@ -203,11 +213,11 @@ class Controller:
             raise StatusKeepsChanging(
                 f"job {uid}: its status changed {_SAVE_TRIES} times meanwhile"
             )
-        all_done = self._act(present, saved, decision, replicas, now)
+        all_done = self._acting.act(present, saved, decision, replicas, now)
         if all_done and decision.delete:
             saved = self._settle(job, saved, replicas, now)
         self._rooms.take_back(job, saved, replicas)
-        self._plan_next_look(uid, stored, saved, decision, replicas)
+        self._plan_next_look(uid, saved, decision, replicas)
         return all_done
 
     def _work_for_ever(self) -> None:
@@ -262,92 +272,14 @@ class Controller:
         self._saved[uid] = replicas
         return new
 
-    def _act(
-        self,
-        job: Job,
-        status: JobStatus,
-        decision: Decision,
-        replicas: Sequence[Replica],
-        now: float,
-    ) -> bool:
-        """Have the runtime do it; whether it took everything on."""
-        self._expectations.expect(
-            job.uid, creates=decision.create, deletes=decision.delete, now=now
-        )
-        events: list[Event] = []
-        all_done = True
-        grace = status.stop_grace if status.stop_requested else self._grace
-        for replica in (*decision.delete, *self._to_hurry(job.uid, status, replicas)):
-            act = partial(self._runtime.delete, job.uid, replica, grace)
-            all_done &= self._try(act, job.uid, replica, "DeleteFailed", events)
-        for replica in decision.create:
-            given = Assignment(
-                devices=status.devices.get(device_key(replica.role, replica.index), ()),
-                addresses=status.addresses,
-                seconds=seconds_alone(job.spec, status, now),
-            )
-            act = partial(self._runtime.create, job, replica, given)
-            all_done &= self._try(act, job.uid, replica, "CreateFailed", events)
-        if events and not self._store.save(job.uid, status, status, events, replicas):
-            self._failures.pop(job.uid, None)  # the next try tells of them again
-        return all_done
-
-    def _to_hurry(
-        self, uid: str, status: JobStatus, replicas: Sequence[Replica]
-    ) -> list[ReplicaId]:
-        """Those told to end before, if there is less time for it now than they heard of."""
-        if not status.stop_requested or status.stop_grace >= self._graces.get(uid, math.inf):
-            return []
-        self._graces[uid] = status.stop_grace
-        return [each.id for each in replicas if each.deleting and is_alive(each)]
-
-    def _try(
-        self,
-        act: Callable[[], None],
-        uid: str,
-        replica: ReplicaId,
-        reason: str,
-        events: list[Event],
-    ) -> bool:
-        """Whether it worked. A failure is an event when it is new, and once more when it stays."""
-        known = self._failures.setdefault(uid, {})
-        try:
-            act()
-        except NameHeld as held:  # whose end, if it is told, is a reason for another look
-            _log.debug("job %s: %s waits: %s", uid, name_of(replica), held)
-            self._expectations.withdraw(uid, replica)
-            return held.is_told
-        except Exception as error:  # noqa: BLE001  # a runtime's trouble is told and tried again
-            self._expectations.withdraw(uid, replica)
-            what = "starting" if reason == "CreateFailed" else "stopping"
-            events += self._failure(uid, replica, reason, f"{what} {name_of(replica)}", error)
-            return False
-        known.pop(replica, None)
-        return True
-
-    def _failure(
-        self, uid: str, about: ReplicaId | str, reason: str, what: str, error: Exception
-    ) -> list[Event]:
-        """What there is to tell of something that failed: nothing, if it was told already."""
-        known = self._failures.setdefault(uid, {})
-        text = str(error) or type(error).__name__
-        count, last = known.get(about, (0, ""))
-        known[about] = (count + 1, text)
-        if text == last and count + 1 != _TOLD_FAILURES:
-            return []
-        message = f"{what} failed: {text}"
-        _log.warning("job %s: %s", uid, message)
-        return [
-            Event(time=self._clock.now(), kind=EventKind.WARNING, reason=reason, message=message)
-        ]
-
     def _tell_of_addresses(
         self, uid: str, status: JobStatus, replicas: Sequence[Replica], error: Exception
     ) -> None:
         what = "finding addresses for the replicas"
-        events = self._failure(uid, _ADDRESSES, "AddressesFailed", what, error)
+        now = self._clock.now()
+        events = self._failures.tell(uid, _ADDRESSES, "AddressesFailed", what, error, now)
         if events and not self._store.save(uid, status, status, events, replicas):
-            self._failures.pop(uid, None)  # the next try tells of it again
+            self._failures.forget(uid)  # the next try tells of it again
 
     def _settle(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica], now: float
@@ -362,35 +294,22 @@ class Controller:
         return settled
 
     def _plan_next_look(
-        self,
-        uid: str,
-        before: JobStatus,
-        status: JobStatus,
-        decision: Decision,
-        replicas: Sequence[Replica],
+        self, uid: str, status: JobStatus, decision: Decision, replicas: Sequence[Replica]
     ) -> None:
         if status.settled:
             self._forget(uid)
             return
         waits = [] if decision.requeue_after is None else [decision.requeue_after]
         if not waits or not status.is_finished or any(is_alive(each) for each in replicas):
-            waits.append(self._next_resync(uid, status, changed=status is not before))
+            waits.append(self._resyncs.after(uid, status, replicas))
         self.queue.add_after(uid, min(waits))
-
-    def _next_resync(self, uid: str, status: JobStatus, *, changed: bool) -> float:
-        if not status.admitted:
-            return LONGEST_RESYNC  # there is nothing out there yet that could be missed
-        last = self._resync.get(uid)
-        delay = FIRST_RESYNC if changed or last is None else min(last * 2, LONGEST_RESYNC)
-        self._resync[uid] = delay
-        return delay
 
     def _forget(self, uid: str) -> None:
         self._expectations.forget(uid)
-        self._resync.pop(uid, None)
+        self._resyncs.forget(uid)
         self._saved.pop(uid, None)
-        self._failures.pop(uid, None)
-        self._graces.pop(uid, None)
+        self._failures.forget(uid)
+        self._acting.forget(uid)
         self._epochs.pop(uid, None)
         self.queue.cancel(uid)
         self._runtime.release(uid)

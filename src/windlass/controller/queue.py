@@ -10,6 +10,7 @@ from windlass.controller.clock import Clock, SystemClock
 
 FIRST_RETRY = 0.005
 LONGEST_RETRY = 60.0
+LONGEST_DELAY = 86_400.0  # whoever is due later is looked at meanwhile: no lock waits for ever
 
 
 class WorkQueue:
@@ -58,14 +59,17 @@ class WorkQueue:
             self._add(key)
 
     def add_after(self, key: str, delay: float) -> None:
-        """Have a key worked on after so many seconds; of several such times the earliest holds."""
+        """Have a key worked on after so many seconds; of several such times the earliest holds.
+
+        One that is due in more than a day comes after a day, and can be added again.
+        """
         with self._condition:
             if self._is_shut:
                 return
             if delay <= 0:
                 self._add(key)
                 return
-            due = self._clock.monotonic() + delay
+            due = self._clock.monotonic() + min(LONGEST_DELAY, delay)
             if self._due.get(key, due + 1) <= due:
                 return
             self._due[key] = due

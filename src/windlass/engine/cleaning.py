@@ -24,10 +24,13 @@ def clean(
     """What is left to do for a finished job: its clean policy, then its time to live.
 
     The status says `settled` once nothing is left to do. Where ended replicas are to be deleted,
-    a runtime may go on reporting them: whoever deleted them says so with `settle`.
+    a runtime may go on reporting them: whoever deleted them says so with `settle`. A job that is
+    given a time to live when it was settled already has something left to do: to go when it is up.
     """
     left = ttl_left(spec, status, now)
     expired = left is not None and left <= 0
+    if status.settled and left is not None and not expired:
+        status = msgspec.structs.replace(status, settled=False)
     if expired or spec.clean_policy is CleanPolicy.ALL:
         delete = [each.id for each in replicas if is_alive(each) or not status.settled]
     elif spec.clean_policy is CleanPolicy.RUNNING or _was_cut_short(status):
@@ -47,8 +50,8 @@ def clean(
 def _was_cut_short(status: JobStatus) -> bool:
     """Whether the job ended because it may not go on: what runs of it then ends in any case."""
     failed = status.condition(ConditionType.FAILED)
-    limits = (conditions.DEADLINE_REASON, conditions.BACKOFF_REASON)
-    return status.stop_requested or (failed is not None and failed.reason in limits)
+    reasons = (conditions.DEADLINE_REASON, conditions.BACKOFF_REASON, conditions.INVALID_REASON)
+    return status.stop_requested or (failed is not None and failed.reason in reasons)
 
 
 def settle(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> JobStatus:

@@ -21,6 +21,7 @@ COMPLETED_REASON = "Completed"
 REPLICA_FAILED_REASON = "ReplicaFailed"
 BACKOFF_REASON = "BackoffLimitExceeded"
 DEADLINE_REASON = "DeadlineExceeded"
+INVALID_REASON = "InvalidSpec"  # what it asks for can never be had where it is to run
 INTERRUPTED_REASON = "Interrupted"  # of an attempt that its own user ended: no failure of it
 
 

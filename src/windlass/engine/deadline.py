@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from windlass.model.job import CleanPolicy, JobSpec
 from windlass.model.quantities import format_duration
-from windlass.model.status import JobStatus
+from windlass.model.status import JobStatus, Phase, Replica
+
+
+def has_room(spec: JobSpec, current: Sequence[Replica]) -> bool:
+    """Whether a job that was let in has somewhere to run: from then on it is active.
+
+    Elsewhere it is for others to say who waits: there it has once one of its current attempts has
+    a machine. Of one that ended without any, nothing follows.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> from windlass.model.status import ReplicaId
+    >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("x",))),), backend="kubernetes")
+    >>> waiting = Replica(id=ReplicaId("main", 0, 1), phase=Phase.PENDING)
+    >>> has_room(spec, [waiting])
+    False
+    """
+    return spec.is_local or any(
+        each.node or each.started is not None or each.phase is Phase.RUNNING for each in current
+    )
 
 
 def active_seconds(status: JobStatus, now: float) -> float:
@@ -35,9 +55,13 @@ def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
     return deadline_left(spec, status, now)
 
 
-def deadline_message(spec: JobSpec) -> str:
-    """What there is to say when the deadline is up."""
-    return f"ran longer than its deadline of {format_duration(spec.active_deadline or 0.0)}"
+def deadline_message(spec: JobSpec, replicas: Sequence[Replica]) -> str:
+    """What there is to say when the deadline is up; of a job that never ran, what it waited for."""
+    limit = format_duration(spec.active_deadline or 0.0)
+    if any(each.started is not None for each in replicas):
+        return f"ran longer than its deadline of {limit}"
+    waits = next((each.message for each in replicas if each.message), "")
+    return f"its deadline of {limit} was up before it began" + (f": {waits}" if waits else "")
 
 
 def ttl_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:

@@ -14,7 +14,7 @@ from windlass.engine import conditions
 from windlass.engine.blame import failed_for_good, word_takes
 from windlass.engine.cleaning import clean
 from windlass.engine.conditions import say, unsay
-from windlass.engine.deadline import active_seconds, deadline_left, deadline_message
+from windlass.engine.deadline import active_seconds, deadline_left, deadline_message, has_room
 from windlass.engine.decision import Decision
 from windlass.engine.messages import name_of
 from windlass.engine.restarts import (
@@ -65,7 +65,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
         return look.stop()
     if any(each.reason == conditions.DEADLINE_REASON for each in look.replicas):
         # Its own supervisor saw to it, while nobody took a look.
-        return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
+        return look.out_of_time()
     if any(each.reason == conditions.INTERRUPTED_REASON for each in look.replicas):
         return look.finish(ConditionType.FAILED, STOPPED_REASON, "interrupted")
     failed = failed_for_good(spec, look.slots)
@@ -80,11 +80,12 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if not status.admitted:
         return look.wait_for_admission()
     look.begin()
-    left = deadline_left(spec, look.status, now)
+    # Until it has room no time passes.
+    left = None if look.status.start_time is None else deadline_left(spec, look.status, now)
     if left is not None and left <= 0:
         if failed is not None:  # what it waits for will not come in time
             return look.fail(failed)
-        return look.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, deadline_message(spec))
+        return look.out_of_time()
     # Nobody starts again while one seems to have failed for good: it may have died of that.
     restarts = plan_restarts(spec, look.slots, now) if word is None else None
     if restarts is not None and not is_cause_open(spec, status, restarts, look.slots, now):
@@ -156,6 +157,11 @@ class _Look:
         reason = conditions.REPLICA_FAILED_REASON
         return self.finish(ConditionType.FAILED, reason, message, failed)
 
+    def out_of_time(self) -> Decision:
+        """The end of the job, by its deadline."""
+        message = deadline_message(self.spec, self.replicas)
+        return self.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, message)
+
     def suspend(self) -> Decision:
         """All replicas go without having failed; what had succeeded alone stays done."""
         self.judge_created()
@@ -181,10 +187,11 @@ class _Look:
         return self.decision()
 
     def begin(self) -> None:
-        """The job is active from now on."""
+        """The job is active, from when it has room for the first time."""
         self.resume()
         self.unsay(ConditionType.QUEUED, conditions.ADMITTED_REASON, "")
-        if self.status.start_time is None:
+        current = [slot.current for slot in self.slots if slot.current and not slot.awaits_next]
+        if self.status.start_time is None and has_room(self.spec, current):
             self.remember(start_time=self.now)
 
     def resume(self) -> None:

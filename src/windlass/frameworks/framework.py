@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.frameworks.cluster import Cluster, Member
 from windlass.model.job import EnvName, LongText, RestartScope, RoleName
+from windlass.model.learning import learned
 
 
 class _Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
     def flaw(self) -> str:
         """Why it is of no use, if it is of none: another package made it."""
         try:
-            msgspec.convert(self, _Form, from_attributes=True)
+            msgspec.convert(self, learned(_Form), from_attributes=True)
         except msgspec.ValidationError as error:
             return str(error)
         environment: object = self.environment
@@ -57,4 +58,4 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
 
     def variables(self, cluster: Cluster, me: Member) -> dict[str, str]:
         """What a replica finds in its environment; an error if that makes no sense."""
-        return msgspec.convert(self.environment(cluster, me), dict[EnvName, LongText])
+        return msgspec.convert(self.environment(cluster, me), learned(dict[EnvName, LongText]))

@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from windlass.integrations.parting import part_at_exit
 from windlass.integrations.telling import tell, tell_progress
 from windlass.worker.context import save_checkpoint, should_stop
 
@@ -15,6 +16,11 @@ _STEPS_BETWEEN = 10  # looks, where several processes have to agree
 
 class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown type without it
     """Records `Trainer.train`: see `wl.callbacks.transformers`."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        del state, control, kwargs
+        if args.world_size > 1:
+            part_at_exit()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         del args, control, kwargs

@@ -94,11 +94,16 @@ def missing_rights(
         )
         rules = (said.get("status") or {}).get("resourceRules") or ()
         wanted = [deed for deed in wanted if not granted(rules, deed)]
-    if not wanted:
+    return missing_deeds(connection, wanted)
+
+
+def missing_deeds(connection: Connection, deeds: Sequence[Deed]) -> list[Deed]:
+    """Those that the account may not do, each asked for by itself."""
+    if not deeds:
         return []
-    with ThreadPoolExecutor(min(_AT_ONCE, len(wanted))) as pool:
-        answers = pool.map(lambda deed: is_allowed(connection, deed), wanted)
-        return [deed for deed, allowed in zip(wanted, answers, strict=True) if not allowed]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(deeds))) as pool:
+        answers = pool.map(lambda deed: is_allowed(connection, deed), deeds)
+        return [deed for deed, allowed in zip(deeds, answers, strict=True) if not allowed]
 
 
 def is_allowed(connection: Connection, deed: Deed) -> bool:

@@ -11,9 +11,9 @@ import base64
 import binascii
 import hashlib
 import json
-import logging
+import math
 import os
-import threading
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +22,7 @@ from typing import Any
 
 from windlass.home import Home
 from windlass.kube.faults import no_api, raised_from_answer, raised_from_transport
+from windlass.kube.login_programs import login_seconds
 from windlass.kube.logins import (
     ConfigFileLogin,
     Login,
@@ -33,12 +34,17 @@ from windlass.kube.logins import (
     read_login,
 )
 from windlass.kube.package import load_kubernetes
+from windlass.kube.reading import read
 from windlass.model.errors import KubernetesError
 
 CONNECT_TIMEOUT = 10.0  # seconds until an address counts as dead
 READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
 
 NO_CLUSTER = "NoCluster"  # the reason where nothing says which one is meant
+_AS_IT_WAS = (
+    "KUBECONFIG counts as it was when the server was started: after a change of it, windlass "
+    "server stop."
+)
 
 _READ_AGAIN = 2  # times that files are read which are written meanwhile
 _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -80,7 +86,7 @@ class Connection:
         with raised_from_transport(self.server):
             data = response.read()
         try:
-            return json.loads(data) if data else None
+            return read(data) if data else None
         except ValueError:
             raise no_api(self.server, data) from None
 
@@ -103,7 +109,8 @@ class Connection:
                 method, path, header_params=headers, body=body,
                 query_params=sorted((query or {}).items()), auth_settings=["BearerToken"],
             )  # fmt: skip
-            response = self.api.call_api(*asked, _request_timeout=(CONNECT_TIMEOUT, timeout))
+            reach = min(timeout or CONNECT_TIMEOUT, CONNECT_TIMEOUT)
+            response = self.api.call_api(*asked, _request_timeout=(reach, timeout))
             is_page = "text/html" in str(response.response.headers.get("Content-Type"))
             if response.status >= 300 or is_page:
                 response.read()
@@ -153,13 +160,16 @@ def connect(
     *,
     config_file: str | None = None,
     home: Home | None = None,
+    login_within: float = math.inf,
 ) -> Connection:
     """A connection to the cluster that is at hand; nothing is asked of it yet.
 
     `context` names one of the kubeconfig file, `config_file` such a file. A file that is written
-    while it is read is read again: half of what it said may be of before.
+    while it is read is read again: half of what it said may be of before. A program that logs in
+    has as many seconds as others have (`login_seconds`), and not more than `login_within`.
     """
     home = home or Home.find()
+    login_within = min(login_within, login_seconds())
     for is_last in (*[False] * _READ_AGAIN, True):
         stamp = login_stamp(home)
         login = None if context or config_file else read_login(home)
@@ -167,7 +177,7 @@ def connect(
             login = ConfigFileLogin(path=config_file)
         files = _stamps(_config_files(login))
         try:
-            connection = _connected(login, context, namespace, home, stamp, files)
+            connection = _connected(login, context, namespace, home, stamp, files, login_within)
         except KubernetesError:
             if is_last or files == _stamps(files):
                 raise
@@ -180,7 +190,8 @@ def connect(
 
 def connect_with(login: Login, namespace: str | None = None) -> Connection:
     """A connection by a login that need not be anybody's yet."""
-    return _connected(login, None, namespace, Home.find(), None, _stamps(_config_files(login)))
+    files = _stamps(_config_files(login))
+    return _connected(login, None, namespace, Home.find(), None, files, login_seconds())
 
 
 def _config_files(login: Login | None) -> list[str]:
@@ -205,11 +216,14 @@ def _connected(
     home: Home,
     stamp: Stamp | None,
     files: Mapping[str, Stamp | None],
+    login_within: float,
 ) -> Connection:
     kubernetes = load_kubernetes()
+    from windlass.kube.retrying import retries  # urllib3 comes with the client
+
     configuration = kubernetes.client.Configuration()
-    configuration.retries = _retries()
-    found = _configured(kubernetes, configuration, login, context, home, list(files))
+    configuration.retries = retries()
+    found = _configured(kubernetes, configuration, login, context, home, list(files), login_within)
     if not configuration.verify_ssl:
         _ask_without_a_word()
     return Connection(
@@ -240,6 +254,7 @@ def _configured(
     context: str | None,
     home: Home,
     files: Sequence[str],
+    login_within: float,
 ) -> _Found:
     """Fill a configuration from the first that there is."""
     if isinstance(login, TokenLogin):
@@ -248,9 +263,11 @@ def _configured(
         configuration.verify_ssl = not login.skip_tls
         if login.ca_cert:
             configuration.ssl_ca_cert = authority_file(home, login)
-        return _Found(f"the token of a login ({home.kubernetes_login})", "the owner of the token")
+        source = f"the token of a login ({home.kubernetes_login})"
+        namespace = _namespace_of_account(_account_of_token(configuration))
+        return _Found(source, "the owner of the token", namespace)
     if files:
-        return _from_config_file(kubernetes, configuration, files, context)
+        return _from_config_file(kubernetes, configuration, files, context, login_within)
     if not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _from_pod(kubernetes, configuration)
     raise KubernetesError(
@@ -258,25 +275,28 @@ def _configured(
         "this is no pod.",
         hint="Log in: wl.TokenAuthentication(token=..., server=...).login()\n"
         "or name a file: wl.KubeConfigFileAuthentication(path).load_config()\n"
-        "or put one at ~/.kube/config, as the tool of your cluster's provider does.\n"
-        "KUBECONFIG counts as it was when the server was started: after a change of it, "
-        "windlass server stop.",
+        "or put one at ~/.kube/config, as the tool of your cluster's provider does.\n" + _AS_IT_WAS,
         reason=NO_CLUSTER,
     )
 
 
 def _from_config_file(
-    kubernetes: Any, configuration: Any, files: Sequence[str], context: str | None
+    kubernetes: Any,
+    configuration: Any,
+    files: Sequence[str],
+    context: str | None,
+    login_within: float,
 ) -> _Found:
     """From a kubeconfig file, or several as `KUBECONFIG` names them."""
+    from windlass.kube.kubeconfigs import load_files  # which needs the client
+
     config, paths = kubernetes.config, os.pathsep.join(files)
     if not any(map(os.path.exists, files)):
         raise KubernetesError(
             f"There is no kubeconfig file {paths!r}.",
             hint="Name one that there is: wl.KubeConfigFileAuthentication(path).load_config(), or "
-            "set KUBECONFIG.",
+            f"set KUBECONFIG.\n{_AS_IT_WAS}",
         )
-    told: list[str] = []
     try:
         contexts, current = config.list_kube_config_contexts(config_file=paths)
         chosen = next((each for each in contexts if each["name"] == context), current)
@@ -285,11 +305,7 @@ def _from_config_file(
             raise KubernetesError(
                 f"{paths} has no context {context!r}.", hint=f"It has: {names or 'none'}."
             )
-        with _logged_errors(told):  # a program that is to log us in only logs its failure
-            config.load_kube_config(
-                config_file=paths, context=context, client_configuration=configuration,
-                persist_config=False,
-            )  # fmt: skip
+        load_files(paths, context, configuration, within=login_within)
     except (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError) as e:
         raise _unusable(paths, str(e)) from None
     except KubernetesError:
@@ -298,11 +314,6 @@ def _from_config_file(
         if type(error).__module__.partition(".")[0] != "yaml":
             raise
         raise _unusable(paths, str(error)) from None
-    if told and not (configuration.api_key or configuration.cert_file):
-        raise KubernetesError(
-            f"The program that {paths} names to log in failed: {told[-1]}",
-            hint="Run it by hand to see more, or log in by its tool again.",
-        )
     inner: Mapping[str, str] = chosen.get("context") or {}
     return _Found(
         source=f"{paths}, context {chosen['name']}",
@@ -336,13 +347,6 @@ def _from_pod(kubernetes: Any, configuration: Any) -> _Found:
     return _Found("the account of this pod", "the account of this pod", namespace)
 
 
-def _retries() -> Any:
-    """Once more where a kept connection was closed meanwhile, and when told to come back later."""
-    import urllib3
-
-    return urllib3.Retry(total=None, connect=0, read=1, redirect=0, status=3, other=0)
-
-
 def _ask_without_a_word() -> None:
     """Whoever said that certificates need not be checked is not reminded at every request."""
     import urllib3
@@ -369,20 +373,11 @@ def _account_of_token(configuration: Any) -> str:
     return subject if isinstance(subject, str) else ""
 
 
-class _logged_errors(logging.Handler):
-    """What is logged as an error by this thread meanwhile, kept from the log."""
+def _namespace_of_account(account: str) -> str:
+    """The namespace that an account is of; none of a person's.
 
-    def __init__(self, told: list[str]) -> None:
-        super().__init__(logging.ERROR)
-        self._told = told
-        self._thread = threading.get_ident()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.thread == self._thread:
-            self._told.append(record.getMessage())
-
-    def __enter__(self) -> None:
-        logging.getLogger().addHandler(self)
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger().removeHandler(self)
+    >>> _namespace_of_account("system:serviceaccount:lab:ada"), _namespace_of_account("ada")
+    ('lab', '')
+    """
+    found = re.fullmatch(r"system:serviceaccount:([a-z0-9-]{1,63}):[^:]+", account)
+    return found[1] if found else ""

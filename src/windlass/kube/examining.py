@@ -26,12 +26,13 @@ from windlass.kube.connecting import NO_CLUSTER, Connection, connect
 from windlass.kube.deeds import Deed
 from windlass.kube.nodes import told
 from windlass.kube.package import load_kubernetes
-from windlass.kube.rights import RUNNING
+from windlass.kube.rights import HELPFUL, RUNNING, cluster_grant
 from windlass.kube.seeing import list_nodes
 from windlass.model.errors import WindlassError
 from windlass.model.findings import ERROR, OK, WARNING, ClusterCheck, Finding
 
 _log = logging.getLogger(__name__)
+_FOR_LOGIN = 0.8  # of the time for a look
 _PORT_FORWARD = "pods/portforward"
 
 
@@ -63,14 +64,16 @@ class _Look:
             load_kubernetes()  # which may take its time, and is none of the cluster's
         except WindlassError as error:
             return ClusterCheck(findings=(_error("cluster", error),))
-        threading.Thread(target=self._run, name="windlass-examine", daemon=True).start()
+        run = partial(self._run, login_within=seconds * _FOR_LOGIN)
+        threading.Thread(target=run, name="windlass-examine", daemon=True).start()
         findings = tuple(self._heard(seconds))
         seen = ClusterCheck(findings=()) if self._connection is None else which(self._connection)
         return replace(seen, findings=findings, username=self._username, is_known=self._is_known)
 
-    def _run(self) -> None:
+    def _run(self, *, login_within: float) -> None:
         try:
-            self._connection = self._connect()  # a program that logs us in may take its time, too
+            # Less than there is: a program that hangs is ended, and told of, before we give up.
+            self._connection = self._connect(login_within=login_within)
             for each in self._looked_at(self._connection):
                 self._found.put(each)
         except WindlassError as error:
@@ -170,9 +173,7 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
             WARNING,
             "unknown: this account may not list nodes, so that what the cluster does not have is "
             "found out only when a pod does not start",
-            "Somebody who may can grant it: kubectl create clusterrole windlass-nodes "
-            "--verb=list --resource=nodes; kubectl create clusterrolebinding "
-            f"windlass-nodes:{who} --clusterrole=windlass-nodes --user={who}",
+            f"Somebody who may can grant it: {cluster_grant('windlass-nodes', HELPFUL[0], who)}",
         )
         return
     ready = [node for node in nodes if node.is_ready and not node.is_cordoned]

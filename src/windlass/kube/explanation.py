@@ -6,6 +6,8 @@ import msgspec
 
 from windlass.model.errors import WindlassError
 
+_MOST_LETTERS = 2000  # of what others say
+
 
 class Explanation(msgspec.Struct, frozen=True):
     """Why a pod is not running."""
@@ -15,7 +17,7 @@ class Explanation(msgspec.Struct, frozen=True):
     remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.sentence} {self.remedy}".strip()
+        return f"{in_a_line(self.sentence)} {self.remedy}".strip()
 
 
 def told_of_error(error: WindlassError) -> str:
@@ -45,11 +47,21 @@ def _on_one_line(hint: str) -> str:
     return text
 
 
+def in_a_line(text: str) -> str:
+    """What somebody else said, on one line: nothing of it steers a terminal, or fills one.
+
+    >>> in_a_line("no \\x1b[2Jspace left\\n on device")
+    'no [2Jspace left on device'
+    """
+    printable = "".join(each if each.isprintable() else " " for each in text[:_MOST_LETTERS])
+    return " ".join(printable.split())
+
+
 def sentence_of(text: str) -> str:
     """What somebody else said, on one line and with a full stop.
 
     >>> sentence_of("no space left\\n on device")
     'no space left on device.'
     """
-    text = " ".join(text.split())
+    text = in_a_line(text)
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from windlass.kube.deeds import deed_of
+from windlass.kube.explanation import in_a_line
 from windlass.kube.refusals import Refusal, refusal
 from windlass.model.errors import KubernetesError
 
 _NOT_FOUND = 404
 _OURS = "/apis/kubeflow.org/"
-_MOST = 2000  # characters of an answer that is no Kubernetes API's
+_UNREADABLE = re.compile(
+    r'(?P<kind>\w+) in version "[^"]+" cannot be handled as a \w+: (?P<what>.+)'
+)
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One thing that the API has against an object."""
+
+    field: str  # "spec.containers[1].name"; empty where it names none
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class InvalidObject(KubernetesError):
+    """What was sent is no object of its kind, and never will be: the API itself says so.
+
+    A rule of the cluster, as a quota or a webhook, is none of this: what it refuses it may take
+    another time.
+    """
+
+    def __init__(self, error: KubernetesError, kind: str, faults: Sequence[Fault]) -> None:
+        super().__init__(error.message, hint=error.hint, status=error.status, reason=error.reason)
+        self.kind = kind  # "Pod"
+        self.faults = tuple(faults)
 
 
 @contextmanager
@@ -104,6 +133,9 @@ def raised_from_answer(
     >>> path = "/api/v1/namespaces/lab/pods/train-0"
     >>> raised_from_answer(404, b"404 page not found", path=path, **ours).status
     0
+    >>> path = "/apis/kubeflow.org/v1/namespaces/lab/tfjobs/train"
+    >>> raised_from_answer(404, b"404 page not found", path=path, **ours).status
+    0
     """
     said = _status_object(data)
     if status == _NOT_FOUND and path.startswith("/api/v1/") and said.get("kind") != "Status":
@@ -112,7 +144,6 @@ def raised_from_answer(
         return KubernetesError(
             "The cluster has no TFJob and PyTorchJob yet.",
             hint="Somebody who may brings the definitions: windlass operator install",
-            status=status,
             reason="NotInstalled",
         )
     message = str(said.get("message") or "")
@@ -120,7 +151,9 @@ def raised_from_answer(
         status, str(said.get("reason") or ""), message,
         deed=deed_of(method, path), account=account, server=server,
     )  # fmt: skip
-    return _error(told, status)
+    error = _error(told, status)
+    kind, faults = _faults(said) if told.reason == said.get("reason") else ("", ())
+    return InvalidObject(error, kind, faults) if faults else error
 
 
 def raised_from_exception(error: Any, *, account: str, server: str) -> KubernetesError:
@@ -136,6 +169,35 @@ def raised_from_exception(error: Any, *, account: str, server: str) -> Kubernete
     return _error(told, int(error.status))
 
 
+def _faults(said: dict[str, Any]) -> tuple[str, Sequence[Fault]]:
+    """What the API's own checks have against an object of which kind, if it was they.
+
+    Policies give the same reason, but name a resource, "pods", and no fields.
+
+    >>> causes = [{"field": "spec.containers[1].name", "message": 'Duplicate value: "a"'}]
+    >>> _faults({"reason": "Invalid", "details": {"kind": "Pod", "causes": causes}})
+    ('Pod', [Fault(field='spec.containers[1].name', message='Duplicate value: "a"')])
+    >>> what = "json: cannot unmarshal string into Go struct field PodSpec.spec.priority"
+    >>> message = f'Pod in version "v1" cannot be handled as a Pod: {what}'
+    >>> _faults({"reason": "BadRequest", "message": message}) == ("Pod", [Fault("", what)])
+    True
+    """
+    if said.get("reason") == "BadRequest":
+        found = _UNREADABLE.match(str(said.get("message")))
+        return (found["kind"], [Fault("", found["what"])]) if found else ("", ())
+    details = said.get("details")
+    if said.get("reason") != "Invalid" or not isinstance(details, dict):
+        return "", ()
+    causes = [each for each in details.get("causes") or () if isinstance(each, dict)]
+    faults = [
+        Fault(in_a_line(str(each["field"])), in_a_line(str(each.get("message") or "")))
+        for each in causes
+        if each.get("field")
+    ]
+    kind = str(details.get("kind") or "")
+    return (kind, faults) if kind[:1].isupper() and len(faults) == len(causes) else ("", ())
+
+
 def _error(told: Refusal, status: int) -> KubernetesError:
     hint = told.remedy or None
     return KubernetesError(told.sentence, hint=hint, status=status, reason=told.reason)
@@ -148,14 +210,12 @@ def _status_object(data: bytes | str | None) -> dict[str, Any]:
     except ValueError:
         said = None
     if isinstance(said, dict) and said.get("kind") == "Status":
-        return said
+        return {**said, "message": in_a_line(str(said.get("message") or ""))}
     return {"message": _in_a_line(data)}
 
 
 def _in_a_line(data: bytes | str | None) -> str:
-    text = data.decode(errors="replace") if isinstance(data, bytes) else (data or "")
-    plain = "".join(each if each.isprintable() else " " for each in text[:_MOST])
-    return " ".join(plain.split())
+    return in_a_line(data.decode(errors="replace") if isinstance(data, bytes) else (data or ""))
 
 
 def _plain(why: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-# By what the things of a list are told apart, which may come back in another order, or with more.
-_KEYS = ("name", "mountPath", "containerPort", "key", "topologyKey", "ip")
+from windlass.model.pod_lists import KEYS, identity
 
 _LIST = re.compile(r"[Ll]ist\[(\w+)\]")  # as the models write it, older ones with a small letter
+_LABEL = re.compile(r"\[[^]]*\]")  # which thing of a list is meant, in a path
 
 
 def dropped_fields(sent: Any, got: Any, path: str = "") -> Iterator[str]:
@@ -25,17 +26,19 @@ def dropped_fields(sent: Any, got: Any, path: str = "") -> Iterator[str]:
     >>> list(dropped_fields(sent, got))
     ['hostNetwrok', 'containers[main].imagee']
     """
-    if isinstance(sent, Mapping):
-        known = got if isinstance(got, Mapping) else {}
-        for name, value in sent.items():
-            inner = f"{path}.{name}" if path else str(name)
-            if name in known:
-                yield from dropped_fields(value, known[name], inner)
-            elif not _is_empty(value):
+    if not isinstance(sent, Mapping):
+        return
+    known = got if isinstance(got, Mapping) else {}
+    for name, value in sent.items():
+        inner = f"{path}.{name}" if path else str(name)
+        if name not in known:
+            if not _is_empty(value):
                 yield inner
-    elif isinstance(sent, (list, tuple)) and isinstance(got, (list, tuple)):
-        for label, one, other in _pairs(sent, got):
-            yield from dropped_fields(one, other, f"{path}[{label}]")
+        elif isinstance(value, (list, tuple)) and isinstance(known[name], (list, tuple)):
+            for label, one, other in _pairs(name, value, known[name]):
+                yield from dropped_fields(one, other, f"{inner}[{label}]")
+        else:
+            yield from dropped_fields(value, known[name], inner)
 
 
 def likely_field(path: str) -> str:
@@ -43,6 +46,8 @@ def likely_field(path: str) -> str:
 
     >>> likely_field("spec.containers[main].resorces"), likely_field("spec.hostnetwork")
     ('resources', 'hostNetwork')
+    >>> likely_field("spec.containers[main].volumeMounts[/data/v1.2].subpath")
+    'subPath'
     >>> likely_field("spec.nothingLikeIt")
     ''
     """
@@ -50,7 +55,7 @@ def likely_field(path: str) -> str:
 
     models = load_kubernetes().client
     model: Any = models.V1Pod
-    *before, last = [step.partition("[")[0] for step in path.split(".")]
+    *before, last = _LABEL.sub("", path).split(".")
     for step in before:
         fields = {there: own for own, there in model.attribute_map.items()}
         kind = model.openapi_types.get(fields.get(step, ""), "")
@@ -65,6 +70,16 @@ def likely_field(path: str) -> str:
     return str(near[0]) if near else ""
 
 
+def meant(path: str) -> str:
+    """A question for whoever wrote it, to follow a sentence; nothing if there is none like it.
+
+    >>> meant("spec.hostnetwork")
+    ' Did you mean hostNetwork?'
+    """
+    likely = likely_field(path)
+    return f" Did you mean {likely}?" if likely else ""
+
+
 def _is_empty(value: Any) -> bool:
     """Whether it says nothing: an object without it is the same."""
     if isinstance(value, Mapping):
@@ -72,17 +87,39 @@ def _is_empty(value: Any) -> bool:
     return not value
 
 
-def _pairs(sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
-    """The things of two lists that are the same, each with what it is called."""
-    both = [*sent, *got]
-    if not all(isinstance(each, Mapping) for each in both):
+def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
+    """The things of two lists that are the same, each with what it is called.
+
+    They may come back in another order, or with more. What has a name is found by it; what has
+    none by its place, or where there are more or fewer now, by being like it.
+    """
+    if not all(isinstance(each, Mapping) for each in [*sent, *got]):
         return
-    key = next((key for key in _KEYS if all(key in each for each in both)), None)
-    if key is not None:
-        there = {each[key]: each for each in got}
-        for each in sent:
-            if each[key] in there:
-                yield str(each[key]), each, there[each[key]]
-    elif len(sent) == len(got):
-        for number, (one, other) in enumerate(zip(sent, got, strict=True)):
-            yield str(number), one, other
+    named: dict[Hashable, list[Any]] = {}
+    for each in got:
+        named.setdefault(identity(field, each), []).append(each)
+    for number, each in enumerate(sent):
+        name = identity(field, each)
+        if name is not None:
+            same = named.get(name)
+            if same:  # the first of that name is the first that was sent
+                yield str(each[KEYS[field][0]]), each, same.pop(0)
+        elif len(sent) == len(got):
+            yield str(number), each, got[number]
+        else:
+            other: Mapping[str, Any] = max(got, key=partial(_likeness, each), default={})
+            if _likeness(each, other):
+                yield str(number), each, other
+
+
+def _likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """How many values two have in common; none if any differs.
+
+    >>> _likeness({"key": "gpu", "efect": "NoSchedule"}, {"key": "gpu", "operator": "Equal"})
+    1
+    >>> _likeness({"key": "gpu", "value": "a"}, {"key": "gpu", "value": "b"})
+    0
+    """
+    plain = [name for name in one if not isinstance(one[name], (Mapping, list, tuple))]
+    common = [one[name] == other[name] for name in plain if name in other]
+    return len(common) if all(common) else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from windlass.kube.explanation import Explanation
 
+BACKING_OFF = "PullRepeated"  # the reason where a pod says only that it is tried again
 _CHOOSE = "container_image= of wl.Kubernetes"
 
 
@@ -71,7 +72,7 @@ def why_not_pulled(
             return Explanation(word, sentence.format(image=image), remedy)
     why = " ".join(said.split())
     return Explanation(
-        "ImageUnavailable",
+        "ImageUnavailable" if why else BACKING_OFF,
         f"The image {image} cannot be pulled{f': {_tail(why)}' if why else '.'}",
         f"Is the name right ({_CHOOSE})? It is tried again.",
     )

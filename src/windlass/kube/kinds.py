@@ -40,6 +40,16 @@ class Kind(msgspec.Struct, frozen=True):
         steps += [self.plural, quote(name, safe=""), part]
         return "/".join(step for step in steps if step)
 
+    def named(self, thing: Object) -> Object:
+        """The same object, which says what it is: lists and answers leave that out.
+
+        >>> PODS.named({})
+        {'apiVersion': 'v1', 'kind': 'Pod'}
+        """
+        thing.setdefault("apiVersion", self.api_version)
+        thing.setdefault("kind", self.name)
+        return thing
+
 
 PODS = Kind("", "v1", "pods", "Pod")
 SERVICES = Kind("", "v1", "services", "Service")

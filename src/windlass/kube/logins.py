@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.home import Home
 from windlass.model.errors import KubernetesError
+from windlass.model.learning import learned
 
 
 class TokenLogin(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
@@ -46,7 +47,7 @@ def read_login(home: Home) -> Login | None:
     except FileNotFoundError:
         return None
     try:
-        login: Login = msgspec.json.decode(said, type=Login)
+        login: Login = msgspec.json.decode(said, type=learned(Login))
     except msgspec.DecodeError as error:
         raise KubernetesError(
             f"{home.kubernetes_login} cannot be read: {error}.",

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.kube.explanation import in_a_line
 from windlass.model.status import Phase
 
 # Words of a pod's own `status.reason` for what was done to it, not by it.
@@ -136,7 +137,7 @@ def last_lines(text: str) -> str:
     >>> last_lines("a\\n" * 100 + "ValueError: no data\\n").count("\\n")
     4
     """
-    lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
+    lines = [in_a_line(line) for line in text.strip().splitlines() if line.strip()]
     told = "\n".join(lines[-_MOST_LINES:])
     return told if len(told) <= _MOST_LETTERS else f"…{told[-_MOST_LETTERS:]}"
 
@@ -158,12 +159,13 @@ def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
         return None
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason in LOST or reason.startswith("OutOf"):
-        return reason, " ".join(message.split())
+        return reason, in_a_line(message)
     if reason == "DeadlineExceeded":
         return POD_DEADLINE, "it ran longer than activeDeadlineSeconds of its own template"
     for condition in status.get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return str(condition.get("reason") or "Evicted"), str(condition.get("message") or "")
+            message = in_a_line(str(condition.get("message") or ""))
+            return str(condition.get("reason") or "Evicted"), message
     return None
 
 
@@ -200,7 +202,7 @@ def _why_not(status: Mapping[str, Any]) -> str:
             said = last_lines(str(ended.get("message") or ""))
             told = f"its init container {each['name']} ended with exit code {ended['exitCode']}"
             return f"{told}: {said}" if said else told
-    return " ".join(str(status.get("message") or status.get("reason") or "").split())
+    return in_a_line(str(status.get("message") or status.get("reason") or ""))
 
 
 def _ended(status: Mapping[str, Any]) -> float | None:
@@ -217,10 +219,10 @@ def _waits_for(status: Mapping[str, Any], inner: Mapping[str, Any]) -> tuple[str
         waiting = state.get("waiting") or {}
         reason = str(waiting.get("reason") or "")
         if reason and reason not in {"ContainerCreating", "PodInitializing"}:
-            return reason, " ".join(str(waiting.get("message") or "").split())
+            return reason, in_a_line(str(waiting.get("message") or ""))
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            message = " ".join(str(condition.get("message") or "").split())
+            message = in_a_line(str(condition.get("message") or ""))
             return str(condition.get("reason") or "Unschedulable"), message
     return "", ""
 

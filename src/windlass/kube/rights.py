@@ -124,6 +124,21 @@ def role_manifests(
     ]
 
 
+def cluster_grant(role: str, right: Right, account: str) -> str:
+    """The commands by which somebody who may grants a right of the whole cluster.
+
+    >>> cluster_grant("windlass-nodes", HELPFUL[0], "ada")
+    'kubectl create clusterrole windlass-nodes --verb=list --resource=nodes; \
+kubectl create clusterrolebinding windlass-nodes:ada --clusterrole=windlass-nodes --user=ada'
+    """
+    resource = f"{right.resource}.{right.group}" if right.group else right.resource
+    binding = _binding_name(role, account)
+    return (
+        f"kubectl create clusterrole {role} --verb={','.join(right.verbs)} --resource={resource}; "
+        f"kubectl create clusterrolebinding {binding} --clusterrole={role} --user={account}"
+    )
+
+
 def _binding_name(role: str, account: str) -> str:
     """What a binding of a role to an account is called: such names may not have slashes.
 

@@ -27,6 +27,7 @@ _UNITS = {
     "google.com/tpu": "TPU chip",
     "cpu": "CPU",
 }
+_UNDIVIDED = ("1 GPU", "1 TPU chip")  # of which nobody has a part
 
 
 def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
@@ -140,11 +141,15 @@ def _short(count: int, total: int, need: str) -> str:
 
     >>> _short(3, 3, "4 GPUs"), _short(1, 1, "4 GPUs")
     ('none of the 3 machines has 4 GPUs free', 'the only machine has less than 4 GPUs free')
+    >>> _short(1, 1, "1 GPU")
+    'the only machine has no GPU free'
     """
     if count >= total > 1:
         return f"none of the {total} machines has {need} free"
     whose = "the only machine" if total == 1 else f"{count} of {total} machines"
     verb = "has" if count == 1 else "have"
+    if need in _UNDIVIDED:
+        return f"{whose} {verb} no {need.removeprefix('1 ')} free"
     return f"{whose} {verb} {'not' if need.startswith('enough') else 'less than'} {need} free"
 
 

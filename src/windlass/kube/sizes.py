@@ -53,6 +53,12 @@ def check_size(
 the largest has 15.9 CPUs for pods.
       Ask for less, or for more replicas. Where larger machines come on demand, say which: \
 node_selector= of wl.Kubernetes.
+    >>> check_size(Resources(cpus=64, memory=1 << 40), [oak])
+    Traceback (most recent call last):
+    windlass.ResourceError: cpus=64 and memory='1.1 TB' are more than any machine of this cluster \
+has: the largest has 15.9 CPUs and 68.7 GB for pods.
+      Ask for less, or for more replicas. Where larger machines come on demand, say which: \
+node_selector= of wl.Kubernetes.
     """
     there = [node for node in nodes if (node_selector or {}).items() <= node.labels.items()]
     if not there or any(set(_GROUPS) & set(node.labels) for node in nodes):
@@ -61,16 +67,20 @@ node_selector= of wl.Kubernetes.
     if any(cpus >= asked.cpus and memory >= asked.memory for cpus, memory in sizes):
         return
     most_cpus, most_memory = max(cpus for cpus, _ in sizes), max(memory for _, memory in sizes)
+    too_much = []  # what is, and how much there is at most
     if asked.cpus > most_cpus:
-        told = (
-            f"cpus={asked.cpus:g} is more than any machine of this cluster has: the largest has "
-            f"{_cpus(most_cpus)} for pods."
-        )
-    elif asked.memory > most_memory:
-        told = (
-            f"memory={format_size(asked.memory)!r} is more than any machine of this cluster has: "
-            f"the largest has {format_size(int(most_memory))} for pods."
-        )
+        too_much.append((f"cpus={asked.cpus:g}", _cpus(most_cpus)))
+    if asked.memory > most_memory:
+        memory = format_size(int(most_memory))
+        too_much.append((f"memory={format_size(asked.memory)!r}", memory))
+    if too_much:
+        names, are = " and ".join(name for name, _ in too_much), "are"
+        most = "the largest has " + " and ".join(each for _, each in too_much)
+        if len(too_much) == 1:
+            are = "is"
+        elif (most_cpus, most_memory) not in sizes:
+            most = f"one has {_cpus(most_cpus)}, another {format_size(int(most_memory))}"
+        told = f"{names} {are} more than any machine of this cluster has: {most} for pods."
     else:
         with_cpus = max(memory for cpus, memory in sizes if cpus >= asked.cpus)
         told = (

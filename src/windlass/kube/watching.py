@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import logging
 import random
-import socket
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import msgspec
-
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import Kind, Object, place_of, uid_of, version_of
-from windlass.model.errors import WindlassError
+from windlass.kube.reading import read
+from windlass.model.errors import KubernetesError, WindlassError
 
 PAGE = 500
 FIRST_PAUSE = 0.2
@@ -31,6 +29,7 @@ SHORTEST_WATCH, LONGEST_WATCH = 300, 600
 LONGEST_SILENCE = 150.0
 _GONE = 410
 _MOST_GRAVES = 20_000
+_NOT_UNDERSTOOD = "NotUnderstood"
 
 Change = Callable[[Object | None, Object | None], None]
 
@@ -78,11 +77,13 @@ class Watcher:
         self._things: dict[str, Object] = {}  # by uid
         self._places: dict[tuple[str, str], str] = {}  # the uid of whoever is there now
         self._index: dict[str, set[str]] = {}
-        self._graves: OrderedDict[str, None] = OrderedDict()  # uids of what is gone for good
+        # The uids of what is gone, and as of when: what lost its labels may have them again.
+        self._graves: OrderedDict[str, int] = OrderedDict()
         self._version = ""  # up to where all was seen; none: it must be listed
         self._is_stale = False  # somebody asked for another list
         self._stopping = threading.Event()
         self._response: Any = None
+        self._was_cut = False  # the present watch, by us
         self._thread = threading.Thread(
             target=self._run, name=f"watch-{kind.plural}-{namespace or 'all'}", daemon=True
         )
@@ -124,13 +125,12 @@ class Watcher:
         """Have the present watch end, as a network may: it goes on from where it was."""
         with self._lock:
             response = self._response
-        connection = getattr(response, "connection", None)
-        sock = getattr(connection, "sock", None)
-        if sock is not None:
+        if response is not None:
+            self._was_cut = True
             try:
-                sock.shutdown(socket.SHUT_RDWR)  # a close alone would not wake who reads from it
-            except OSError:
-                pass  # it is closed already
+                response.shutdown()  # a close alone would not wake who reads from it
+            except (OSError, RuntimeError, ValueError):
+                pass  # it is closed already, or is being closed by who reads from it
 
     def items(self) -> list[Object]:
         """Everything that there is now."""
@@ -192,11 +192,8 @@ class Watcher:
             page = self._connection.request("GET", self._path(), query=query)
             self._give_sign()
             for thing in page.get("items") or ():
-                # Lists leave out what all in them have.
-                thing.setdefault("apiVersion", self.kind.api_version)
-                thing.setdefault("kind", self.kind.name)
                 seen.add(uid_of(thing))
-                self._put(thing)
+                self._put(self.kind.named(thing))
             version = page["metadata"]["resourceVersion"]
             more = page["metadata"].get("continue", "")
             if not more:
@@ -222,11 +219,12 @@ class Watcher:
         }
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._give_sign()
-        self._recovered()  # not before: one that goes on from where it was asked for no list
+        if not self._is_at_a_loss:
+            self._recovered()  # not before: one that goes on from where it was asked for no list
         self._on_open()
         response = opened.response
         with self._lock:
-            self._response = response
+            self._response, self._was_cut = response, False
         heard = False
         try:
             if self._stopping.is_set() or self._is_stale:  # before there was something to cut
@@ -235,6 +233,7 @@ class Watcher:
                 heard = True
                 self._give_sign()
                 self._take(event)
+                self._recovered()
         finally:
             with self._lock:
                 self._response = None
@@ -256,7 +255,7 @@ class Watcher:
     def _put(self, thing: Object) -> None:
         uid, place = uid_of(thing), place_of(thing)
         with self._lock:
-            if uid in self._graves:
+            if version_of(thing) <= self._graves.get(uid, -1):
                 return
             before = self._things.get(uid)
             if before is not None and version_of(before) >= version_of(thing):
@@ -277,7 +276,8 @@ class Watcher:
     def _remove(self, thing: Object) -> None:
         uid = uid_of(thing)
         with self._lock:
-            self._graves[uid] = None
+            self._graves[uid] = max(version_of(thing), self._graves.get(uid, -1))
+            self._graves.move_to_end(uid)
             while len(self._graves) > _MOST_GRAVES:
                 self._graves.popitem(last=False)
             before = self._things.pop(uid, None)
@@ -302,7 +302,7 @@ class Watcher:
         self._give_sign()
         if getattr(error, "status", None) == _GONE:
             self._version = ""
-        known = error if isinstance(error, WindlassError) else WatchEnded(repr(error))
+        known = error if isinstance(error, WindlassError) else self._known(error)
         is_news = self.trouble is None or str(self.trouble) != str(known)
         if isinstance(known, WatchEnded):  # in the order of things: connections end
             _log.debug("watch of %s: %s", self.kind.plural, known)
@@ -311,6 +311,24 @@ class Watcher:
         if is_news:
             _log.warning("watching %s: %s", self.kind.plural, known)
             self._on_trouble(known)
+
+    def _known(self, error: Exception) -> WindlassError:
+        """What kept it from seeing: the way to the cluster, or what came by it."""
+        # Whoever reads from what another closes meets anything.
+        if self._was_cut or isinstance(error, OSError) or _is_of_the_way(error):
+            return WatchEnded(repr(error))
+        if not self._is_at_a_loss:
+            _log.error("watching %s", self.kind.plural, exc_info=error)
+        return KubernetesError(
+            f"What the cluster says of its {self.kind.plural} cannot be understood: {error!r}.",
+            hint="Nothing new is seen of them until it can. The log says where it fails.",
+            reason=_NOT_UNDERSTOOD,
+        )
+
+    @property
+    def _is_at_a_loss(self) -> bool:
+        """Whether it hears the cluster, and did not understand what came last."""
+        return getattr(self.trouble, "reason", "") == _NOT_UNDERSTOOD
 
     def _recovered(self) -> None:
         if self.trouble is not None:
@@ -330,6 +348,11 @@ class WatchEnded(WindlassError):
     """A watch was over before its time; it goes on from where it was."""
 
 
+def _is_of_the_way(error: Exception) -> bool:
+    """Whether an error is the transport's own: connections end."""
+    return type(error).__module__.partition(".")[0] in ("urllib3", "http", "ssl")
+
+
 def _events(response: Any) -> Iterator[dict[str, Any]]:
     """The events of a watch, a line each, as they come."""
     left = b""
@@ -337,4 +360,4 @@ def _events(response: Any) -> Iterator[dict[str, Any]]:
         *lines, left = (left + chunk).split(b"\n")
         for line in lines:
             if line.strip():
-                yield msgspec.json.decode(line)
+                yield read(line)

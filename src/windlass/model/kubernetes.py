@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
 
 from windlass.model.errors import shown
+from windlass.model.pod_shapes import shape_flaw
 from windlass.model.quantities import parse_size
 
 # They end in \Z: a $ would let a line break pass.
@@ -121,8 +123,8 @@ def mount_flaw(path: str) -> str:
     >>> mount_flaw("/windlass/x")
     "'/windlass/x' is Windlass's own; choose another, such as '/data'"
     """
-    normal = posixpath.normpath(path)
-    if not path.startswith("/") or normal in ("/", "//") or ".." in path.split("/"):
+    normal = mount_place(path)
+    if not path.startswith("/") or normal == "/" or ".." in path.split("/"):
         return f"{shown(path)} is not absolute; in a pod a volume has a path such as '/data'"
     if ":" in path:
         return f"{shown(path)} has a colon, which no path of a volume may have"
@@ -131,21 +133,49 @@ def mount_flaw(path: str) -> str:
     return ""
 
 
+def mount_place(path: str) -> str:
+    """An absolute path as the pod has it, however it is written.
+
+    >>> mount_place("//data/./train/")
+    '/data/train'
+    """
+    # Two slashes at the beginning are left by `normpath`; to a machine they are one.
+    return posixpath.normpath("/" + path.lstrip("/")) if path.startswith("/") else path
+
+
+def mounts_flaw(paths: Iterable[str]) -> str:
+    """Why not all of several paths can be seen in a pod; empty if they can.
+
+    >>> mounts_flaw(["/data", "/models", "/data/"])
+    "'/data' and '/data/' are one place; name it once"
+    """
+    known: dict[str, str] = {}
+    for path in paths:
+        first = known.setdefault(mount_place(path), path)
+        if first != path:
+            return f"{shown(first)} and {shown(path)} are one place; name it once"
+    return ""
+
+
 def patch_flaw(patch: object) -> str:
     """Why something cannot be laid over a pod; empty if it can.
 
     >>> patch_flaw({"hostNetwork": True}), patch_flaw([1])
     ('', '[1] is no mapping; write {"hostNetwork": True}')
+    >>> patch_flaw({"spec": "x"})
+    "spec: 'x' is no mapping"
     """
     if not isinstance(patch, dict):
         return f'{shown(patch)} is no mapping; write {{"hostNetwork": True}}'
     if _depth(patch) > _DEEPEST_PATCH:
         return f"it is nested deeper than {_DEEPEST_PATCH}"
     try:
-        size = len(msgspec.json.encode(patch))
+        written = msgspec.json.encode(patch)
     except (TypeError, ValueError, RecursionError, UnicodeError) as error:
         return f"it holds what is no JSON: {error}"
-    return f"it has more than {_LARGEST_PATCH} bytes" if size > _LARGEST_PATCH else ""
+    if len(written) > _LARGEST_PATCH:
+        return f"it has more than {_LARGEST_PATCH} bytes"
+    return shape_flaw(msgspec.json.decode(written))
 
 
 def problems_of_options(options: KubernetesOptions) -> list[str]:
@@ -159,6 +189,8 @@ def problems_of_options(options: KubernetesOptions) -> list[str]:
             read_source(source)
         except ValueError as error:
             problems.append(f"volumes: {error}")
+    if flaw := mounts_flaw(options.volumes):
+        problems.append(f"volumes: {flaw}")
     if flaw := patch_flaw(options.pod_patch):
         problems.append(f"pod_patch: {flaw}")
     return problems

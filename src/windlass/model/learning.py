@@ -7,7 +7,7 @@ it learn the same struct at the same time end their process with SIGSEGV.
 from __future__ import annotations
 
 import threading
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -17,7 +17,15 @@ _lock = threading.Lock()
 _known: set[object] = set()
 
 
-def learned(kind: type[T]) -> type[T]:
+@overload
+def learned(kind: type[T]) -> type[T]: ...
+
+
+@overload
+def learned(kind: object) -> Any: ...  # unions are types, too
+
+
+def learned(kind: Any) -> Any:
     """That very type, once msgspec knows it: to be used wherever a value is read as one.
 
     >>> class Point(msgspec.Struct):

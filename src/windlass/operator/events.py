@@ -17,6 +17,7 @@ from windlass.kube.connecting import Connection
 from windlass.kube.kinds import EVENTS, Object, place_of, uid_of
 from windlass.model.errors import WindlassError
 from windlass.model.status import EventKind
+from windlass.model.text import clean
 from windlass.operator.projecting import time_text
 
 COMPONENT = "windlass-operator"
@@ -166,6 +167,7 @@ class Recorder:
                 batch.append(self._waiting.get())
             is_over = None in batch
             for each in gathered([each for each in batch if each is not None]):
+                _log_of(each)
                 self._post(each)
 
     def _post(self, happening: Happening) -> None:
@@ -176,3 +178,12 @@ class Recorder:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 _log.warning("an event could not be told: %s", error)
+
+
+def _log_of(happening: Happening) -> None:
+    """Events go after an hour, as most clusters are set up: the log keeps them."""
+    about = happening.about
+    level = logging.WARNING if happening.kind is EventKind.WARNING else logging.INFO
+    told = clean(happening.message[:_LONGEST_MESSAGE])
+    where = f"{about['namespace']}/{about['name']}"
+    _log.log(level, "%s %s: %s: %s", about["kind"], where, happening.reason, told)

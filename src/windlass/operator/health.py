@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_MOST = 32  # connections at a time
+_LONGEST = 5.0  # seconds that one may be silent
 
 Answer = Callable[[], tuple[int, str]]  # a status, and what there is to say
 
@@ -20,6 +25,8 @@ class HealthServer:
 
     def __init__(self, host: str, port: int, answers: Mapping[str, Answer]) -> None:
         class Handler(BaseHTTPRequestHandler):
+            timeout = _LONGEST
+
             def do_GET(self) -> None:
                 answer = answers.get(self.path.partition("?")[0])
                 status, text = (404, "not found") if answer is None else answer()
@@ -33,8 +40,7 @@ class HealthServer:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name
                 """Say nothing: these are asked for all the time."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(host, port, Handler)
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="health", daemon=True
@@ -48,3 +54,27 @@ class HealthServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5.0)
+
+
+class _Server(ThreadingHTTPServer):
+    """One that strangers cannot make hold more and more: who comes when all is taken is let go."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, *_, address = found[0]
+        self._places = threading.BoundedSemaphore(_MOST)
+        super().__init__((str(address[0]), int(address[1])), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()

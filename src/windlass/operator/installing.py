@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -12,12 +13,13 @@ from windlass.kube.connecting import Connection
 from windlass.kube.kinds import Kind, Object, labels_of
 from windlass.model.errors import KubernetesError
 from windlass.operator.jobkinds import JOB_KINDS
+from windlass.operator.rights import check_may_install
 
 DEFINITIONS = Kind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
 )
 _MANAGER = "app.kubernetes.io/managed-by"
-_NOT_FOUND, _CONFLICT = 404, 409
+_FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 _PATIENCE = 30.0  # seconds for a cluster to take up a definition
 
 
@@ -46,7 +48,28 @@ def install(connection: Connection, *, replace: bool = False) -> list[Installed]
 
     `install(connect())` returns once objects of these kinds can be made.
     """
-    return [_install(connection, each, replace=replace) for each in definitions()]
+    wanted = definitions()
+    check_may_install(connection, _needed_for(connection, wanted, replace=replace))
+    return [_install(connection, each, replace=replace) for each in wanted]
+
+
+def _needed_for(
+    connection: Connection, wanted: Sequence[Object], *, replace: bool
+) -> dict[str, set[str]]:
+    """The verbs that bringing each definition takes, by its name; where none may be seen, all."""
+    needed = {}
+    for each in wanted:
+        name = str(each["metadata"]["name"])
+        try:
+            there = connection.request("GET", DEFINITIONS.path(name=name))
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, _FORBIDDEN):
+                raise
+            is_absent = error.status == _NOT_FOUND
+            needed[name] = {"get", "create"} if is_absent else {"get", "create", "update"}
+            continue
+        needed[name] = {"get", "update"} if replace or _is_ours(there, each) else {"get"}
+    return needed
 
 
 def _install(connection: Connection, wanted: Object, *, replace: bool) -> Installed:
@@ -78,8 +101,7 @@ def _install_once(connection: Connection, wanted: Object, *, replace: bool) -> I
             f"{wanted['spec']['names']['plural']} --all-namespaces",
             status=_CONFLICT,
         )
-    is_ours = labels_of(there).get(_MANAGER) == labels_of(wanted)[_MANAGER]
-    if not is_ours and not replace:
+    if not _is_ours(there, wanted) and not replace:
         return Installed(name, "kept")
     version = there["metadata"]["resourceVersion"]
     body = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
@@ -90,6 +112,10 @@ def _install_once(connection: Connection, wanted: Object, *, replace: bool) -> I
     connection.request("PUT", DEFINITIONS.path(name=name), body)
     _wait_established(connection, name)
     return Installed(name, "updated")
+
+
+def _is_ours(there: Object, wanted: Object) -> bool:
+    return labels_of(there).get(_MANAGER) == labels_of(wanted)[_MANAGER]
 
 
 def _wait_established(connection: Connection, name: str) -> None:

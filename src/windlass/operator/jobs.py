@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.engine.conditions import say
+from windlass.engine.conditions import INVALID_REASON, say
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import Object, labels_of, place_of, uid_of
 from windlass.kube.watching import Watcher
@@ -34,7 +34,6 @@ from windlass.operator.projecting import is_same, status_of, told_of
 from windlass.operator.translating import Translation, is_ours, remnant, translate
 from windlass.operator.views import View
 
-INVALID_REASON = "InvalidSpec"
 _MERGE = "application/merge-patch+json"
 _NOT_FOUND, _CONFLICT = 404, 409
 _PROJECT_TRIES = 5
@@ -65,6 +64,7 @@ class Jobs:
         self._shared: set[str] = set()  # namespaces in which another acts, too, as was told
         self._lock = threading.Lock()
         self._translations: dict[str, tuple[int, Translation | InvalidArgument]] = {}
+        self._refused: dict[str, tuple[Translation, InvalidArgument]] = {}
         self._written: dict[str, deque[str]] = {}  # the memories that we wrote ourselves, lately
         self.view = View(
             connection, [kind.kind for kind in kinds], namespaces,
@@ -86,12 +86,13 @@ class Jobs:
         if status is None:
             status = inherited(thing)
         found = self._translated(thing)
+        problem = found if isinstance(found, InvalidArgument) else self.problem(found)
+        if problem is not None and not status.is_finished:
+            status = self._refuse(thing, status, problem)
+        elif is_known:
+            self._mend(thing, status)
         if isinstance(found, InvalidArgument):
-            if not status.is_finished:
-                status = self._refuse(thing, status, found)
             return remnant(thing), status
-        if is_known:
-            self._mend(thing, found, status)
         return found.job, msgspec.structs.replace(status, addresses=found.addresses)
 
     def save(
@@ -154,6 +155,18 @@ class Jobs:
         found = self._translated(thing)
         return None if isinstance(found, InvalidArgument) else found
 
+    def refuse(self, made_from: Translation, problem: InvalidArgument) -> None:
+        """The cluster will never take what is made from this: the next look has the job fail."""
+        with self._lock:
+            self._refused[made_from.job.uid] = (made_from, problem)
+
+    def problem(self, made_from: Translation) -> InvalidArgument | None:
+        """Why nothing can be made from this, as far as the cluster has said."""
+        with self._lock:
+            known = self._refused.get(made_from.job.uid)
+        # Of an object that was changed since there is another translation.
+        return known[1] if known is not None and known[0] is made_from else None
+
     def status(self, uid: str) -> JobStatus | None:
         """What is remembered of a job."""
         thing = self.find(uid)
@@ -173,12 +186,13 @@ class Jobs:
         thing = self.find(uid)
         return None if thing is None else self._refresh(thing)
 
-    def has_expired(self, thing: Object, status: JobStatus) -> bool:
-        """Whether all of a job is over and its time to live is up."""
-        found = self._translated(thing)
-        if isinstance(found, InvalidArgument) or not status.settled:
-            return False
-        return found.job.spec.ttl_after_finished is not None
+    def over(self, uid: str) -> tuple[JobSpec, JobStatus] | None:
+        """What a job asked for and what became of it, once nothing is left to do; else none."""
+        thing = self.find(uid)
+        status = None if thing is None or not _is_to_act_on(thing) else remembered(thing)
+        if thing is None or status is None or not status.settled:
+            return None
+        return self._spec_of(thing), status
 
     def delete(self, uid: str) -> None:
         """Have the object itself go, and with it all that it owns."""
@@ -193,12 +207,13 @@ class Jobs:
                 raise
 
     def _is_unfinished(self, thing: Object, status: JobStatus) -> bool:
-        """Whether somebody died between the end of a job and the last word on it."""
-        return self._is_off(thing, status) or self.has_expired(thing, status)
+        """Whether its end was not said yet, since somebody died, or it is to go in its time."""
+        return self._is_off(thing, status) or self._spec_of(thing).ttl_after_finished is not None
 
     def _forget(self, uid: str) -> None:
         with self._lock:
             self._translations.pop(uid, None)
+            self._refused.pop(uid, None)
             self._written.pop(uid, None)
 
     def _changed(self, before: Object | None, after: Object | None) -> None:
@@ -259,7 +274,7 @@ class Jobs:
 
     def _spec_of(self, thing: Object) -> JobSpec:
         found = self._translated(thing)
-        return JobSpec(roles=()) if isinstance(found, InvalidArgument) else found.job.spec
+        return (remnant(thing) if isinstance(found, InvalidArgument) else found.job).spec
 
     def _refuse(self, thing: Object, status: JobStatus, problem: InvalidArgument) -> JobStatus:
         """An object that makes no sense has failed: once and for all, with what and where."""
@@ -337,10 +352,10 @@ class Jobs:
                 return
         raise KubernetesError(f"the status of {name} keeps changing", reason="Conflict")
 
-    def _mend(self, thing: Object, found: Translation, status: JobStatus) -> None:
+    def _mend(self, thing: Object, status: JobStatus) -> None:
         """Say what is remembered and was never said: somebody died in between."""
         if self._is_off(thing, status):
-            self._project(thing, found.job.spec, status, None)
+            self._project(thing, self._spec_of(thing), status, None)
 
     def _is_off(self, thing: Object, status: JobStatus) -> bool:
         """Whether an object's status says something else than what is remembered of it."""

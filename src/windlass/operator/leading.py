@@ -18,6 +18,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
+from windlass.controller.clock import SystemClock
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import LEASES, Object
 from windlass.model.errors import KubernetesError, WindlassError
@@ -26,6 +27,8 @@ LEASE_NAME = "windlass-operator"  # of those that look after all namespaces; see
 LEASE_SECONDS = 10.0
 RENEW_SECONDS = 7.0  # without having renewed it for so long, its holder gives up
 RETRY_SECONDS = 2.0
+_PATIENCE = 3.0  # seconds for an answer of the API, which may be asked for twice
+_LEAST_PATIENCE = 0.25
 _NOT_FOUND, _CONFLICT = 404, 409
 
 _log = logging.getLogger(__name__)
@@ -80,6 +83,17 @@ def may_take(sight: Sight, identity: str, now: float) -> bool:
     return sight.holder in ("", identity) or now - sight.since >= LEASE_SECONDS
 
 
+def patience(since: float) -> float:
+    """How long the holder of a lease waits for an answer, so long after it renewed the lease.
+
+    An answer that does not come is asked for once more: both must be over well before the lease is.
+
+    >>> patience(0.0), patience(5.0), patience(60.0)
+    (3.0, 1.0, 0.25)
+    """
+    return min(max((RENEW_SECONDS - since) / 2, _LEAST_PATIENCE), _PATIENCE)
+
+
 def lease_spec(before: Object, identity: str, now: float) -> Object:
     """What a lease says once it is taken, or renewed."""
     is_renewal = before.get("holderIdentity") == identity
@@ -121,6 +135,8 @@ class Leading:
         self._sight = Sight()
         self._waits_for = ""  # who leads, as was said
         self._lease: Object | None = None
+        self._renewed = 0.0  # when that was last begun which went well
+        self._clock = SystemClock().monotonic  # which goes on while the machine sleeps
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
 
@@ -141,24 +157,23 @@ class Leading:
             self._thread.join(timeout)
 
     def _run(self) -> None:
-        renewed = 0.0
         while not self._stopping.is_set():
-            began = time.monotonic()
+            began = self._clock()
             if self._try():
-                renewed = began
+                self._renewed = began
                 if not self.led.is_set():
                     _log.info("leading as %s", self.identity)
                     self.led.set()
                     self._on_gain()
-            elif self.led.is_set() and self._has_lost(renewed):
+            elif self.led.is_set() and self._has_lost():
                 self._lose()
-            self._stopping.wait(max(RETRY_SECONDS - (time.monotonic() - began), 0.1))
+            self._stopping.wait(max(RETRY_SECONDS - (self._clock() - began), 0.1))
         if self.led.is_set():
             self._lose()
             self._release()
 
-    def _has_lost(self, renewed: float) -> bool:
-        is_late = time.monotonic() - renewed >= RENEW_SECONDS - RETRY_SECONDS
+    def _has_lost(self) -> bool:
+        is_late = self._clock() - self._renewed >= RENEW_SECONDS - RETRY_SECONDS
         return is_late or self._sight.holder not in ("", self.identity)
 
     def _lose(self) -> None:
@@ -171,9 +186,10 @@ class Leading:
         """Take or renew the lease; whether it is ours now."""
         try:
             return self._take()
-        except WindlassError as error:
+        except Exception as error:  # noqa: BLE001 -- whatever it is, who cannot renew it must stop
             if str(error) != self.trouble:
-                _log.warning("the lease %s: %s", self._name, error)
+                is_known = isinstance(error, WindlassError)
+                _log.warning("the lease %s: %s", self._name, error, exc_info=not is_known)
             self.trouble = str(error)
             return False
 
@@ -183,8 +199,8 @@ class Leading:
             lease = self._read()
         if lease is None:
             return False
-        self._sight = seen(self._sight, lease, time.monotonic())
-        if not may_take(self._sight, self.identity, time.monotonic()):
+        self._sight = seen(self._sight, lease, self._clock())
+        if not may_take(self._sight, self.identity, self._clock()):
             if self._sight.holder != self._waits_for:
                 _log.info("waiting: %s leads", self._sight.holder)
             self._waits_for = self._sight.holder
@@ -195,17 +211,23 @@ class Leading:
         spec = lease_spec(lease.get("spec") or {}, self.identity, time.time())
         new = self._write({**lease, "spec": spec})
         if new is None:
+            found = self._read()  # whose it is now: if another's, we lead no more
+            self._sight = seen(self._sight, found, self._clock()) if found else self._sight
             return False
         self._lease = new
-        self._sight = seen(self._sight, new, time.monotonic())
+        self._sight = seen(self._sight, new, self._clock())
         self.trouble = ""
         return True
+
+    @property
+    def _patience(self) -> float:
+        return patience(self._clock() - self._renewed) if self.led.is_set() else _PATIENCE
 
     def _read(self) -> Object | None:
         """The lease as it is; made first, if there is none."""
         path = LEASES.path(self._namespace, self._name)
         try:
-            found: Object = self._connection.request("GET", path, timeout=3.0)
+            found: Object = self._connection.request("GET", path, timeout=self._patience)
         except KubernetesError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -219,7 +241,7 @@ class Leading:
         }
         try:
             made: Object = self._connection.request(
-                "POST", LEASES.path(self._namespace), body, timeout=3.0
+                "POST", LEASES.path(self._namespace), body, timeout=self._patience
             )
         except KubernetesError as error:
             if error.status != _CONFLICT:
@@ -231,7 +253,7 @@ class Leading:
         """The lease as it now is; none if another was first."""
         path = LEASES.path(self._namespace, self._name)
         try:
-            new: Object = self._connection.request("PUT", path, lease, timeout=3.0)
+            new: Object = self._connection.request("PUT", path, lease, timeout=self._patience)
         except KubernetesError as error:
             if error.status not in (_CONFLICT, _NOT_FOUND):
                 raise

@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.kube.kinds import Object, uid_of
 from windlass.kube.pods import seconds_of
+from windlass.model.learning import learned
 from windlass.model.status import Condition, ConditionType, JobStatus, Phase
 from windlass.operator.names import MEMORY
 
@@ -34,9 +35,9 @@ def remembered(thing: Object) -> JobStatus | None:
     if not text:
         return None
     try:
-        memory = msgspec.json.decode(text, type=_Memory)
+        memory = msgspec.json.decode(text, type=learned(_Memory))
         _check_times(memory.status)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         _log.warning("%s: its memory cannot be read: %s", thing["metadata"]["name"], error)
         return None
     return memory.status if memory.uid == uid_of(thing) else None

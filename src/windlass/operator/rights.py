@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from windlass.kube.access import account_name, missing_rights
+from windlass.kube.access import account_name, missing_deeds, missing_rights
 from windlass.kube.connecting import Connection
 from windlass.kube.deeds import Deed
-from windlass.kube.rights import Right, role_manifests
+from windlass.kube.rights import Right, cluster_grant, role_manifests
 from windlass.model.errors import KubernetesError
 from windlass.operator.jobkinds import GROUP, JOB_KINDS
 
@@ -52,6 +52,40 @@ OF_LEASE: tuple[Right, ...] = (
 """In the namespace of the lease."""
 
 
+OF_DEFINITIONS = Right(
+    resource="customresourcedefinitions",
+    group="apiextensions.k8s.io",
+    verbs=("get", "create", "update"),
+    why="bringing the definitions of jobs, and updating them",
+)
+"""Of the whole cluster, for whoever installs; the operator itself does without."""
+
+
+def check_may_install(connection: Connection, needed: Mapping[str, Collection[str]]) -> None:
+    """That the account may do with each definition what it takes; else an error names it all."""
+    # Whoever may look at one of that name may be allowed no others; what is new has no name yet.
+    asked = {
+        msgspec.structs.replace(deed, name="" if deed.verb == "create" else name)
+        for name, verbs in needed.items()
+        for deed in OF_DEFINITIONS.deeds("")
+        if deed.verb in verbs
+    }
+    lacks = {deed.verb for deed in missing_deeds(connection, list(asked))}
+    if not lacks:
+        return
+    account = account_name(connection) or "NAME"
+    missing = [verb for verb in OF_DEFINITIONS.verbs if verb in lacks]
+    grant = cluster_grant("windlass-definitions", OF_DEFINITIONS, account)
+    raise KubernetesError(
+        f"{account} lacks {_counted(len(missing))} of the whole cluster that installing needs: "
+        f"{', '.join(missing)} {OF_DEFINITIONS.resource}.{OF_DEFINITIONS.group}.",
+        hint="Somebody who may, such as an administrator, can install in your place: "
+        f"windlass operator install\nor grant it: {grant}",
+        status=403,
+        reason="Forbidden",
+    )
+
+
 def check_rights(connection: Connection, namespaces: Sequence[str], lease_namespace: str) -> None:
     """That the account may do all that the operator does; else an error names what it may not."""
     lacks = []
@@ -62,14 +96,17 @@ def check_rights(connection: Connection, namespaces: Sequence[str], lease_namesp
     if not lacks:
         return
     account = account_name(connection)
-    rights = "a right" if len(lacks) == 1 else f"{len(lacks)} rights"
     raise KubernetesError(
-        f"{account or 'This account'} lacks {rights} that the operator needs:",
+        f"{account or 'This account'} lacks {_counted(len(lacks))} that the operator needs:",
         hint=f"{listed(lacks)}\nWhoever may can grant them all: "
         f"{granting_command(account, namespaces, lease_namespace)}",
         status=403,
         reason="Forbidden",
     )
+
+
+def _counted(rights: int) -> str:
+    return "a right" if rights == 1 else f"{rights} rights"
 
 
 def missing_help(connection: Connection, namespaces: Sequence[str]) -> list[Deed]:

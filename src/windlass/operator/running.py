@@ -88,7 +88,7 @@ class Operator:
                 # After the jobs: what is remembered of them must not be newer than their pods.
                 self.pods.view.start()
             if self.pods.view.wait_seen(stop):
-                _log.info("seeing %d objects", len(self.jobs.view.items()))
+                _log.info("jobs in sight: %d", len(self.jobs.view.items()))
                 if self._leading is not None:
                     self._leading.start()
                 else:

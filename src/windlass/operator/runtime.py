@@ -1,8 +1,6 @@
 """The runtime of the operator: replicas are pods, each with a headless service of its name.
 
-What belongs to a job is known by the uid of its owner, never by labels alone: pods of a job that
-lost their owner are adopted, those whose labels say another job are released, and what somebody
-else owns is never touched.
+What belongs to a job is known by the uid of its owner, never by labels alone: see `claiming.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from windlass.engine.deadline import ttl_left
 from windlass.kube.connecting import Connection
+from windlass.kube.faults import InvalidObject
 from windlass.kube.kinds import (
     PODS,
     SERVICES,
@@ -26,10 +26,12 @@ from windlass.kube.pods import state_of, was_told_to_go
 from windlass.model.errors import KubernetesError, WindlassError
 from windlass.model.job import Assignment, CleanPolicy, Job, JobSpec
 from windlass.model.status import ConditionType, EventKind, Phase, Replica, ReplicaId
+from windlass.operator.claiming import Claims, claim_keys
 from windlass.operator.events import Recorder
+from windlass.operator.ignored import Ignored
 from windlass.operator.jobkinds import JOB_KINDS
 from windlass.operator.jobs import Jobs
-from windlass.operator.making import make_pod, make_service, owner_of
+from windlass.operator.making import make_pod, make_service
 from windlass.operator.names import (
     JOB_NAME,
     OPERATOR_NAME,
@@ -37,14 +39,15 @@ from windlass.operator.names import (
     replica_name,
     replica_of,
 )
+from windlass.operator.pacing import Pacing
 from windlass.operator.podevents import PodEvents
+from windlass.operator.refused import problem_of
 from windlass.operator.translating import Translation
 from windlass.operator.views import View
 from windlass.operator.waiting import Waiting, has_node, is_waiting
-from windlass.runtimes.protocol import NameHeld
+from windlass.runtimes.protocol import NameHeld, NotYet
 
 _CONTAINERS = {kind.operator_name: kind.container for kind in JOB_KINDS}
-_MERGE = "application/merge-patch+json"
 _NOT_FOUND, _CONFLICT = 404, 409
 
 _log = logging.getLogger(__name__)
@@ -75,10 +78,13 @@ class Pods:
             connection, wake=lambda uid: self._wake(uid), waits=self._waits_for_its_node
         )
         self._waiting = Waiting(recorder, self.events)
+        self._ignored = Ignored(recorder)
+        self._pacing = Pacing(recorder, clock)
         self.view = View(
-            connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=_keys,
+            connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=claim_keys,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
         )  # fmt: skip
+        self._claims = Claims(connection, jobs, self.view, tell=self._tell)
 
     def validate(self, spec: JobSpec) -> list[str]:
         """Nothing: what makes no sense in an object is told when it is translated."""
@@ -94,17 +100,25 @@ class Pods:
         """Make the pod of an attempt, and the service of its replica if there is none."""
         del given  # addresses follow from names
         made_from = self._jobs.translation(job.uid)
-        if made_from is None:
-            return  # it is gone, and so will be all that it owns
+        if made_from is None or self._jobs.problem(made_from) is not None:
+            raise NotYet("there is nothing to make it from", is_told=False)
         name = replica_name(job.name, replica.role, replica.index)
         there = self.view.at(PODS, made_from.namespace, name)
         if there is not None and self._is_in_the_way(there, made_from, replica):
             raise NameHeld(f"the pod {name} is still there", is_told=_is_told(there, made_from))
         service = self.view.at(SERVICES, made_from.namespace, name)
-        if service is None or not _is_owned_by(service, job.uid):
-            self._make(SERVICES, make_service(made_from, replica), made_from, replica)
-        if there is None:
-            self._make(PODS, make_pod(made_from, replica), made_from, replica)
+        try:
+            if service is None or not _is_owned_by(service, job.uid):
+                self._make(SERVICES, make_service(made_from, replica), made_from, replica)
+            if there is None:
+                self._pacing.check(job.uid, replica, name, self._jobs.find(job.uid))
+                self._make(PODS, make_pod(made_from, replica), made_from, replica)
+                self._pacing.made(job.uid, replica)
+        except InvalidObject as refused:
+            if self._has_alike(job.uid, replica.role):
+                raise  # the cluster took such a one before, and may again
+            self._jobs.refuse(made_from, problem_of(refused, made_from, replica))
+            raise NotYet(refused.message, is_told=False) from None
 
     def delete(self, job_uid: str, replica: ReplicaId, grace: float) -> None:
         """Have a pod end, in the time its own template gives it."""
@@ -122,8 +136,9 @@ class Pods:
         """The attempts of a job as its pods are now."""
         made_from = self._jobs.translation(job.uid)
         if made_from is not None:
-            self._claim(made_from)
+            self._claims.look(made_from)
             self._serve(made_from)
+            self._dismiss(job.uid)
             self._tell_what_waits(job.uid)
         return [self._only(job, replica, pods) for replica, pods in self._attempts(job.uid)]
 
@@ -134,16 +149,22 @@ class Pods:
     def release(self, job_uid: str) -> None:
         """A job is over: what still runs of its pods ends, and if it has expired it goes itself."""
         self._waiting.forget(job_uid)
-        thing, status = self._jobs.find(job_uid), self._jobs.status(job_uid)
-        made_from = self._jobs.translation(job_uid)
-        if thing is None or status is None or made_from is None or not status.settled:
+        self._ignored.forget(job_uid)
+        self._pacing.forget(job_uid)
+        over = self._jobs.over(job_uid)
+        if over is None:
             return
-        if made_from.job.spec.clean_policy is not CleanPolicy.NONE:
+        spec, status = over
+        if spec.clean_policy is not CleanPolicy.NONE:
             for pod in self._owned(PODS, job_uid):  # those whose other containers run on
                 is_going = "deletionTimestamp" in pod["metadata"]
                 if pod.get("status", {}).get("phase") in ("Running", "Pending") and not is_going:
                     self._delete(PODS, pod, job_uid)
-        if self._jobs.has_expired(thing, status):
+        self._dismiss(job_uid)
+        left = ttl_left(spec, status, time.time())
+        if left is not None and left > 0:
+            self._wake(job_uid)  # it was given that time just now: another look waits for its end
+        elif left is not None:
             self._jobs.delete(job_uid)
 
     def close(self) -> None:
@@ -171,6 +192,14 @@ class Pods:
             raise _not_ours(PODS, pod)
         return replica_of(labels_of(pod)) != replica
 
+    def _has_alike(self, uid: str, role: str) -> bool:
+        """Whether another pod of a role is alive: nobody ends it because one cannot be made."""
+        return any(
+            replica.role == role and not seen.phase.is_final and not seen.deleting
+            for replica, pods in self._attempts(uid)
+            for seen in (_seen(pod, replica) for pod in pods)
+        )
+
     def _is_without(self, uid: str, replica: ReplicaId) -> bool:
         """Whether a replica is not to come back: nobody need find it any more."""
         status, found = self._jobs.status(uid), self._jobs.translation(uid)
@@ -191,15 +220,18 @@ class Pods:
                 raise
             self._take_over(kind, namespace, name, made_from, replica)
             return
-        self.view.of(kind, namespace).tell(_named(kind, new))
+        self.view.of(kind, namespace).tell(kind.named(new))
         self._tell(made_from, f"SuccessfulCreate{kind.name}", f"Created {kind.name.lower()}", name)
+        thing = self._jobs.find(made_from.job.uid)
+        if kind is PODS and thing is not None:
+            self._ignored.look(thing, body, new)
 
     def _take_over(
         self, kind: Kind, namespace: str, name: str, made_from: Translation, replica: ReplicaId
     ) -> None:
         """There is something of that name already: whose is it?"""
         try:
-            there = _named(kind, self._connection.request("GET", kind.path(namespace, name)))
+            there = kind.named(self._connection.request("GET", kind.path(namespace, name)))
         except KubernetesError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -208,7 +240,7 @@ class Pods:
         wanted = job_labels(made_from.kind, made_from.job.name)
         matches = wanted.items() <= labels_of(there).items()
         if matches and controller_of(there) is None:
-            adopted = self._adopt(kind, there, made_from)
+            adopted = self._claims.adopt(kind, there, made_from)
             if adopted is None:
                 raise NameHeld(f"the {kind.name.lower()} {name} was still there")
             there = adopted
@@ -218,70 +250,11 @@ class Pods:
                 raise NameHeld(what, is_told=_is_told(there, made_from))
             raise _not_ours(kind, there)
         if not matches:
-            self._disown(kind, there, made_from)
+            self._claims.disown(kind, there, made_from)
             raise _not_ours(kind, there)
         self.view.of(kind, namespace).tell(there)
         if kind is PODS and replica_of(labels_of(there)) != replica:
             raise NameHeld(f"the pod {name} is of another attempt")
-
-    def _claim(self, made_from: Translation) -> None:
-        """Adopt what is the job's by its labels and nobody's by its owner; release the reverse."""
-        job = made_from.job
-        wanted = job_labels(made_from.kind, job.name)
-        key = _job_key(made_from.namespace, wanted)
-        for watcher in (self.view.of(kind, made_from.namespace) for kind in (PODS, SERVICES)):
-            for thing in watcher.found(key):
-                is_going = "deletionTimestamp" in thing["metadata"]
-                if controller_of(thing) is None and not is_going and replica_of(labels_of(thing)):
-                    self._adopt(watcher.kind, thing, made_from)
-            for thing in watcher.found(f"uid:{job.uid}"):
-                if not wanted.items() <= labels_of(thing).items():
-                    self._disown(watcher.kind, thing, made_from)
-
-    def _adopt(self, kind: Kind, thing: Object, made_from: Translation) -> Object | None:
-        """Make it the job's, if the job is still the one we think it is."""
-        job = self._jobs.look(made_from.job.uid)
-        if job is None or "deletionTimestamp" in job["metadata"]:
-            return None
-        owners = [*(thing["metadata"].get("ownerReferences") or ()), owner_of(made_from)]
-        adopted = self._patch_owners(kind, thing, owners)
-        if adopted is not None:
-            name = place_of(thing)[1]
-            self._tell(made_from, f"Adopted{kind.name}", f"Adopted {kind.name.lower()}", name)
-        return adopted
-
-    def _disown(self, kind: Kind, thing: Object, made_from: Translation) -> None:
-        """Its labels are another's: it is no longer the job's."""
-        owners = [
-            each
-            for each in thing["metadata"].get("ownerReferences") or ()
-            if each.get("uid") != made_from.job.uid
-        ]
-        if self._patch_owners(kind, thing, owners) is not None:
-            name = place_of(thing)[1]
-            self._tell(made_from, f"Released{kind.name}", f"Released {kind.name.lower()}", name)
-
-    def _patch_owners(self, kind: Kind, thing: Object, owners: Sequence[Object]) -> Object | None:
-        """Give it these owners, if it is unchanged; none if it is not."""
-        namespace, name = place_of(thing)
-        body = {
-            "metadata": {
-                "uid": uid_of(thing),
-                "resourceVersion": thing["metadata"]["resourceVersion"],
-                "ownerReferences": owners,
-            }
-        }
-        try:
-            new = self._connection.request(
-                "PATCH", kind.path(namespace, name), body, content_type=_MERGE
-            )
-        except KubernetesError as error:
-            if error.status not in (_NOT_FOUND, _CONFLICT):
-                raise
-            return None  # it changed: another look will see it as it is
-        new = _named(kind, new)
-        self.view.of(kind, namespace).tell(new)
-        return new
 
     def _attempts(self, job_uid: str) -> Iterable[tuple[ReplicaId, Sequence[Object]]]:
         """The pods of each attempt of a job: one, unless somebody made a copy of it."""
@@ -319,6 +292,18 @@ class Pods:
             if not self._is_without(uid, replica):
                 self._make(SERVICES, make_service(made_from, replica), made_from, replica)
 
+    def _dismiss(self, uid: str) -> None:
+        """A service goes with its replica, also with one that had no pod when its time was up."""
+        services = list(self._owned(SERVICES, uid))
+        has = {place_of(each)[1] for each in self._owned(PODS, uid)} if services else set()
+        for service in services:
+            replica = replica_of(labels_of(service))
+            is_going = "deletionTimestamp" in service["metadata"]
+            if replica is None or is_going or place_of(service)[1] in has:
+                continue
+            if self._is_without(uid, replica):
+                self._delete(SERVICES, service, uid)
+
     def _tell_what_waits(self, job_uid: str) -> None:
         """Say on the job's object why its pods do not start."""
         thing = self._jobs.find(job_uid)
@@ -343,7 +328,7 @@ class Pods:
             watcher.tell_gone(thing)
             return
         if answer.get("metadata", {}).get("deletionTimestamp"):
-            watcher.tell(_named(kind, answer))
+            watcher.tell(kind.named(answer))
         job = self._jobs.find(job_uid)
         if job is not None:
             what = f"Deleted {kind.name.lower()}"
@@ -379,16 +364,6 @@ def _seen(pod: Object, replica: ReplicaId) -> Replica:
     )
 
 
-def _keys(thing: Object) -> list[str]:
-    owner, labels = controller_of(thing), labels_of(thing)
-    keys = [_job_key(place_of(thing)[0], labels)]
-    return keys if owner is None else [*keys, f"uid:{owner['uid']}"]
-
-
-def _job_key(namespace: str, labels: Mapping[str, str]) -> str:
-    return f"job:{namespace}/{labels.get(JOB_NAME, '')}/{labels.get(OPERATOR_NAME, '')}"
-
-
 def _is_owned_by(thing: Object, uid: str) -> bool:
     owner = controller_of(thing)
     return owner is not None and owner["uid"] == uid
@@ -398,12 +373,6 @@ def _is_told(thing: Object, made_from: Translation) -> bool:
     """Whether its end wakes the job: it does if it is, or was, of a job of that name."""
     wanted = job_labels(made_from.kind, made_from.job.name)
     return wanted.items() <= labels_of(thing).items() or _is_owned_by(thing, made_from.job.uid)
-
-
-def _named(kind: Kind, thing: Object) -> Object:
-    thing.setdefault("apiVersion", kind.api_version)
-    thing.setdefault("kind", kind.name)
-    return thing
 
 
 def _not_ours(kind: Kind, thing: Object) -> NotOurs:

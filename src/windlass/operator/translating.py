@@ -25,9 +25,12 @@ from windlass.model.job import (
 )
 from windlass.operator.jobkinds import BY_NAME, OUR_NAMES, JobKind
 from windlass.operator.names import address_of, name_problem, replica_name
+from windlass.operator.shapes import ELASTIC, TEMPLATE, misshapen
 
 DEFAULT_BACKOFF_LIMIT = 6
 MOST_REPLICAS = 1000  # what is remembered of them must fit into an annotation
+_MOST_DIGITS = 6  # of the number of processes on each node
+_LAST_PORT = 65535
 _SERVICES = ("ps", "evaluator")
 _LEADERS = ("chief", "master")
 _WORKER = "worker"
@@ -92,10 +95,12 @@ def translate(thing: Object) -> Translation:
     reader = _Reader()
     spec = reader.mapping(thing, "spec")
     policy = reader.mapping(spec, "runPolicy", "spec.")
+    scheduling = reader.mapping(policy, "schedulingPolicy", "spec.runPolicy.")
     read = _read_roles(kind, spec, reader)
     roles = tuple(role for role, _, _ in read)
     elastic = _read_elastic(spec, roles, reader) if "elasticPolicy" in spec else None
     is_torch = kind.framework == "torch"
+    processes = _processes(spec, reader) if is_torch else ""
     together = is_torch and elastic is None
     job_spec = JobSpec(
         roles=roles,
@@ -113,7 +118,6 @@ def translate(thing: Object) -> Translation:
     problems = [*reader.problems, *_problems(kind, name, job_spec)]
     if problems:
         raise InvalidArgument.of(problems)
-    scheduling = policy.get("schedulingPolicy") or {}
     return Translation(
         kind=kind,
         job=Job(uid=uid_of(thing), trial_id=0, name=name, spec=job_spec),
@@ -121,15 +125,18 @@ def translate(thing: Object) -> Translation:
         templates={role.name: template for role, template, _ in read},
         ports={role.name: port for role, _, port in read},
         priority_class=str(scheduling.get("priorityClass") or ""),
-        processes=_processes(spec) if is_torch else "",
+        processes=processes,
         elastic=elastic,
         has_dynamic_workers=spec.get("enableDynamicWorker") is True,
     )
 
 
 def remnant(thing: Object) -> Job:
-    """The job of an object that makes no sense: nothing of it is to run."""
-    spec = JobSpec(roles=(), clean_policy=CleanPolicy.RUNNING)
+    """The job of an object that makes no sense: nothing of it runs, and it goes in its time."""
+    reader = _Reader()  # what is wrong was told
+    policy = reader.mapping(reader.mapping(thing, "spec"), "runPolicy")
+    ttl = _seconds(reader, policy, "ttlSecondsAfterFinished", least=0)
+    spec = JobSpec(roles=(), clean_policy=CleanPolicy.RUNNING, ttl_after_finished=ttl)
     return Job(uid=uid_of(thing), trial_id=0, name=place_of(thing)[1], spec=spec)
 
 
@@ -148,17 +155,34 @@ class _Reader:
             return {}
         return found
 
+    def shaped(
+        self, of: Mapping[str, Any], field: str, shape: Any, where: str
+    ) -> Mapping[str, Any] | None:
+        """What is there; none if a part of it is not what it must be."""
+        found = of.get(field)
+        problems = [] if found is None else list(misshapen(found, shape, f"{where}{field}"))
+        self.problems += problems
+        return None if problems else found or {}
+
     def number(
-        self, of: Mapping[str, Any], field: str, where: str, *, default: int, least: int = 0
+        self,
+        of: Mapping[str, Any],
+        field: str,
+        where: str,
+        *,
+        default: int,
+        least: int = 0,
+        most: int | None = None,
     ) -> int:
         found = of.get(field)
         if found is None:
             return default
-        if not isinstance(found, int) or isinstance(found, bool) or found < least:
-            told = shown(found)
-            self.problems.append(f"{where}{field}: is {told}; it must be {least} or more")
+        is_number = isinstance(found, int) and not isinstance(found, bool)
+        if not is_number or found < least or (most is not None and found > most):
+            bounds = f"{least} or more" if most is None else f"from {least} to {most}"
+            self.problems.append(f"{where}{field}: is {shown(found)}; it must be {bounds}")
             return default
-        return found
+        return int(found)
 
     def choice(self, of: Mapping[str, Any], field: str, kind: Any, default: Any) -> Any:
         found = of.get(field)
@@ -202,12 +226,15 @@ def _read_role(
     kind: JobKind, type_: str, fields: Mapping[str, Any], path: str, reader: _Reader
 ) -> tuple[Role, Object, int]:
     name = type_.lower()
-    template = reader.mapping(fields, "template", f"{path}.")
-    container = _container(kind, template, path, reader)
+    template = reader.shaped(fields, "template", TEMPLATE, f"{path}.")
+    place, container = (0, {}) if template is None else _container(kind, template, path, reader)
     port = kind.port
-    for each in container.get("ports") or ():
+    for number, each in enumerate(container.get("ports") or ()):
         if each.get("name") == kind.port_name:
-            port = int(each.get("containerPort") or kind.port)
+            where = f"{_containers(path)}[{place}].ports[{number}]."
+            port = reader.number(
+                each, "containerPort", where, default=kind.port, least=1, most=_LAST_PORT
+            )
     policy = fields.get("restartPolicy") or kind.restart_policy.value
     known = [each.value for each in RestartPolicy]
     if policy not in known:
@@ -224,33 +251,37 @@ def _read_role(
         restart_policy=RestartPolicy(policy),
         service=kind.framework == "tensorflow" and name in _SERVICES,
     )
-    return role, dict(template), port
+    return role, dict(template or {}), port
 
 
 def _container(
     kind: JobKind, template: Mapping[str, Any], path: str, reader: _Reader
-) -> Mapping[str, Any]:
-    """The container that decides how a replica ended."""
-    where = f"{path}.template.spec.containers"
-    containers = reader.mapping(template, "spec", f"{path}.template.").get("containers")
-    if not isinstance(containers, list) or not containers:
+) -> tuple[int, Mapping[str, Any]]:
+    """The container that decides how a replica ended, and which of all it is."""
+    where = _containers(path)
+    containers = (template.get("spec") or {}).get("containers")
+    if not containers:
         reader.problems.append(f"{where}: there is none; one must be named {kind.container!r}")
-        return {}
-    named = [each for each in containers if isinstance(each, Mapping)]
-    for place, each in enumerate(named):
+        return 0, {}
+    for place, each in enumerate(containers):
         if not each.get("image"):
             reader.problems.append(f"{where}[{place}].image: there is none")
-    for each in named:
+    for place, each in enumerate(containers):
         if each.get("name") == kind.container:
-            return each
-    names = ", ".join(repr(each.get("name")) for each in named)
+            return place, each
+    names = ", ".join(repr(each.get("name")) for each in containers)
     reader.problems.append(f"{where}: none is named {kind.container!r}; there are: {names}")
-    return {}
+    return 0, {}
+
+
+def _containers(path: str) -> str:
+    """Where the containers of a role are told of."""
+    return f"{path}.template.spec.containers"
 
 
 def _read_elastic(spec: Mapping[str, Any], roles: tuple[Role, ...], reader: _Reader) -> Elastic:
     where = "spec.elasticPolicy."
-    policy = reader.mapping(spec, "elasticPolicy", "spec.")
+    policy = reader.shaped(spec, "elasticPolicy", ELASTIC, "spec.") or {}
     replicas = next((role.replicas for role in roles if role.name == _WORKER), 1)
     least = reader.number(policy, "minReplicas", where, default=0, least=1)
     most = reader.number(policy, "maxReplicas", where, default=0, least=1)
@@ -276,11 +307,15 @@ def _read_elastic(spec: Mapping[str, Any], roles: tuple[Role, ...], reader: _Rea
     )
 
 
-def _processes(spec: Mapping[str, Any]) -> str:
+def _processes(spec: Mapping[str, Any], reader: _Reader) -> str:
     """How many processes are on each node, as it is written."""
     elastic = spec.get("elasticPolicy")
     older = elastic.get("nProcPerNode") if isinstance(elastic, Mapping) else None
-    return str(spec.get("nprocPerNode") or older or "auto")
+    written = str(spec.get("nprocPerNode") or older or "auto")
+    if written.isdigit() and len(written) > _MOST_DIGITS:
+        told = shown(written)
+        reader.problems.append(f"spec.nprocPerNode: {told} are too many processes for a node")
+    return written
 
 
 def _seconds(reader: _Reader, policy: Mapping[str, Any], field: str, *, least: int) -> float | None:

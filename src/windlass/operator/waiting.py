@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from windlass.kube.explaining import explain
 from windlass.kube.explanation import Explanation
-from windlass.kube.kinds import Object, place_of
+from windlass.kube.images import BACKING_OFF
+from windlass.kube.kinds import Object, place_of, uid_of
 from windlass.model.status import EventKind
 from windlass.operator.events import Recorder
 from windlass.operator.podevents import PodEvents
@@ -30,6 +31,7 @@ class Waiting:
         self._events = events
         self._lock = threading.Lock()
         self._told: dict[str, frozenset[str]] = {}  # by the uid of a job
+        self._causes: dict[str, dict[str, Explanation]] = {}  # of its pods, as last said
 
     def look(self, job: Object, uid: str, pending: list[Object]) -> None:
         """Tell why those of a job's pods that are pending do not start, if that is news.
@@ -38,15 +40,21 @@ class Waiting:
         told again when it comes back.
         """
         found: dict[str, str] = {}  # what is wrong, and how that is told
+        causes: dict[str, Explanation] = {}
         for pod in pending:
             why = self._explain(pod, uid)
+            if why is not None and why.reason == BACKING_OFF:
+                why = self._causes.get(uid, {}).get(uid_of(pod), why)  # it says less than before
+            if why is not None:
+                causes[uid_of(pod)] = why
             if why is not None and why.reason not in _NO_TROUBLE:
                 told = f"{place_of(pod)[1]} does not start: {why.sentence}"
                 found.setdefault(matter_of(why), told)
         with self._lock:
             known = self._told.pop(uid, frozenset())
+            self._causes.pop(uid, None)
             if found:
-                self._told[uid] = frozenset(found)
+                self._told[uid], self._causes[uid] = frozenset(found), causes
         for matter, told in found.items():
             if matter not in known:
                 self._recorder.tell(job, REASON, told, kind=EventKind.WARNING)
@@ -62,6 +70,7 @@ class Waiting:
         """A job is over, or gone."""
         with self._lock:
             self._told.pop(uid, None)
+            self._causes.pop(uid, None)
 
 
 def matter_of(why: Explanation) -> str:

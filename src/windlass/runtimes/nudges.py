@@ -16,6 +16,7 @@ from typing import Annotated
 import msgspec
 
 from windlass.model.job import RoleName
+from windlass.model.learning import learned
 from windlass.model.status import ReplicaId
 from windlass.worker.identity import is_alive
 from windlass.worker.nudge import CHECKPOINT, LOG, METRICS
@@ -47,7 +48,7 @@ class _Nudge(msgspec.Struct):
     attempt: Annotated[int, msgspec.Meta(ge=0, lt=10**9)] = 1
 
 
-_decoder = msgspec.json.Decoder(_Nudge)
+_decoder = msgspec.json.Decoder(learned(_Nudge))
 
 
 class _Heard:

@@ -9,8 +9,8 @@ from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Replica, ReplicaId
 
 
-class NameHeld(Exception):
-    """An attempt cannot start yet: what has its name is still on its way out.
+class NotYet(Exception):
+    """An attempt cannot start as things are, and nobody need be told of it.
 
     It is asked for again once the runtime has told that something changed, and not before; or,
     where the runtime does not see what that is and so will tell nothing (`is_told`), after a pause.
@@ -19,6 +19,10 @@ class NameHeld(Exception):
     def __init__(self, message: str, *, is_told: bool = True) -> None:
         super().__init__(message)
         self.is_told = is_told
+
+
+class NameHeld(NotYet):
+    """What has the name of an attempt is still on its way out."""
 
 
 class Runtime(Protocol):
@@ -44,7 +48,8 @@ class Runtime(Protocol):
         """Start an attempt of a replica with what it is given; nothing if it was started.
 
         Once this returns, `list` reports it. Raises if it could not be asked for; it is then asked
-        for again. Where what is left of an older attempt has its name, that is `NameHeld`.
+        for again. What is in the order of things is `NotYet`, and `NameHeld` where what is left
+        of an older attempt has its name.
         """
         ...
 

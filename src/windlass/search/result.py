@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.comparing.tables import Table
+from windlass.model.lasting import seconds_run
 from windlass.model.quantities import format_duration
 from windlass.search.course import Course, Standing, Tried
 
@@ -194,16 +195,15 @@ def eta_text(course: Course, concurrent: int) -> str:
 
 def seconds_of(tried: Tried) -> float | None:
     """How long a trial took, if it is over."""
-    started, ended = tried.record.started, tried.record.ended
-    return None if started is None or ended is None else max(ended - started, 0.0)
+    return seconds_run(tried.record)
 
 
 def _passed(tried: Tried) -> float | None:
     """How long a trial took, or takes already."""
-    started = tried.record.started
-    if started is None or tried.record.ended is not None:
-        return seconds_of(tried)
-    return float(int(max(time.time() - started, 0.0)))
+    seconds = seconds_run(tried.record, time.time())
+    if seconds is None or tried.record.ended is not None:
+        return seconds
+    return float(int(seconds))
 
 
 def _number(value: float | None) -> str:

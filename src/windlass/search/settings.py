@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from windlass.model.errors import Conflict, InvalidArgument, shown
+from windlass.model.learning import learned
 from windlass.search.spaces import Choice, Randint, Space, Uniform
 
 Method = Literal["grid", "random", "tpe", "asha"]
@@ -122,7 +123,7 @@ def check_same(
             + "; ".join(differing) + ".",
             hint='Give this one a name of its own, name="...", or go on with the settings it has.',
         )  # fmt: skip
-    known = msgspec.convert(dict(recorded), Settings)
+    known = msgspec.convert(dict(recorded), learned(Settings))
     # The options as they were given: JSON knows no tuples.
     return msgspec.structs.replace(known, space=asked.space, trials=asked.trials)
 
@@ -139,7 +140,7 @@ def _told(value: Any) -> str:
     if value is None:
         return "not given"
     if isinstance(value, dict) and value.get("type") in ("uniform", "randint", "choice"):
-        return shown(msgspec.convert(value, Uniform | Randint | Choice))
+        return shown(msgspec.convert(value, learned(Uniform | Randint | Choice)))
     return shown(value)
 
 

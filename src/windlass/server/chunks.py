@@ -18,6 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from windlass.model.learning import learned
 from windlass.server.columns import Column, column_of
 from windlass.server.downsampling import OUTLINED, downsample, outline
 from windlass.server.metricfile import PIECE, read_bytes, read_reports
@@ -87,7 +88,7 @@ class Chunk(NamedTuple):
 
 
 _making = threading.Lock()  # the same chunk is not made twice at once
-_index_decoder = msgspec.json.Decoder(dict[str, Place])
+_index_decoder = msgspec.json.Decoder(learned(dict[str, Place]))
 
 
 def chunks_of(file: Path) -> dict[int, Chunk]:

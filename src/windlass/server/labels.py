@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.learning import learned
 from windlass.model.wire import Labels
 
 LabelText = Annotated[str, msgspec.Meta(max_length=50_000)] | None
@@ -23,7 +24,7 @@ def read_labels(text: str | None) -> tuple[str, ...]:
     if not text.startswith("["):
         return (text,)
     try:
-        return msgspec.json.decode(text, type=Labels)
+        return msgspec.json.decode(text, type=learned(Labels))
     except msgspec.MsgspecError as error:
         raise InvalidArgument(
             f"labels is no list of labels: {error}.", hint='Write one label, or ["one", "other"].'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import fcntl
 import logging
 import os
@@ -72,6 +73,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     home = Home(Path(path)).make()
     os.chmod(home.path, 0o700)
     _open_log(home)
+    faulthandler.enable()  # where it was, should it ever crash
     _allow_many_files()
     ready = _Ready(ready_fd)
     try:

@@ -16,6 +16,7 @@ from windlass.model.errors import InvalidArgument
 
 LISTEN, NAMES = "WINDLASS_LISTEN", "WINDLASS_NAMES"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- what all addresses together are called
 
 
 class Listening(NamedTuple):
@@ -31,8 +32,12 @@ class Listening(NamedTuple):
         return LOOPBACK | set(self.names)
 
     def urls(self, port: int) -> tuple[str, ...]:
-        """Where others reach it; none if it listens for this machine alone."""
-        return tuple(f"http://{name}:{port}" for name in self.names)
+        """Where others reach it; none if it listens for this machine alone.
+
+        >>> Listening("::", 8080, ("lab", "2001:db8::7")).urls(8080)
+        ('http://lab:8080', 'http://[2001:db8::7]:8080')
+        """
+        return tuple(_url(name, port) for name in self.names if name not in _EVERYWHERE)
 
     def own_url(self, port: int) -> str:
         """Where programs of this machine reach it.
@@ -40,14 +45,16 @@ class Listening(NamedTuple):
         >>> Listening("0.0.0.0", 8080).own_url(8080), Listening("10.0.0.7", 8080).own_url(8080)
         ('http://127.0.0.1:8080', 'http://10.0.0.7:8080')
         """
-        is_everywhere = self.host in ("0.0.0.0", "::")  # noqa: S104 -- it is only compared
-        host = "127.0.0.1" if is_everywhere else self.host
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return _url("127.0.0.1" if self.host in _EVERYWHERE else self.host, port)
 
     def open(self) -> socket.socket:
         """A socket that listens there."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        is_both = self.host == "::" and socket.has_dualstack_ipv6()
         try:
-            listener = socket.create_server((self.host, self.port), backlog=1024)
+            listener = socket.create_server(
+                (self.host, self.port), family=family, backlog=1024, dualstack_ipv6=is_both
+            )
         except OSError as error:
             raise InvalidArgument(
                 f"It cannot listen at {self.host}:{self.port}: {error.strerror}.",
@@ -74,7 +81,13 @@ def read_listening(environ: Mapping[str, str] = os.environ) -> Listening:
         raise InvalidArgument(
             f"{LISTEN}: {text!r} is no address.", hint=f"Write host and port: {LISTEN}=0.0.0.0:8080"
         )
-    names = [name.strip().lower() for name in environ.get(NAMES, "").split(",")]
-    if host not in LOOPBACK and host != "0.0.0.0":  # noqa: S104 -- it is compared, not listened at
-        names.append(host.strip("[]"))
-    return Listening(host.strip("[]"), int(port), tuple(name for name in names if name))
+    host = host.strip("[]")
+    names = [name.strip(" []").lower() for name in environ.get(NAMES, "").split(",")]
+    if host not in LOOPBACK | _EVERYWHERE:
+        names.append(host)
+    return Listening(host, int(port), tuple(name for name in names if name))
+
+
+def _url(host: str, port: int) -> str:
+    """An address of IPv6 has colons of its own."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -16,6 +16,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from windlass.model.learning import learned
 from windlass.server.columns import Column, column_of
 from windlass.worker.metricfile import HEAD, MAGIC, NAMES, PROGRESS, SEAL
 from windlass.worker.reporting import GROUP, LONGEST_NAME, LONGEST_RECORD
@@ -58,9 +59,9 @@ class Reports(NamedTuple):
     progress: Progress | None = None
 
 
-_record_decoder = msgspec.json.Decoder(Record)
-_progress_decoder = msgspec.json.Decoder(Progress)
-_names_decoder = msgspec.json.Decoder(Names)
+_record_decoder = msgspec.json.Decoder(learned(Record))
+_progress_decoder = msgspec.json.Decoder(learned(Progress))
+_names_decoder = msgspec.json.Decoder(learned(Names))
 
 
 def full_name(group: str, name: str) -> str | None:

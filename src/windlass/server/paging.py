@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from windlass.model.errors import InvalidArgument
+from windlass.model.learning import learned
 from windlass.server.database import Row
 
 T = TypeVar("T")
@@ -182,7 +183,7 @@ def encode_cursor(keys: Sequence[Any]) -> str:
 def decode_cursor(cursor: str, length: int) -> list[Any]:
     """The keys of a place; what is none is refused."""
     try:
-        values = msgspec.msgpack.decode(cursor_bytes(cursor), type=list[int | float | str])
+        values = msgspec.msgpack.decode(cursor_bytes(cursor), type=learned(list[int | float | str]))
     except (ValueError, msgspec.MsgspecError):
         values = []
     if len(values) != length or any(isinstance(v, int) and abs(v) >= 2**63 for v in values):

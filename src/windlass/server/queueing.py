@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from windlass.engine.admission import Order
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import JobSpec
+from windlass.model.learning import learned
 from windlass.model.queue import QueuePage, QueuePlace
 from windlass.model.records import TrialRecord
 from windlass.model.status import Event
@@ -20,7 +21,7 @@ from windlass.server.services import Services
 from windlass.server.steering import check_goes_on, name_of
 from windlass.server.trials import Place
 
-_order = msgspec.json.Decoder(Order)
+_order = msgspec.json.Decoder(learned(Order))
 
 
 async def page_of_queue(services: Services, cursor: str | None, limit: int) -> QueuePage:

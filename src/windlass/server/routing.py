@@ -28,6 +28,7 @@ _GIVEN = ("request", "services", "data", "return")
 _BLANK = re.compile(r"\{(\w+)(?::(int|path))?\}")
 _BLANKS = {None: r"[^/]+", "int": r"-?[0-9]{1,30}", "path": r".+"}
 _LARGEST_BODY = 1 << 20
+_ODD = re.compile(r"[\udc80-\udcff]")  # a byte that is no text, as `surrogateescape` has it
 
 
 class Route:
@@ -142,6 +143,18 @@ def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) 
 
 
 def _read_query(wanted: Any, text: str) -> dict[str, Any]:
-    asked = dict(parse_qsl(text, keep_blank_values=True))
+    said = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
+    asked = {_sayable(name): _sayable(value) for name, value in said}
     read = msgspec.convert(asked, learned(wanted), strict=False)
     return {name: getattr(read, name) for name in wanted.__struct_fields__}
+
+
+def _sayable(text: str) -> str:
+    r"""A text as it is; of one that is no UTF-8 each odd byte is escaped, so that no two are one.
+
+    >>> _sayable("caf\udce9 100%"), _sayable("café 100%")
+    ('caf%E9 100%25', 'café 100%')
+    """
+    if not _ODD.search(text):
+        return text
+    return _ODD.sub(lambda odd: f"%{ord(odd[0]) - 0xDC00:02X}", text.replace("%", "%25"))

@@ -102,7 +102,8 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
     status = JobStatus()
     belongs_to = experiment_of(connection, request, now)
     spec = request.spec
-    if not spec.priority and belongs_to["priority"]:
+    # In a cluster it would have no effect: its scheduler lets pods in.
+    if spec.is_local and not spec.priority and belongs_to["priority"]:
         spec = msgspec.structs.replace(spec, priority=belongs_to["priority"])
     is_generated = isinstance(request.spec.roles[0].executable, GeneratorCall)
     record = TrialRecord(

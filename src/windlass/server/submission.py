@@ -26,6 +26,8 @@ from windlass.server.faults import MissingBlobs
 from windlass.server.generators import first_status
 from windlass.server.services import Services
 
+_AT_ONCE = asyncio.Semaphore(2)  # a login that hangs has few threads of ours, not all
+
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
     """The trial, new or, for a key that was seen before, the old one."""
@@ -93,7 +95,8 @@ async def _problems_elsewhere(services: Services, request: CreateTrial) -> list[
     """What the place where it is to run has against it; of one that is stored it is not asked."""
     if await services.trials.by_uid([request.key]):
         return []
-    return await asyncio.to_thread(services.runtime.validate, request.spec)
+    async with _AT_ONCE:
+        return await asyncio.to_thread(services.runtime.validate, request.spec)
 
 
 def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> None:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 import msgspec
 
 from windlass.model.job import GeneratorCall, Role
+from windlass.model.learning import learned
 from windlass.model.queue import TaskPage, TaskRecord
 from windlass.model.records import Attempt, TrialRecord
 from windlass.model.status import JobStatus, Phase, ReplicaId
@@ -17,7 +18,7 @@ from windlass.server.services import Services
 
 Key = tuple[int, int, int]  # the role's number, the index, the attempt
 
-_key = msgspec.json.Decoder(Key)
+_key = msgspec.json.Decoder(learned(Key))
 
 
 async def page_of_tasks(

@@ -51,9 +51,11 @@ def run_call(attempt_dir: str) -> None:
     except SystemExit:
         raise
     except KeyboardInterrupt as error:
+        sys.last_value = error  # as Python has it of what nobody caught: exit handlers go by it
         failure.show(error)
         sys.exit(130)
     except BaseException as error:  # noqa: BLE001  # whatever user code raises is its outcome
+        sys.last_value = error
         failure.show(error)
         failure.record(error, dumps_exception)
         sys.exit(1)

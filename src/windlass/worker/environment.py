@@ -24,6 +24,19 @@ with open(os.path.join(target, "_windlass_author.pth"), "w") as file:
 """
 
 
+def name_here(name: str) -> str:
+    """What an environment is called where others that see it have another interpreter, or system.
+
+    What is in it fits one of each: a folder that images share has one for each of them.
+    """
+    import hashlib
+    import platform
+    import sys
+
+    place = [sys.version_info[:2], sys.executable, os.uname().machine, platform.libc_ver()]
+    return f"{name}-{hashlib.sha256(repr(place).encode()).hexdigest()[:16]}"
+
+
 class Environment:
     """One environment: where it is, and what commands make it."""
 

@@ -14,7 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Entry = tuple[str, str, str, int] | tuple[str, str, str, int, int, str]
+    # In here: Python 3.9 has no such types.
+    Entry = tuple[str, str, str, int] | tuple[str, str, str, int, int, str]
+
 _CHECK = 32  # digits
 
 

@@ -76,6 +76,12 @@ def test_more_than_any_machine_has_is_refused_with_the_largest_there_is(
         python("", namespace, executor=there(namespace, cpus=most + 1)).submit()
     with pytest.raises(wl.ResourceError, match=r"memory='1\.0 PB' is more than any machine"):
         python("", namespace, executor=there(namespace, memory="1PB")).submit()
+    executor = there(namespace, accelerator="h100x8", cpus=most + 1, memory="1PB")
+    with pytest.raises(wl.ResourceError) as refused:
+        python("", namespace, executor=executor).submit()
+    told = str(refused.value)
+    assert told.startswith("2 problems:\n  - 'h100x8' is nothing that this cluster has"), told
+    assert f"\n  - cpus={most + 1:g} and memory='1.0 PB' are more than any machine" in told
     assert is_nothing_made(namespace)
 
 

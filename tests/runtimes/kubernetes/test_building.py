@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import windlass as wl
 from windlass.kube.nodes import GKE_POOL, TPU, Placement, placement
 from windlass.model.job import FunctionCall, Job, JobSpec, ProcessCall, Python, Role
 from windlass.model.kubernetes import KubernetesOptions, Toleration
@@ -226,6 +227,7 @@ def test_a_patch_is_laid_over_all_but_what_is_ours() -> None:
     main, side = spec["containers"]
     assert main["tty"] is True and main["command"] == container(plain)["command"]
     assert main["env"] == [*container(plain)["env"], {"name": "A", "value": "1"}]
+    assert "ports" not in side
     assert side == {"name": "side", "image": "busybox"}
     assert spec["securityContext"]["runAsUser"] == 5
     assert "fsGroup" not in spec["securityContext"]
@@ -235,6 +237,46 @@ def test_a_patch_of_the_specification_needs_no_word_for_it() -> None:
     pod = built(KubernetesOptions(pod_patch={"hostNetwork": True, "volumes": [{"name": "v"}]}))
     assert pod["spec"]["hostNetwork"] is True
     assert [each["name"] for each in pod["spec"]["volumes"]] == ["windlass", "windlass-home", "v"]
+
+
+def test_a_patch_that_is_no_part_of_a_pod_is_refused_by_who_builds_it() -> None:
+    """Whoever asks what would be created has not had it checked."""
+    options = KubernetesOptions(pod_patch={"metadata": {"labels": ["a"]}})
+    with pytest.raises(wl.InvalidArgument, match=r"metadata\.labels: \['a'\] is no mapping"):
+        built(options)
+
+
+@pytest.mark.parametrize(
+    ("patch", "grace"),
+    [
+        ({}, "60"),
+        ({"terminationGracePeriodSeconds": 600}, "600"),
+        ({"spec": {"terminationGracePeriodSeconds": 10}}, "10"),
+        ({"terminationGracePeriodSeconds": None}, "30"),  # that of the cluster
+        ({"containers": [{"name": "main", "env": [{"name": "WINDLASS_AGENT_GRACE"}]}]}, "60"),
+    ],
+)
+def test_an_agent_is_told_the_time_that_its_pod_has_to_end(
+    patch: dict[str, Any], grace: str
+) -> None:
+    env = container(built(KubernetesOptions(pod_patch=patch)))["env"]
+    told = [each["value"] for each in env if each["name"] == "WINDLASS_AGENT_GRACE"]
+    assert told == [grace]
+
+
+def test_on_the_network_of_its_machine_a_pod_says_which_port_its_agent_has() -> None:
+    own = {"containerPort": building.AGENT_PORT, "protocol": "TCP"}
+    assert "ports" not in container(built())
+    pod = built(KubernetesOptions(pod_patch={"hostNetwork": True}))
+    assert container(pod)["ports"] == [own]
+    http = {"containerPort": 80, "name": "http"}
+    more = {"hostNetwork": True, "containers": [{"name": "main", "ports": [http]}]}
+    assert container(built(KubernetesOptions(pod_patch=more)))["ports"] == [http, own]
+
+
+def test_that_a_pod_was_left_no_container_is_for_the_cluster_to_say() -> None:
+    pod = built(KubernetesOptions(pod_patch={"hostNetwork": True, "containers": None}))
+    assert pod["spec"]["hostNetwork"] is True
 
 
 def test_a_queue_is_told_by_label_and_replicas_are_let_in_together() -> None:

@@ -10,7 +10,7 @@ import pytest
 from harness import PATIENCE, eventually
 from windlass.model.errors import WindlassError
 from windlass.runtimes.kubernetes import errands as module
-from windlass.runtimes.kubernetes.errands import Errands
+from windlass.runtimes.kubernetes.errands import Errands, Failure
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_what_fails_is_done_again_and_says_why_meanwhile_and_what_to_do(errands:
     assert errands.failure("a").told == "The cluster is away. Wait."
     go_on.set()
     eventually(lambda: not errands.is_wanted("a"), "it is done")
-    assert errands.failure("a") == ("", "")
+    assert errands.failure("a") == Failure()
 
 
 def test_of_one_key_one_is_done_at_a_time_and_the_newest_counts(errands: Errands) -> None:

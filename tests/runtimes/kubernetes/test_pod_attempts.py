@@ -22,7 +22,8 @@ class World:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.attempt = PodAttempt(UID, ReplicaId("main", 0, 1), path, "")
+        self.passed = 0.0  # seconds, by a clock that nobody sets
+        self.attempt = PodAttempt(UID, ReplicaId("main", 0, 1), path, "", clock=lambda: self.passed)
         self.write(
             layout.LAUNCH, {"key": {"uid": UID}, "python": "python3", "env": {}, "private": None}
         )
@@ -56,12 +57,15 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def pod(phase: str = "Running", *, gone_at: float | None = None, **state: Any) -> dict[str, Any]:
+def pod(
+    phase: str = "Running", *, gone_at: float | None = None, given: int = 0, **state: Any
+) -> dict[str, Any]:
     """A pod whose container is in a state: `terminated={"exitCode": 1}`."""
     statuses = [{"name": "main", "state": state}] if state else []
-    metadata = {"name": "wl-7", "namespace": "lab", "uid": "pod-1"}
+    metadata: dict[str, Any] = {"name": "wl-7", "namespace": "lab", "uid": "pod-1"}
     if gone_at is not None:
-        metadata["deletionTimestamp"] = moment(gone_at)
+        leaving = {"deletionTimestamp": moment(gone_at), "deletionGracePeriodSeconds": given}
+        metadata |= leaving
     return {
         "metadata": metadata,
         "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "x"}]},
@@ -148,6 +152,15 @@ def test_one_that_was_told_to_stop_and_is_gone_was_stopped(world: World) -> None
     assert world.see(None).reason == "Stopped"
 
 
+def test_why_one_never_began_is_kept_with_its_end(world: World) -> None:
+    world.see(pod("Pending"), waits_for="None of the 3 machines has 4 GPUs free.")
+    world.attempt.tell_to_stop(5)
+    world.see(pod("Pending"), waits_for="it is being deleted")
+    over = World(world.path).see(None)  # by another server than the one that was told
+    why = "stopped before it was started: None of the 3 machines has 4 GPUs free"
+    assert (over.reason, over.message) == ("Stopped", why)
+
+
 def test_what_was_on_its_way_when_the_pod_ended_is_waited_for(world: World) -> None:
     world.begin()
     over = ended(0, at=NOW)
@@ -156,6 +169,19 @@ def test_what_was_on_its_way_when_the_pod_ended_is_waited_for(world: World) -> N
     assert world.attempt.settles_at(over) == NOW + SETTLING
     seen = world.see(over, now=NOW + SETTLING + 0.1)
     assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "Lost", None)
+
+
+def test_an_end_is_seen_soon_though_our_clock_is_an_hour_behind(world: World) -> None:
+    world.begin()
+    over = ended(137, "OOMKilled", at=NOW + 3600)
+    assert world.see(over).phase is Phase.RUNNING
+    assert world.attempt.settles_at(over) == NOW + SETTLING
+    world.passed += SETTLING / 2
+    assert world.see(over).phase is Phase.RUNNING
+    assert world.attempt.settles_at(over) == NOW + SETTLING / 2
+    world.passed += SETTLING / 2
+    assert world.see(over).reason == "OOMKilled"
+    assert world.attempt.settles_at(over) is None
 
 
 @pytest.mark.parametrize(
@@ -182,10 +208,34 @@ def test_a_pod_that_ended_without_a_record_is_told_apart(
 
 def test_a_pod_whose_node_is_gone_counts_as_gone_after_a_while(world: World) -> None:
     world.begin()
-    leaving = pod(running={}, gone_at=NOW)
-    assert world.see(leaving, now=NOW + 1).deleting
-    seen = world.see(leaving, now=NOW + STUCK + 1)
+    leaving = pod(running={}, gone_at=NOW + 30, given=30)
+    assert world.see(leaving).deleting
+    world.passed += 30 + STUCK
+    assert world.see(leaving).phase is Phase.RUNNING
+    world.passed += 1
+    seen = world.see(leaving)
     assert (seen.phase, seen.reason) == (Phase.FAILED, "Lost")
+
+
+@pytest.mark.parametrize("skew", [-3600, 3600])
+def test_how_long_a_pod_takes_to_leave_is_not_a_matter_of_what_the_time_is(
+    world: World, skew: float
+) -> None:
+    world.begin()
+    leaving = pod(running={}, gone_at=NOW + 60, given=60)
+    assert world.see(leaving, now=NOW + skew).deleting
+    world.passed += 60 + STUCK
+    assert world.see(leaving, now=NOW + 60 + STUCK + skew).phase is Phase.RUNNING
+    world.passed += 1
+    assert world.see(leaving, now=NOW + 61 + STUCK + skew).reason == "Lost"
+
+
+def test_a_pod_that_is_told_to_hurry_is_waited_for_for_less_long(world: World) -> None:
+    world.begin()
+    assert world.see(pod(running={}, gone_at=NOW + 600, given=600)).deleting
+    world.passed += STUCK + 1
+    assert world.see(pod(running={}, gone_at=NOW + 600, given=600)).phase is Phase.RUNNING
+    assert world.see(pod(running={}, gone_at=NOW, given=0)).reason == "Lost"
 
 
 def test_what_a_container_said_before_any_agent_came_is_what_its_end_is_explained_by(

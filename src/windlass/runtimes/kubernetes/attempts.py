@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.kube.explaining import explain
 from windlass.kube.kinds import Object, place_of, uid_of
-from windlass.kube.pods import OUT_OF_MEMORY, START_FAILED, PodState, seconds_of, state_of
+from windlass.kube.pods import OUT_OF_MEMORY, START_FAILED, PodState, state_of
 from windlass.model.status import GIVEN_UP, Phase, Pod, Replica, ReplicaId
 from windlass.runtimes import layout
 from windlass.runtimes.attempt_files import AttemptFiles, storable
@@ -24,7 +24,6 @@ from windlass.runtimes.kubernetes.building import CONTAINER
 from windlass.worker.files import read_json, write_json, write_json_once
 
 POD = "pod.json"  # which pod it has, or had: written once that is made, and as it is found
-NEVER_STARTED = "stopped before it was started"
 _LEFT = "left-abroad.json"
 SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
 HAND_OVER = 30.0  # seconds that an agent has to hand over what is left, before it is ended
@@ -49,13 +48,28 @@ class _Facts(msgspec.Struct, frozen=True):
 
 
 class PodAttempt(AttemptFiles):
-    """The files of one attempt that runs in a pod."""
+    """The files of one attempt that runs in a pod.
 
-    def __init__(self, uid: str, replica: ReplicaId, path: Path, address: str) -> None:
+    How long ago something happened in the cluster is counted from when it was first seen, by
+    `clock`: the cluster's own clock may be another. A process that comes after this counts anew.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        replica: ReplicaId,
+        path: Path,
+        address: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(uid, replica, path)
         self._address = address
         self._noted: _Noted | None = None
         self._facts: _Facts | None = None
+        self._waits_for = ""  # why it has not begun, if that is known
+        self._final_seen = _FirstSight(clock)
+        self._leaving_seen = _FirstSight(clock)
+        self._settles_at = 0.0  # by the clock that `observe` was last told of
 
     @property
     def node(self) -> str:
@@ -103,13 +117,25 @@ class PodAttempt(AttemptFiles):
         """Whether nobody waits for it any more: it has ended, or is to, or its trial is deleted."""
         return self.has_ended or self.is_told_to_stop or not self.was_asked_for
 
+    def has_pod(self, pod: Object) -> bool:
+        """Whether that very pod is its own, whatever labels it has."""
+        noted = self._known_pod()
+        return noted is not None and noted.uid == uid_of(pod)
+
     def note_made(self, pod: Object) -> None:
         """It has a pod; where that runs, and in what, is seen later."""
         self._note(_noted_of(pod))
 
     def tell_to_stop(self, grace: float) -> None:
-        """Leave word for its agent."""
-        write_json(self._file(layout.STOP), {"grace": grace, "reason": ""})
+        """Leave word for its agent; with why it has not begun, which nobody could say later."""
+        order = {"grace": grace, "reason": "", "waited_for": self._waits_for}
+        write_json(self._file(layout.STOP), order)
+
+    def bury_unstarted(self) -> None:
+        """Write the end of one that was told to stop before its pod began."""
+        waited_for = (read_json(self._file(layout.STOP)) or {}).get("waited_for")
+        why = f": {waited_for}" if isinstance(waited_for, str) and waited_for else ""
+        self.bury("Stopped", f"stopped before it was started{why}")
 
     def time_to_stop(self) -> float:
         """The seconds that it was given to end in."""
@@ -136,14 +162,14 @@ class PodAttempt(AttemptFiles):
             self._address = state.address
         if state.phase.is_final:
             return self._after_pod(pod, state, now)
-        if _is_stuck(pod, now):
+        if self._is_stuck(pod):
             self.bury("Lost", "its node does not answer, and it was to be gone", ended=now)
-            return self._ended() or self._pending("its node does not answer")
+            return self._ended() or self._pending("", "its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
             return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
         # As far as the pod itself tells: its events have not been asked for yet.
-        message = waits_for or str(explain(pod, (), now) or _in_words(state))
-        return self._pending(message, deleting=state.deleting)
+        waits_for = waits_for or str(explain(pod, (), now) or "")
+        return self._pending(waits_for, _in_words(state), deleting=state.deleting)
 
     def observe_abroad(self, told: str, left: str, now: float) -> Replica:
         """How it stands where its pod is in a cluster that nobody here looks at: as it was last.
@@ -168,7 +194,7 @@ class PodAttempt(AttemptFiles):
             write_json(self._file(_LEFT), {})
             self.bury(GIVEN_UP, told)
         elif not self.has_ended:
-            self.bury("Stopped", NEVER_STARTED)
+            self.bury_unstarted()
         return self._ended() or self._pending(told)
 
     @property
@@ -194,11 +220,12 @@ class PodAttempt(AttemptFiles):
         return not self.was_begun or now > told + self.time_to_stop() + HAND_OVER
 
     def settles_at(self, pod: Object) -> float | None:
-        """When an attempt whose pod has ended counts as ended, if it has and does not yet."""
-        state = state_of(pod, CONTAINER)
-        if not state.phase.is_final or self.has_ended:
-            return None
-        return (state.ended or 0.0) + SETTLING
+        """When an attempt whose pod has ended counts as ended, if it has and does not yet.
+
+        It is for who has just observed it, by the clock that was told then.
+        """
+        is_final = state_of(pod, CONTAINER).phase.is_final
+        return self._settles_at if is_final and not self.has_ended else None
 
     def bury(
         self,
@@ -211,35 +238,48 @@ class PodAttempt(AttemptFiles):
     ) -> None:
         """Write the exit record of one that left none."""
         # Sentences that are put into others end without their stop.
-        record = self._end(reason, message.rstrip("."), ended or time.time())
+        told = message if message.endswith("..") else message.removesuffix(".")
+        record = self._end(reason, told, ended or time.time())
         record |= {"exit_code": exit_code, "started": record["started"] or started}
         write_json_once(self._file(layout.EXIT), record)
 
     def _without_pod(self, *, is_seen: bool, waits_for: str, unseen: str) -> Replica:
         if not self.was_made:
-            return self._pending(waits_for or "being made")
+            return self._pending(waits_for, "being made")
         if not is_seen:
             # What it did last is what is known: a cluster out of sight is no reason to end it.
             if self.was_begun:
                 return self._seen_living(unseen=unseen)
-            return self._pending(waits_for or "starting")
-        if self.is_told_to_stop:
-            self.bury("Stopped", "" if self.was_begun else NEVER_STARTED)
+            return self._pending(waits_for, "starting")
+        if self.is_told_to_stop and not self.was_begun:
+            self.bury_unstarted()
+        elif self.is_told_to_stop:
+            self.bury("Stopped", "")
         else:
             self.bury("Lost", "its pod is gone, and nobody here had it removed")
-        return self._ended() or self._pending("starting")
+        return self._ended() or self._pending("", "starting")
 
     def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
-        if now < (state.ended or 0.0) + SETTLING:
+        # If it ended long ago by the cluster's clock, too, there is nothing to wait for.
+        left = SETTLING - max(self._final_seen.age(pod), now - (state.ended or 0.0))
+        if left > 0:
             # What was on its way when it ended is taken in first. It ends with what it left.
-            seen = self._seen_living() if self.was_begun else self._pending("ending")
+            self._settles_at = now + left
+            seen = self._seen_living() if self.was_begun else self._pending("", "ending")
             return Replica(**{**_fields(seen), "ended": state.ended or now})
         # Of one whose agent never came, the end of what its container said is all there is.
         found = explain(pod, (), now, log="" if self.was_taken_up else state.message)
         end = self._end_of(state, "" if found is None else str(found))
         started = state.started or None  # 0 of what never was
         self.bury(*end[:2], exit_code=end[2], started=started, ended=state.ended)
-        return self._ended() or self._pending("ending")
+        return self._ended() or self._pending("", "ending")
+
+    def _is_stuck(self, pod: Object) -> bool:
+        """Whether it was to be gone long ago: then nobody is there to say that it is."""
+        if "deletionTimestamp" not in pod["metadata"]:
+            return False
+        given = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+        return self._leaving_seen.age(pod) > given + STUCK
 
     def _end_of(self, state: PodState, why: str) -> tuple[str, str, int | None]:
         """Reason, message and exit code of a pod that ended without a record."""
@@ -252,6 +292,8 @@ class PodAttempt(AttemptFiles):
             return START_FAILED, why or state.message, None
         if code is None:
             return "Lost", why or _in_words(state), None
+        if not self.was_begun and state.deleting:
+            return "Evicted", "its pod was taken away before its program began", None
         if not self.was_begun:
             said = f": {state.message}" if state.message else ", and said nothing"
             told = f"its container ended with exit code {code} before its program began{said}"
@@ -290,12 +332,29 @@ class PodAttempt(AttemptFiles):
         }
         return Replica(**{**_fields(seen), **changes})
 
-    def _pending(self, message: str, *, deleting: bool = False) -> Replica:
+    def _pending(self, why: str, otherwise: str = "", *, deleting: bool = False) -> Replica:
+        """One that has not begun: why, if that is known, else what is the matter with it."""
+        is_ending = deleting or self.is_told_to_stop
+        if not is_ending:
+            self._waits_for = storable(why)
         return self._replica(
-            phase=Phase.PENDING,
-            message=storable(message),
-            deleting=deleting or self.is_told_to_stop,
+            phase=Phase.PENDING, message=storable(why or otherwise), deleting=is_ending
         )
+
+
+class _FirstSight:
+    """When something was first seen of a pod."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._first: tuple[str, float] = ("", 0.0)  # the uid of the pod, and when
+
+    def age(self, pod: Object) -> float:
+        """The seconds since it was seen of that very pod, which are none the first time."""
+        now = self._clock()
+        if self._first[0] != uid_of(pod):
+            self._first = (uid_of(pod), now)
+        return now - self._first[1]
 
 
 def _noted_of(pod: Object) -> _Noted:
@@ -320,12 +379,6 @@ def _of_container(listed: Any, field: str) -> str:
 
 def _fields(replica: Replica) -> dict[str, Any]:
     return {name: getattr(replica, name) for name in Replica.__struct_fields__}
-
-
-def _is_stuck(pod: Object, now: float) -> bool:
-    """Whether it was to be gone long ago: then nobody is there to say that it is."""
-    gone_at = seconds_of(pod["metadata"].get("deletionTimestamp"))
-    return gone_at is not None and now > gone_at + STUCK
 
 
 def _in_words(state: PodState) -> str:

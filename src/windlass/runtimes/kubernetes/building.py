@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from windlass.kube.nodes import Placement
+from windlass.model.errors import InvalidArgument
 from windlass.model.job import FunctionCall, Job, JobSpec, Role
-from windlass.model.kubernetes import KubernetesOptions, PodSource, read_source
+from windlass.model.kubernetes import KubernetesOptions, PodSource, patch_flaw, read_source
 from windlass.model.quantities import parse_size
 from windlass.model.resources import Resources
 from windlass.model.status import ReplicaId
@@ -25,8 +26,10 @@ Object = dict[str, Any]
 CONTAINER = "main"  # the one in which the program runs
 AGENT_PORT = 8477  # at which the agent listens, where it cannot reach the server itself
 GRACE = 60  # seconds that a pod has which the cluster takes away
+_THEIR_GRACE = 30  # where a pod does not say
 WORKER, SETTINGS = "worker.zip", "agent.json"  # in the Secret
 MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
+_AGENT_GRACE = "WINDLASS_AGENT_GRACE"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _USER = 1000  # in images of ours, which need no other
 _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
@@ -43,6 +46,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""  # which cluster it is in: `Connection.place`; empty: nobody noted that
     is_begun: bool = True  # whether anything of it was asked for: before that nothing is anywhere
     is_given_up: bool = False  # whether nobody waits any more for a cluster that does not answer
+    placements: dict[str, Placement] = {}  # where pods of its roles with accelerators were last put
 
     @property
     def labels(self) -> dict[str, str]:
@@ -258,7 +262,7 @@ def _of_slice(claim: Claim, role: Role, index: int) -> list[Object]:
 
 
 def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
-    said = {"WINDLASS_AGENT_HOME": POD_HOME, "WINDLASS_AGENT_GRACE": str(GRACE)}
+    said = {"WINDLASS_AGENT_HOME": POD_HOME, _AGENT_GRACE: str(GRACE)}
     if is_ours:
         # The user has no entry in the image: many programs ask who they are, and where at home.
         said |= {"HOME": f"{POD_HOME}/user", "USER": "windlass", "LOGNAME": "windlass"}
@@ -332,6 +336,8 @@ def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
     """The pod with what a user wrote laid over its specification, or over all of it."""
     if not patch:
         return pod
+    if flaw := patch_flaw(patch):  # of who asks for nothing but to see it
+        raise InvalidArgument(f"pod_patch: {flaw}.")
     is_whole = set(patch) <= {"metadata", "spec"}
     laid: Object = merged(pod, patch if is_whole else {"spec": patch})
     return laid
@@ -348,7 +354,28 @@ def _ours(pod: Object, made: Object, owner: Object) -> Object:
     }
     metadata["labels"] = {**(metadata.get("labels") or {}), **told["labels"]}
     spec: Object = {**(pod.get("spec") or {}), "restartPolicy": "Never"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _agreed(spec)}
+
+
+def _agreed(spec: Object) -> Object:
+    """A specification by which the agent and the cluster know of each other's part, patch or not.
+
+    The agent is told how long it has to end. On the network of its machine it has a port of that:
+    the cluster is told, and puts no other there which wants it, too.
+    """
+    grace = spec.get("terminationGracePeriodSeconds", _THEIR_GRACE)
+    told: Object = {"env": [{"name": _AGENT_GRACE, "value": str(grace)}]}
+    if spec.get("hostNetwork"):
+        told["ports"] = [{"containerPort": AGENT_PORT, "protocol": "TCP"}]
+    containers = spec.get("containers")
+    if not isinstance(containers, list):
+        return spec  # the cluster says what is wrong with that
+    return {**spec, "containers": [_laid(each, told) for each in containers]}
+
+
+def _laid(container: Any, told: Object) -> Any:
+    is_main = isinstance(container, Mapping) and container.get("name") == CONTAINER
+    return merged(container, told) if is_main else container
 
 
 def _owner(claim: Claim, uid: str) -> Object:

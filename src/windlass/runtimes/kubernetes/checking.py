@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -16,23 +17,28 @@ from windlass.kube.queues import check_queue
 from windlass.kube.seeing import list_nodes
 from windlass.kube.sizes import check_size, is_worth_asking
 from windlass.machine.honouring import code_problems
+from windlass.model.errors import ResourceError
 from windlass.model.job import ExternalCall, JobSpec, Role, ShellCall
 from windlass.model.kubernetes import KubernetesOptions, problems_of_options
 from windlass.runtimes.kubernetes.building import image_problems
 from windlass.runtimes.kubernetes.trying import check_pod, needs_try
 
 _FRESH = 60.0  # seconds that an answer of the cluster is taken to hold
-_MOST_PASSED = 1000
+_MOST_KEPT = 1000
+
+Value = TypeVar("Value")
 
 
 class Checks:
     """What is checked of jobs; what the cluster said is remembered for a while."""
 
-    def __init__(self, image: str = "") -> None:
+    def __init__(self, image: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._image = image
+        self._clock = clock
         self._lock = threading.Lock()
         self._passed: dict[Hashable, float] = {}  # what was found to be right, and when
         self._nodes: tuple[float, str, list[Node] | None] | None = None
+        self._placed: dict[Hashable, Placement] = {}  # where such a role was last put
 
     def problems(self, spec: JobSpec) -> list[str]:
         """Everything in a job that cannot work in pods, one sentence each."""
@@ -58,9 +64,9 @@ class Checks:
         options = spec.roles[0].kubernetes or KubernetesOptions()
         namespace = options.namespace or connection.namespace
         self._check_allowed(connection, namespace)
+        self._check_resources(connection, spec)
         for role in spec.roles:
             where = self.placement(connection, role)
-            self._check_size(connection, role)
             said = role.kubernetes or KubernetesOptions()
             if said.queue:
                 check = partial(check_queue, connection, namespace, said.queue)
@@ -76,17 +82,45 @@ class Checks:
 
     def placement(self, connection: Connection, role: Role) -> Placement:
         """What a role's accelerator comes to there; a `ResourceError` if none has it."""
-        accelerator = role.resources.accelerator
-        if accelerator is None:
+        if role.resources.accelerator is None:
             return Placement()
-        options = role.kubernetes or KubernetesOptions()
-        return placement(
-            accelerator,
-            role.replicas,
-            self._seen_nodes(connection),
-            tolerations=[msgspec.to_builtins(each) for each in options.tolerations],
-            node_selector=options.node_selector or None,
-        )
+        found = _placement(role, self._seen_nodes(connection))
+        with self._lock:
+            _keep(self._placed, _asked(connection, role), found)
+        return found
+
+    def placement_of_attempt(
+        self, connection: Connection, role: Role, before: Placement | None = None
+    ) -> tuple[Placement, bool]:
+        """The same for a job that was taken, whose machines may have gone since: never refused.
+
+        Machines that come on demand come for a pod that waits. So one is made for those that were
+        there before: as they were last seen by this server, or else as they were when the attempt
+        before it was put there (`before`). Where nobody knows of these it is made for what is in
+        common use: a guess, as the second value says.
+        """
+        try:
+            return self.placement(connection, role), False
+        except ResourceError:
+            with self._lock:
+                known = self._placed.get(_asked(connection, role)) or before
+            return known or _placement(role, None), known is None
+
+    def _check_resources(self, connection: Connection, spec: JobSpec) -> None:
+        """Refuse what no machine has, all of it at once."""
+        problems: list[tuple[str, ResourceError]] = []
+        for role in spec.roles:
+            for check in (self.placement, self._check_size):
+                try:
+                    check(connection, role)
+                except ResourceError as error:
+                    problems.append((role.name, error))
+        if len(problems) == 1:
+            raise problems[0][1]
+        if problems:
+            whose = len(spec.roles) > 1
+            told = [f"{name}: {error}" if whose else str(error) for name, error in problems]
+            raise ResourceError.of(told)
 
     def _check_size(self, connection: Connection, role: Role) -> None:
         options = role.kubernetes or KubernetesOptions()
@@ -107,20 +141,43 @@ class Checks:
         """Do a check that raises, unless it passed a moment ago: many jobs may come at once."""
         with self._lock:
             since = self._passed.get(key)
-        if since is not None and time.monotonic() - since < _FRESH:
+        if since is not None and self._clock() - since < _FRESH:
             return
         check()
         with self._lock:
-            if len(self._passed) >= _MOST_PASSED:
-                self._passed.clear()
-            self._passed[key] = time.monotonic()
+            _keep(self._passed, key, self._clock())
 
     def _seen_nodes(self, connection: Connection) -> list[Node] | None:
         with self._lock:
             known = self._nodes
-        if known and known[1] == connection.server and time.monotonic() - known[0] < _FRESH:
+        if known and known[1] == connection.server and self._clock() - known[0] < _FRESH:
             return known[2]
         nodes = list_nodes(connection)
         with self._lock:
-            self._nodes = (time.monotonic(), connection.server, nodes)
+            self._nodes = (self._clock(), connection.server, nodes)
         return nodes
+
+
+def _placement(role: Role, nodes: list[Node] | None) -> Placement:
+    options = role.kubernetes or KubernetesOptions()
+    return placement(
+        role.resources.accelerator,
+        role.replicas,
+        nodes,
+        tolerations=[msgspec.to_builtins(each) for each in options.tolerations],
+        node_selector=options.node_selector or None,
+    )
+
+
+def _asked(connection: Connection, role: Role) -> Hashable:
+    """All that the placement of a role follows from, but for the nodes."""
+    options = role.kubernetes or KubernetesOptions()
+    of_pods = (options.tolerations, options.node_selector)
+    asked = msgspec.json.encode((role.resources.accelerator, role.replicas, of_pods))
+    return connection.server, asked
+
+
+def _keep(known: dict[Hashable, Value], key: Hashable, value: Value) -> None:
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    known[key] = value

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from windlass.kube.nodes import Placement
+from windlass.model.learning import learned
 from windlass.runtimes import layout
 from windlass.runtimes.kubernetes.building import Claim
 from windlass.worker.files import read_json, remove_if_there, write_bytes, write_json
@@ -61,12 +63,16 @@ class Claims:
         """Write down what is known of a claim by now; nothing if there is none."""
         with self._lock:
             before = self._known.get(uid) or self._read(uid)
-            if before is None:
-                return
-            after = msgspec.structs.replace(before, **changes)
-            if after != before:
-                write_json(str(self._path(uid)), msgspec.to_builtins(after), durable=True)
-            self._known[uid] = after
+            if before is not None:
+                self._replace(before, msgspec.structs.replace(before, **changes))
+
+    def place(self, uid: str, role: str, where: Placement) -> None:
+        """Write down where the pods of a role are put; nothing if there is no claim."""
+        with self._lock:
+            before = self._known.get(uid) or self._read(uid)
+            if before is not None:
+                placements = {**before.placements, role: where}
+                self._replace(before, msgspec.structs.replace(before, placements=placements))
 
     def drop(self, uid: str) -> None:
         """Nothing of a job is left in the cluster."""
@@ -81,9 +87,14 @@ class Claims:
             if found is not None:
                 yield found
 
+    def _replace(self, before: Claim, after: Claim) -> None:
+        if after != before:
+            write_json(str(self._path(after.uid)), msgspec.to_builtins(after), durable=True)
+        self._known[after.uid] = after
+
     def _read(self, uid: str) -> Claim | None:
         try:
-            return msgspec.convert(read_json(str(self._path(uid))), Claim)
+            return msgspec.convert(read_json(str(self._path(uid))), learned(Claim))
         except msgspec.ValidationError:
             return None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from windlass.kube.connecting import Connection
@@ -21,7 +22,6 @@ from windlass.runtimes.kubernetes.attempts import PodAttempt
 from windlass.runtimes.kubernetes.building import (
     AGENT_PORT,
     CONTAINER,
-    GRACE,
     Claim,
     has_services,
     pod_of,
@@ -64,6 +64,7 @@ class Deeds:
         self._owning = Turns()
         self._obstacles = Obstacles(errands)
         self._owners: dict[str, str] = {}  # the uid of the Secret of each job
+        self._gone: set[Path] = set()  # the folders of attempts whose pods were looked for
 
     def make(self, claim: Claim, job: Job, attempt: PodAttempt) -> None:
         """Have a pod made for an attempt, with all that it needs."""
@@ -80,6 +81,19 @@ class Deeds:
         """Have the pod of an attempt go, after so many seconds."""
         end = partial(self._end, claim, attempt, grace)
         self._errands.do(("end", attempt.path), end, after=after)
+
+    def is_gone(self, claim: Claim, attempt: PodAttempt) -> bool:
+        """Whether a pod that is not seen is not there; if that is not known yet, it is looked for.
+
+        One that runs on unseen is ended first: two attempts of a replica never run at a time.
+        """
+        if attempt.path in self._gone:
+            self._gone.discard(attempt.path)
+            return True
+        key = ("gone", attempt.path)
+        if not self._errands.is_wanted(key):
+            self._errands.do(key, partial(self._look_for, claim, attempt))
+        return False
 
     def release(self, claim: Claim) -> None:
         """Have all that a job has go."""
@@ -135,7 +149,7 @@ class Deeds:
         """Two attempts of a replica never run at a time: this one was not seen to end."""
         pod = self._find(connection, claim, attempt)
         if pod is not None and not state_of(pod, CONTAINER).phase.is_final:
-            objects.remove(connection, PODS, pod, grace=GRACE)
+            objects.remove(connection, PODS, pod)
             raise KubernetesError("the pod of its attempt before is still there, and is to go")
 
     def _find(self, connection: Connection, claim: Claim, attempt: PodAttempt) -> Object | None:
@@ -152,14 +166,13 @@ class Deeds:
         if has_services(job.spec):
             service = service_of(claim, replica.role, replica.index, owner)
             objects.make(connection, SERVICES, service)
-        wanted = pod_of(
-            claim,
-            job,
-            replica,
-            owner,
-            placement=self._checks.placement(connection, job.spec.role(replica.role)),
-            image=self._around.image,
-        )
+        role = job.spec.role(replica.role)
+        before = claim.placements.get(role.name)
+        where, is_guess = self._checks.placement_of_attempt(connection, role, before)
+        if role.resources.accelerator is not None and not is_guess:
+            self._claims.place(claim.uid, role.name, where)
+        image = self._around.image
+        wanted = pod_of(claim, job, replica, owner, placement=where, image=image)
         try:
             return objects.make(connection, PODS, wanted), None
         except KubernetesError as error:
@@ -197,16 +210,31 @@ class Deeds:
                 self._claims.change(claim.uid, is_begun=False)
             raise
 
+    def _look_for(self, claim: Claim, attempt: PodAttempt) -> None:
+        connection = self._sight.connected_for(claim)
+        name = naming.pod_name(claim.base, attempt.replica)
+        pod = objects.look(connection, PODS, claim.namespace, name)
+        is_there = pod is not None and attempt.has_pod(pod)
+        if pod is not None and is_there and not state_of(pod, CONTAINER).phase.is_final:
+            labels = labels_of(pod)
+            seen_by = (labels.get(naming.UID), labels.get(naming.HOME))
+            if seen_by != (claim.uid, self._claims.identity):
+                objects.remove(connection, PODS, pod)
+            raise KubernetesError("its pod is not seen, and is still there")
+        if not attempt.has_ended:
+            self._gone.add(attempt.path)
+            self._tell(claim.uid)
+
     def _end(self, claim: Claim, attempt: PodAttempt, grace: int | None) -> None:
         claim = self._claims.find(claim.uid) or claim
         if not claim.is_begun:
             return
         connection = self._sight.connected_for(claim)
-        self._sight.begin_watch(claim.namespace)  # which tells why a silent cluster is waited for
+        # The watch tells why a silent cluster is waited for.
+        watcher = self._sight.begin_watch(claim.namespace)
         name = naming.pod_name(claim.base, attempt.replica)
         pod = objects.look(connection, PODS, claim.namespace, name)
         if pod is None:
-            watcher = self._sight.begin_watch(claim.namespace)
             gone = watcher.at(claim.namespace, name)
             if gone is not None:
                 watcher.tell_gone(gone)
@@ -236,12 +264,13 @@ class Deeds:
             objects.remove(connection, objects.SECRETS, owner)
 
 
-def _grace_of(attempt: PodAttempt, pod: Object) -> int:
-    """How many seconds a pod has to leave in.
+def _grace_of(attempt: PodAttempt, pod: Object) -> int | None:
+    """How many seconds a pod has to leave in; none for those that its agent was told of.
 
-    None if no program was started in it: a kubelet that waits for an image may take a minute to
-    see that it is not wanted any more. One that starts nevertheless is told so by the server.
+    No time at all if no program was started in it: a kubelet that waits for an image may take a
+    minute to see that it is not wanted any more. One that starts nevertheless is told so by the
+    server.
     """
     if attempt.was_begun and not attempt.has_ended:
-        return GRACE
+        return None
     return 0 if state_of(pod, CONTAINER).started is None else _SHORT

@@ -15,9 +15,10 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from windlass.kube.explanation import told_of_error
-from windlass.model.errors import WindlassError
+from windlass.model.errors import KubernetesError, WindlassError
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+TOO_MANY = 429  # the status of who is too busy
 _log = logging.getLogger(__name__)
 
 
@@ -26,6 +27,7 @@ class Failure(NamedTuple):
 
     message: str = ""
     told: str = ""
+    is_busy: bool = False  # the cluster is there, and answered that it has too much to do
 
 
 class Errands:
@@ -177,6 +179,7 @@ class Errands:
 def failure_of(error: Exception) -> Failure:
     """An error, as it is told."""
     if isinstance(error, WindlassError):
-        return Failure(error.message or type(error).__name__, told_of_error(error))
+        is_busy = isinstance(error, KubernetesError) and error.status == TOO_MANY
+        return Failure(error.message or type(error).__name__, told_of_error(error), is_busy)
     message = f"{type(error).__name__}: {error}"
     return Failure(message, message)

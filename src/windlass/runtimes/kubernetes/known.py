@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from windlass.model.job import JobSpec
@@ -16,8 +17,9 @@ from windlass.runtimes.kubernetes.building import Claim, has_services
 class KnownAttempts:
     """The attempts of a home that are in pods, by job."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home
+        self._clock = clock
         self._known: dict[str, dict[Path, PodAttempt]] = {}  # of each job
 
     def one(self, claim: Claim, spec: JobSpec | None, replica: ReplicaId) -> PodAttempt:
@@ -30,7 +32,7 @@ class KnownAttempts:
                 address = naming.address_of(
                     claim.base, claim.namespace, replica.role, replica.index
                 )
-            known[path] = PodAttempt(claim.uid, replica, path, address)
+            known[path] = PodAttempt(claim.uid, replica, path, address, self._clock)
         return known[path]
 
     def all(self, claim: Claim, spec: JobSpec) -> Iterable[PodAttempt]:

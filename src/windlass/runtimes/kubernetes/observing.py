@@ -46,9 +46,13 @@ class Observing:
         was_made = attempt.was_made
         is_seen = is_seen and was_made and self._sight.now(claim.namespace) is watcher
         pod = None if watcher is None else watcher.at(claim.namespace, name)
-        trouble, unseen = self._sight.trouble(claim)
-        if trouble and attempt.is_told_to_stop:
-            unseen = f"{trouble}; to give it up: windlass stop --force {claim.trial_id}"
+        if pod is None and is_seen and not (attempt.has_ended or attempt.is_told_to_stop):
+            # They are seen by their labels, which anybody may take away from one that runs on.
+            is_seen = self._deeds.is_gone(claim, attempt)
+        trouble = self._sight.trouble(claim)
+        unseen = trouble.told
+        if trouble.message and not trouble.is_busy and attempt.is_told_to_stop:
+            unseen = f"{trouble.message}; to give it up: windlass stop --force {claim.trial_id}"
         seen = attempt.observe(
             pod,
             is_seen=is_seen,
@@ -56,9 +60,9 @@ class Observing:
             unseen=unseen,
             now=now,
         )
+        if seen.phase.is_final and not attempt.is_told_to_stop:
+            self._deeds.forget_owner(claim)  # it may be gone as well
         if pod is None:
-            if seen.phase.is_final:
-                self._deeds.forget_owner(claim)  # it may be gone as well
             return seen
         if (at := attempt.settles_at(pod)) is not None:
             self.look_later(claim.uid, max(at - now, 0.0))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# By what the things of a list are told apart; all other lists are taken as a whole.
-_KEYS = ("name", "mountPath", "containerPort", "devicePath", "topologyKey", "ip")
+from windlass.model.pod_lists import identity
 
 
-def merged(base: Any, patch: Any) -> Any:
+def merged(base: Any, patch: Any, field: str = "") -> Any:
     """An object with a patch laid over it; neither is changed. None takes something away.
+
+    `field` is what it is called where it is: by that lists of named things are known. All others
+    are taken as they are.
 
     >>> pod = {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}]}
     >>> more = {"containers": [{"name": "main", "env": [{"name": "B", "value": "2"}]}]}
@@ -21,24 +24,33 @@ def merged(base: Any, patch: Any) -> Any:
     """
     if isinstance(patch, Mapping):
         known = base if isinstance(base, Mapping) else {}
-        both = {**known, **{name: merged(known.get(name), each) for name, each in patch.items()}}
+        laid = {name: merged(known.get(name), each, name) for name, each in patch.items()}
+        both = {**known, **laid}
         return {name: each for name, each in both.items() if patch.get(name, each) is not None}
     if isinstance(patch, (list, tuple)):
         there = base if isinstance(base, (list, tuple)) else []
-        key = _key_of([*there, *patch])
-        return [*patch] if key is None else _joined(there, patch, key)
+        are_named = all(identity(field, each) is not None for each in [*there, *patch])
+        return _joined(there, patch, field) if are_named else [*patch]
     return patch
 
 
-def _key_of(things: Sequence[Any]) -> str | None:
-    """What all of them have, and are told apart by."""
-    if not things or not all(isinstance(each, Mapping) for each in things):
-        return None
-    return next((key for key in _KEYS if all(key in each for each in things)), None)
+def _joined(base: Sequence[Any], patch: Sequence[Any], field: str) -> list[Any]:
+    """Both lists; things of one name become one, unless a list itself has several of that name.
 
-
-def _joined(base: Sequence[Any], patch: Sequence[Any], key: str) -> list[Any]:
-    found = {each[key]: each for each in base}
-    for each in patch:
-        found[each[key]] = merged(found.get(each[key], {}), each)
-    return list(found.values())
+    >>> laid = [{"name": "A", "value": "2"}, {"name": "A", "value": "3"}]
+    >>> [each["value"] for each in _joined([{"name": "A", "value": "1"}], laid, "env")]
+    ['2', '3']
+    """
+    there = Counter(identity(field, each) for each in base)
+    coming = Counter(identity(field, each) for each in patch)
+    laid = {identity(field, each): each for each in patch}
+    joined, are_done = [], set()
+    for each in base:
+        name = identity(field, each)
+        if name not in laid:
+            joined.append(each)
+        elif there[name] == coming[name] == 1:
+            joined.append(merged(each, laid[name]))
+            are_done.add(name)
+    new = [each for each in patch if identity(field, each) not in are_done]
+    return joined + [merged({}, each) for each in new]

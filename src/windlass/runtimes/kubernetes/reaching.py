@@ -7,9 +7,9 @@ from functools import partial
 
 from windlass.kube.kinds import Object, labels_of, place_of, uid_of
 from windlass.kube.pods import state_of
-from windlass.model.status import Phase
+from windlass.model.status import Phase, ReplicaId
 from windlass.runtimes.kubernetes import naming
-from windlass.runtimes.kubernetes.building import CONTAINER
+from windlass.runtimes.kubernetes.building import CONTAINER, Claim
 from windlass.runtimes.kubernetes.claims import Claims
 from windlass.runtimes.kubernetes.errands import Errands
 from windlass.runtimes.kubernetes.known import KnownAttempts
@@ -17,11 +17,15 @@ from windlass.runtimes.kubernetes.sight import Sight
 from windlass.runtimes.kubernetes.surroundings import Surroundings
 from windlass.runtimes.kubernetes.tunnels import Tunnels
 
-_UNHEARD = 10.0  # seconds until an agent counts as one that cannot reach the server
+UNHEARD = 10.0  # seconds until a new agent counts as one that cannot reach the server
+SILENT = 40.0  # the same of one that was heard of: it asks for orders every 25 seconds
 
 
 class Reaching:
-    """Opens tunnels to agents that were not heard of, and drops those of pods that ended."""
+    """Opens tunnels to agents that are not heard of, and drops those of pods that ended.
+
+    A tunnel stays for as long as its pod runs: what comes by it says nothing of other ways.
+    """
 
     def __init__(
         self,
@@ -38,31 +42,63 @@ class Reaching:
         self._known = known
         self._errands = errands
         self._sight = sight
+        # By the uids of pods: since when each is seen to run, and which have no other way to us.
+        self._since: dict[str, float] = {}
+        self._cut_off: set[str] = set()
 
     def see(self, uid: str, pod: Object, *, is_there: bool) -> None:
         """A pod of a job has changed, or is gone."""
-        is_running = is_there and state_of(pod, CONTAINER).phase is Phase.RUNNING
-        if not is_running:
+        if not is_there:
+            self._forget(pod)
+        elif not _is_running(pod):
             self._tunnels.drop(uid_of(pod))
-            return
-        if not self._around.urls():
+            self._since.pop(uid_of(pod), None)
+        elif not self._around.urls() or uid_of(pod) in self._cut_off:
             self._open(uid, pod)
-            return
-        key: Hashable = ("unheard", uid_of(pod))
-        if not self._errands.is_wanted(key) and not self._tunnels.has(uid_of(pod)):
-            self._errands.do(key, partial(self._open_if_unheard, uid, pod), after=_UNHEARD)
+        else:
+            now = self._around.clock()
+            since = self._since.setdefault(uid_of(pod), now)
+            self._look_later(uid, pod, since + UNHEARD - now)
 
-    def _open_if_unheard(self, uid: str, pod: Object) -> None:
+    def look(self, uid: str, pod: Object) -> None:
+        """Open a tunnel to a pod whose agent is silent, and look again for as long as it runs."""
         claim, replica = self._claims.find(uid), naming.replica_of(labels_of(pod))
         if claim is None or replica is None:
+            self._forget(pod)
             return
-        attempt = self._known.one(claim, None, replica)
         watcher = self._sight.now(claim.namespace)
-        there = watcher.get(uid_of(pod)) if watcher else None
-        if there is None or attempt.has_ended or attempt.was_begun:
+        if watcher is None or not watcher.synced.is_set():
+            self._look_later(uid, pod, SILENT)  # nobody can tell whether it is there
             return
-        if state_of(there, CONTAINER).phase is Phase.RUNNING:
-            self._open(uid, pod)
+        there = watcher.get(uid_of(pod))
+        if there is None:
+            self._forget(pod)
+        elif _is_running(there):  # else it is seen once it does again
+            self._look_later(uid, there, self._open_if_silent(uid, there, claim, replica))
+
+    def _open_if_silent(self, uid: str, pod: Object, claim: Claim, replica: ReplicaId) -> float:
+        """Open a tunnel if it is time for that; the seconds until it may be."""
+        attempt = self._known.one(claim, None, replica)
+        if attempt.has_ended:
+            return SILENT  # it will not run for much longer
+        now = self._around.clock()
+        since = self._since.setdefault(uid_of(pod), now)
+        heard = self._around.heard.last(uid, replica)
+        left = given_up_at(since, heard, is_new=not attempt.was_taken_up) - now
+        if left > 0 and uid_of(pod) not in self._cut_off:
+            return left
+        self._cut_off.add(uid_of(pod))
+        self._open(uid, pod)
+        return SILENT
+
+    def _look_later(self, uid: str, pod: Object, after: float) -> None:
+        key: Hashable = ("unheard", uid_of(pod))
+        self._errands.do(key, partial(self.look, uid, pod), after=max(after, 0.0))
+
+    def _forget(self, pod: Object) -> None:
+        self._tunnels.drop(uid_of(pod))
+        self._since.pop(uid_of(pod), None)
+        self._cut_off.discard(uid_of(pod))
 
     def _open(self, uid: str, pod: Object) -> None:
         connection = self._sight.connection
@@ -82,3 +118,23 @@ class Reaching:
             return False
         where = (claim.namespace, naming.pod_name(claim.base, replica))
         return place_of(pod) == where
+
+
+def given_up_at(since: float, heard: float | None, *, is_new: bool) -> float:
+    """When an agent counts as one that cannot reach the server, if nothing more is heard of it.
+
+    Its pod runs `since` then, as far as this process has seen. One that was heard of by a server
+    before has more time than a new one: it may have to find out first that this is another.
+
+    >>> given_up_at(100.0, None, is_new=True), given_up_at(100.0, None, is_new=False)
+    (110.0, 140.0)
+    >>> given_up_at(100.0, 125.0, is_new=False)
+    165.0
+    """
+    if heard is None:
+        return since + (UNHEARD if is_new else SILENT)
+    return max(since, heard) + SILENT
+
+
+def _is_running(pod: Object) -> bool:
+    return state_of(pod, CONTAINER).phase is Phase.RUNNING

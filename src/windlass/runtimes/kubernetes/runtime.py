@@ -13,7 +13,7 @@ from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes.away import ask_for
 from windlass.runtimes.kubernetes import naming
 from windlass.runtimes.kubernetes.abroad import HOW_TO_LOOK_THERE, told_of_left
-from windlass.runtimes.kubernetes.attempts import HAND_OVER, NEVER_STARTED
+from windlass.runtimes.kubernetes.attempts import HAND_OVER
 from windlass.runtimes.kubernetes.building import Claim, claim_of, has_services
 from windlass.runtimes.kubernetes.checking import Checks
 from windlass.runtimes.kubernetes.claims import Claims
@@ -32,14 +32,16 @@ _ABROAD = 5.0  # seconds between two looks at one that is to end where nobody lo
 class KubernetesRuntime:
     """Runs replicas in the pods of a cluster, known by their files under `home` and by label.
 
-    No method waits for the cluster but `validate`. It keeps nothing in memory that matters:
-    another one, made after this one was killed, finds the same replicas once `adopt` was called.
+    No method waits for the cluster, or for a login to it, but `validate`; for a namespace that
+    nobody named `create` and `addresses` wait for seconds at most. It keeps nothing in memory that
+    matters: another one, made after this one was killed, finds the same replicas once `adopt` was
+    called.
     """
 
     def __init__(self, home: Path, around: Surroundings) -> None:
         self._home = home.absolute()
         self._claims = Claims(self._home)
-        self._known = KnownAttempts(self._home)
+        self._known = KnownAttempts(self._home, around.clock)
         self._errands = Errands(on_failure=self._failed)
         self._checks = Checks(around.image)
         self._tunnels = Tunnels(around.url, around.tunnels)
@@ -110,7 +112,7 @@ class KubernetesRuntime:
             return
         attempt.tell_to_stop(grace)
         if not attempt.was_made:
-            attempt.bury("Stopped", NEVER_STARTED)
+            attempt.bury_unstarted()
             self._tell(job_uid)
         for callback in self._on_orders:
             callback(claim.trial_id)
@@ -138,7 +140,7 @@ class KubernetesRuntime:
         watcher = self._sight.now(claim.namespace)
         abroad = self._sight.abroad(claim)
         now = time.time()
-        if claim.is_given_up and (why := abroad or self._sight.trouble(claim).message):
+        if claim.is_given_up and (why := abroad or self._why_away(claim)):
             is_news = not all(each.has_ended for each in attempts)
             seen = [each.give_up(told_of_left(claim, why)) for each in attempts]
             for callback in self._on_orders if is_news else ():
@@ -195,13 +197,17 @@ class KubernetesRuntime:
         self._tunnels.close()
         self._sight.close()
 
+    def _why_away(self, claim: Claim) -> str:
+        """Why the cluster of a job does not answer, if it does not."""
+        trouble = self._sight.trouble(claim)
+        return "" if trouble.is_busy else trouble.message
+
     def _claim(self, job: Job) -> Claim:
         found = self._claims.find(job.uid)
         if found is None:
             options = job.spec.roles[0].kubernetes or KubernetesOptions()
-            connection = self._sight.connected()
-            namespace = options.namespace or connection.namespace
-            found = claim_of(job, namespace, self._claims.identity, connection.place)
+            namespace = options.namespace or self._sight.connected_soon().namespace
+            found = claim_of(job, namespace, self._claims.identity)  # where is noted as it begins
             self._claims.keep(found)
         return found
 

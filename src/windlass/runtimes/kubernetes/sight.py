@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable
 from functools import partial
 
+from windlass.kube.common_tries import CommonTry
 from windlass.kube.connecting import Connection
 from windlass.kube.kinds import PODS
+from windlass.kube.login_programs import end_logins
 from windlass.kube.watching import Change, Watcher
 from windlass.model.errors import KubernetesError
 from windlass.runtimes.kubernetes import naming, objects
 from windlass.runtimes.kubernetes.abroad import HOW_TO_LOOK_THERE, Abroad, told_of
 from windlass.runtimes.kubernetes.building import Claim
 from windlass.runtimes.kubernetes.claims import Claims
-from windlass.runtimes.kubernetes.errands import Errands, Failure, failure_of
+from windlass.runtimes.kubernetes.errands import TOO_MANY, Errands, Failure, failure_of
 
-_TOO_MANY = 429
+_SOON = 2.0  # seconds that a connection may take for those who look after other jobs, too
+_SHARED = 1.0  # seconds in which one that took longer, and failed, is not tried again
 _LONGEST = 400  # characters of what is wrong: what can be done is said after it
 
 
@@ -41,7 +45,11 @@ class Sight:
         self._on_login = on_login
         self._tell = tell
         self._abroad = Abroad()
+        # Held for moments: whoever looks at a job takes it, and must not wait for a login.
         self._lock = threading.RLock()
+        self._renewal = CommonTry(self._renew)
+        self._failure: KubernetesError | None = None  # why there is no connection of today
+        self._shared_until = 0.0
         self._connection: Connection | None = None
         self._watchers: dict[str, Watcher] = {}  # by namespace
 
@@ -51,17 +59,57 @@ class Sight:
         return self._connection
 
     def connected(self) -> Connection:
-        """The connection, made when it is first needed, and anew after a login."""
+        """The connection, made when it is first needed, and anew after a login.
+
+        That may take as long as a program has to log in: this is for those who can wait. Those
+        who wait in a queue for that fail together, and not one login after the other.
+        """
+        if found := self._current():
+            return found
+        if self._failure is not None and time.monotonic() < self._shared_until:
+            raise self._failure
+        return self._renewal.result()
+
+    def connected_soon(self) -> Connection:
+        """The same for those who cannot: where it takes longer, the connection that was there.
+
+        It is an error if there was none. What is done later in the cluster has the newest.
+        """
+        if found := self._current():
+            return found
+        failure = self._failure or KubernetesError(
+            "There is no connection to the cluster yet: who logs us in takes longer than usual."
+        )
+        try:
+            # After a failure nobody waits: what comes of another try is for whoever asks next.
+            found = self._renewal.soon(0.0 if self._failure else _SOON)
+        except KubernetesError as error:
+            failure = error
+        if found := found or self._connection:
+            return found
+        raise failure
+
+    def _current(self) -> Connection | None:
+        connection = self._connection
+        return None if connection is None or connection.is_outdated else connection
+
+    def _renew(self) -> Connection:
+        if found := self._current():
+            return found  # made by a try that ended a moment ago
+        began = time.monotonic()
+        try:
+            connection = self._connect()
+        except KubernetesError as error:  # which leaves everything as it is
+            ended = time.monotonic()
+            self._shared_until = ended + _SHARED if ended - began > _SOON else 0.0
+            self._failure = error
+            raise
         with self._lock:
-            outdated: list[Watcher] = []
-            if self._connection is None or self._connection.is_outdated:
-                # First of all: what cannot be had now leaves everything as it is.
-                self._connection = self._connect()
-                outdated = list(self._watchers.values())
-                self._watchers = {}
-            connection = self._connection
-        if outdated:
-            self._on_login()
+            self._failure = None
+            self._connection = connection
+            outdated, self._watchers = list(self._watchers.values()), {}
+            if outdated:  # before anything is begun with the new one
+                self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
             self.tell_all(watcher.namespace)  # whoever still has a job there looks again
@@ -107,7 +155,7 @@ class Sight:
             try:
                 objects.look(connection, objects.SECRETS, claim.namespace, claim.base)
             except KubernetesError as error:
-                if error.status != _TOO_MANY:  # it is there, and busy
+                if error.status != TOO_MANY:  # it is there, and busy
                     raise
 
     def _look_where(self, claim: Claim) -> None:
@@ -156,6 +204,7 @@ class Sight:
 
     def close(self) -> None:
         """Let go of the cluster."""
+        end_logins()  # whoever waits for one is not waited for
         with self._lock:
             watchers, self._watchers = list(self._watchers.values()), {}
             connection, self._connection = self._connection, None
@@ -179,4 +228,4 @@ class Sight:
 
 
 def _shortened(failure: Failure) -> Failure:
-    return Failure(failure.message[:_LONGEST].rstrip("."), failure.told)
+    return failure._replace(message=failure.message[:_LONGEST].rstrip("."))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from windlass.kube.connecting import Connection
+from windlass.runtimes.kubernetes.hearing import HEARD, Heard
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,3 +21,5 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     url: Callable[[], str]  # where the server is for this process
     image: str = ""  # for jobs that name none; else one with their Python
     tunnels: int = 4  # to each pod that cannot reach the server
+    heard: Heard = HEARD  # when agents last asked it for anything
+    clock: Callable[[], float] = time.monotonic

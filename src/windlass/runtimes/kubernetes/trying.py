@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.kube.connecting import Connection
-from windlass.kube.fields import dropped_fields, likely_field
+from windlass.kube.fields import dropped_fields, meant
 from windlass.kube.kinds import PODS, Object
 from windlass.kube.nodes import Placement
 from windlass.kube.refusals import ACCOUNT_MISSING, PRIORITY_MISSING
@@ -54,15 +54,10 @@ def check_pod(
     unknown = list(dropped_fields(laid, made))
     if not unknown:
         return
-    problems = [f"pod_patch: a pod has no field {path}.{_meant(path)}" for path in unknown]
+    problems = [f"pod_patch: a pod has no field {path}.{meant(path)}" for path in unknown]
     error = InvalidArgument.of(problems)
     error.hint = error.hint or "What there is: kubectl explain pod.spec"
     raise error
-
-
-def _meant(path: str) -> str:
-    likely = likely_field(path)
-    return f" Did you mean {likely}?" if likely else ""
 
 
 def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image: str) -> Object:

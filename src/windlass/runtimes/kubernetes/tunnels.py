@@ -59,7 +59,7 @@ class Tunnels:
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}  # by the pod's uid; the loop's own
         self._wanted: set[str] = set()
         self._session: Any = None
-        self._contexts: dict[int, ssl.SSLContext | bool] = {}
+        self._trust: tuple[Connection, ssl.SSLContext | bool] | None = None  # of the newest one
 
     def keep(
         self, pod_uid: str, connection: Connection, namespace: str, name: str, token: str
@@ -228,10 +228,11 @@ class Tunnels:
         return self._session
 
     def _context(self, connection: Connection) -> ssl.SSLContext | bool:
-        key = id(connection)
-        if key not in self._contexts:
-            self._contexts[key] = _ssl_context(connection)
-        return self._contexts[key]
+        """Whom a connection trusts: made once for it, and for no other."""
+        # Kept together, and told apart by what they are: the id of one that is gone is another's.
+        if self._trust is None or self._trust[0] is not connection:
+            self._trust = (connection, _ssl_context(connection))
+        return self._trust[1]
 
 
 async def _join(socket: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

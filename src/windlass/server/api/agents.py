@@ -19,12 +19,15 @@ from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.job import BlobDigest, RoleName
+from windlass.model.learning import learned
 from windlass.model.status import ReplicaId
 from windlass.model.wire import BlobsAnswer, FetchBlobs
 from windlass.runtimes import layout
+from windlass.runtimes.kubernetes.hearing import HEARD
 from windlass.server.agents import AGENTS, GROWING, LEFT_BEHIND, Away, Part, Piece
 from windlass.server.api.blobs import fetch_blobs, get_blob
 from windlass.server.checkpoints import Saved
+from windlass.server.coming import LOOK_EVERY, Coming
 from windlass.server.faults import MissingBlobs
 from windlass.server.http import OCTETS, Answer, Request
 from windlass.server.room import check_room
@@ -38,7 +41,6 @@ _LARGEST_LIST = 2 << 20
 _PATIENCE = 25.0  # seconds until a question for orders is answered with the old ones
 _AT_ONCE = 1 << 20
 _SMALL = 1 << 20
-_LOOK_EVERY = 16 << 20  # bytes that come between two looks at the room that is left
 
 _log = logging.getLogger("windlass")
 
@@ -115,7 +117,7 @@ async def ship(
 
 def _parts(body: bytes) -> list[Piece]:
     head, _, data = body.partition(b"\n")
-    listed = msgspec.json.decode(head, type=list[_PartHead])
+    listed = msgspec.json.decode(head, type=learned(list[_PartHead]))
     parts, at = [], 0
     for each in listed:
         if each.name not in GROWING and each.name != layout.STATE:
@@ -198,34 +200,25 @@ async def _receive(
 ) -> dict[str, int]:
     """Write a body to a file of no name, and have it kept once it is whole and on the disk."""
     told = request.header(b"content-length")
-    expected = int(told) if told.isdecimal() else _LOOK_EVERY
+    expected = int(told) if told.isdecimal() else LOOK_EVERY
     if expected >= room_from:
         check_room(services.blobs.root, expected)
-    coming = services.blobs.coming()
-    size = looked = 0
+    path = services.blobs.coming()
     try:
-        with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with Coming(path, hasher) as coming:
+            waiting, size = [], 0
             async for piece in request.stream():
-                if hasher is not None:
-                    await _in_thread(hasher.update, piece)
-                await _in_thread(file.write, piece)
+                waiting.append(piece)
                 size += len(piece)
-                if size - looked >= _LOOK_EVERY:
-                    looked = size
-                    check_room(services.blobs.root)
-            file.flush()
-            await asyncio.to_thread(os.fsync, file.fileno())
-        await asyncio.to_thread(keep, coming)
+                if size >= _AT_ONCE:  # hashing and syncing hold up nobody else
+                    await asyncio.to_thread(coming.add, b"".join(waiting))
+                    waiting, size = [], 0
+            await asyncio.to_thread(coming.add, b"".join(waiting))
+            await asyncio.to_thread(coming.settle)
+        await asyncio.to_thread(keep, path)
     finally:
-        remove_if_there(str(coming))
-    return {"size": size}
-
-
-async def _in_thread(do: Any, piece: bytes) -> None:
-    if len(piece) >= _AT_ONCE:
-        await asyncio.to_thread(do, piece)
-    else:
-        do(piece)
+        remove_if_there(str(path))
+    return {"size": coming.size}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,7 +242,7 @@ async def put_checkpoint(
     """A checkpoint, all of whose blobs are here."""
     away = _away(services, uid, role, index, attempt)
     away.check()
-    saved = msgspec.convert(data, Saved)
+    saved = msgspec.convert(data, learned(Saved))
     if saved.name != os.path.basename(saved.name) or saved.name in (".", ".."):
         raise InvalidArgument(f"{saved.name[:200]!r} is no name of a checkpoint.")
     record = {name: data[name] for name in Saved.__struct_fields__ if name in data}
@@ -334,11 +327,12 @@ async def package(services: Services, uid: str, role: str, index: int, attempt: 
 
 def _away(services: Services, uid: str, role: str, index: int, attempt: int) -> Away:
     try:
-        msgspec.convert([role, index, attempt], tuple[RoleName, Count, Count])
+        msgspec.convert([role, index, attempt], learned(tuple[RoleName, Count, Count]))
     except msgspec.ValidationError as error:
         raise NotFound("There is no such attempt.") from error
     job, _ = _load(services, uid)
     replica = ReplicaId(role, index, attempt)
+    HEARD.note(uid, replica)
     return Away(services.home.path, job, replica, services.runtime.nudge_path)
 
 

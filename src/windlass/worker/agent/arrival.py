@@ -11,6 +11,7 @@ import zipfile
 
 from windlass.worker.agent.saved import note_shipped
 from windlass.worker.digests import kind_of, place_of
+from windlass.worker.environment import name_here
 from windlass.worker.family import AWAY
 from windlass.worker.files import write_bytes, write_json
 from windlass.worker.inventory import list_packages
@@ -85,8 +86,8 @@ class Arrival:
                 launch["environment"]["uv"] = uv
                 cache = os.environ.get(_OWN + "CACHE")
                 if cache:
-                    target = os.path.basename(launch["environment"]["target"])
-                    launch["environment"]["target"] = os.path.join(cache, "envs", target)
+                    name = name_here(os.path.basename(launch["environment"]["target"]))
+                    launch["environment"]["target"] = os.path.join(cache, "envs", name)
 
     def _find_uv(self) -> str | None:
         """The image's, beside its interpreter or on the path; else one that pip brings."""

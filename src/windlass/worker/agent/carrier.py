@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from windlass.worker.agent.channel import GivenUp, NoRoom
+from windlass.worker.agent.channel import GivenUp, NoRoom, Refused
 from windlass.worker.agent.saved import Saved
 from windlass.worker.agent.shipping import Shipping
 from windlass.worker.files import read_json
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _GATHER = 0.02  # seconds in which what is new is left to become more: a thousand lines, one request
 _OUTPUTS_EVERY = 10.0  # seconds between two looks at what a program leaves to be kept
 _FULL = 5.0  # seconds until it is seen again whether a full disk has room: nothing tells of that
+_AGAIN = 1.0  # seconds until an end that was not understood is told again
 
 
 class Carrier:
@@ -64,9 +65,23 @@ class Carrier:
             self._ship_at_last(self._saved.ship_parts)
             self._ship_at_last(self._saved.ship_checkpoints)
             self._ship_at_last(self._saved.ship_outputs)
-            self._ship_at_last(lambda: self._shipping.ship_end(is_taken_away=is_taken_away))
+            self._ship_at_last(self._shipping.ship_last)
+            self._ship_end(is_taken_away)
         except GivenUp:
             sys.stderr.write("windlass: not all of it could be handed over: nobody waits for it\n")
+
+    def _ship_end(self, is_taken_away: bool) -> None:
+        """Say how it ended until it is heard, or refused: nobody else knows."""
+        while True:
+            try:
+                return self._shipping.ship_end(is_taken_away=is_taken_away)
+            except GivenUp:
+                raise
+            except Refused as error:
+                return self._say(f"how it ended is not wanted: {error}")
+            except Exception as error:  # noqa: BLE001 -- whatever it is: it is said again
+                self._say(f"how it ended was not understood yet: {str(error) or repr(error)}")
+                self._channel.rest(_AGAIN)
 
     def _ship_at_last(self, ship: Callable[[], None]) -> None:
         while not self._try(ship):

@@ -10,6 +10,7 @@ server that is away, is no more than a pause.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import http.client
 import json
@@ -20,15 +21,18 @@ import threading
 import time
 from urllib.parse import urlsplit
 
+from windlass.worker.files import write_all
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
 GREETING = b"WINDLASS-TUNNEL/1 "  # then the token, and the end of the line
 _LONGEST_GREETING = 512
 _DIAL = 5.0  # seconds to reach the server in
 _ANSWER = 60.0  # seconds without a byte until a connection is given up
+_SETTLED = 600.0  # the same once a large file was sent: it is answered when it is on the disk
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _PIECE = 1 << 20
 _MOST_IDLE = 16  # connections that wait to be used
@@ -59,19 +63,22 @@ class Changed(Exception):
     """The file that was to be sent is not what it was, or gone."""
 
 
+class NotWritten(OSError):
+    """An answer came, and the file that it was for could not be written."""
+
+
 class Channel:
     """Requests to the server, from any thread."""
 
     def __init__(self, urls: Sequence[str], token: str, port: int | None) -> None:
+        """OSError if the server is nowhere to be found, and the port is another's."""
         self._urls = list(urls)
         self._token = token
         self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
         self._is_closed = threading.Event()
         self._listener: socket.socket | None = None
         if port is not None:
-            # For this machine alone: what leads here from outside ends on it.
-            self._listener = socket.create_server(("127.0.0.1", port), backlog=_MOST_IDLE)
-            threading.Thread(target=self._accept, name="windlass-tunnels", daemon=True).start()
+            self._listen(port)
 
     def ask(
         self,
@@ -83,14 +90,17 @@ class Channel:
         into: str | None = None,
         waits_for_room: bool = True,
         ask_first: str = "",
+        is_done: Callable[[], bool] | None = None,
     ) -> bytes:
         """The answer to a request, however long it takes; `Refused` if there will be none.
 
         `Changed` if it is about a file that cannot be sent as it was.
         `NoRoom` if the disk of the server is full, unless that is waited for. `ask_first` is asked
         for before each try: an answer that comes while much is still being sent may never be seen.
+        `is_done` is asked before it is tried again: true where only the answer was lost.
         `deadline` is by `time.monotonic`: `GivenUp` after it, and when the channel is closed.
-        With `into`, the path of a file, the answer is written there, however large.
+        With `into`, the path of a file, the answer is written there, however large; `NotWritten`
+        if it cannot be.
         """
         pause = _FIRST_PAUSE
         while True:
@@ -100,19 +110,31 @@ class Channel:
                     self._exchange(self._connection(deadline), "GET", ask_first, None, None)
                 connection = self._connection(deadline)
                 return self._exchange(connection, method, path, body, into)
+            except NotWritten:
+                raise  # it comes from here: however often it was asked for, it would be the same
             except (OSError, http.client.HTTPException, NoRoom) as error:
                 if isinstance(error, NoRoom) and not waits_for_room:
                     raise
                 left = pause if deadline is None else deadline - time.monotonic()
                 self._is_closed.wait(max(0.0, min(pause, left)))
                 pause = min(pause * 2, _LONGEST_PAUSE)
+                if is_done is not None and is_done():
+                    return b""
 
-    def send(self, base: str, where: str, body: FileBody, *, deadline: float | None = None) -> None:
+    def send(
+        self,
+        base: str,
+        where: str,
+        body: FileBody,
+        *,
+        deadline: float | None = None,
+        is_done: Callable[[], bool] | None = None,
+    ) -> None:
         """Have the server take in a file; `NoRoom` if its disk is full, `Refused` for good."""
         room = f"{base}/room?size={body.size}" if body.size > _LARGE else ""
         self.ask(
             "PUT", f"{base}/{where}", body,
-            deadline=deadline, waits_for_room=False, ask_first=room,
+            deadline=deadline, waits_for_room=False, ask_first=room, is_done=is_done,
         )  # fmt: skip
 
     def rest(self, seconds: float) -> None:
@@ -157,14 +179,11 @@ class Channel:
                     connection.request(method, path, _Cut(file, body.size), headers)
             else:
                 connection.request(method, path, body, headers)
+            connection.sock.settimeout(patience(body))
             response = connection.getresponse()
             if into is not None and response.status < 300:
                 answer = b""
-                with open(into, "wb") as target:
-                    while piece := response.read(_PIECE):
-                        target.write(piece)
-                if response.length:
-                    raise ConnectionError("the answer was cut")
+                _write_out(response, into)
             else:
                 answer = response.read()
         except BaseException:
@@ -173,6 +192,7 @@ class Channel:
         if response.will_close:
             connection.close()
         else:
+            connection.sock.settimeout(_ANSWER)
             self._idle.put(connection)
         if response.status < 300:
             return answer
@@ -191,8 +211,8 @@ class Channel:
         for url in self._urls:
             try:
                 return self._dial(url)
-            except OSError:
-                continue
+            except (OSError, ValueError, http.client.HTTPException):
+                continue  # nobody answers there, or it makes no sense
         if self._listener is None:
             raise ConnectionError("the server cannot be reached")
         wait = _LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
@@ -203,13 +223,26 @@ class Channel:
 
     def _dial(self, url: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        host = parts.hostname
+        if not host:
+            raise ValueError(f"{url!r} names no host")
         is_secure = parts.scheme == "https"
         kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         connection = kind(host, parts.port, timeout=_DIAL)
         connection.connect()
         _patient(connection.sock)
         return connection
+
+    def _listen(self, port: int) -> None:
+        """Have the server come to us; where that cannot be, we go to it if we know where it is."""
+        try:
+            # For this machine alone: what leads here from outside ends on it.
+            self._listener = socket.create_server(("127.0.0.1", port), backlog=_MOST_IDLE)
+        except OSError:
+            if not self._urls:
+                raise
+            return
+        threading.Thread(target=self._accept, name="windlass-tunnels", daemon=True).start()
 
     def _accept(self) -> None:
         listener = self._listener
@@ -247,6 +280,16 @@ class FileBody:
         self.size = os.stat(path).st_size
 
 
+def patience(body: bytes | FileBody | None) -> float:
+    """How many seconds the answer to something that was sent may take.
+
+    >>> patience(b"a few lines")
+    60.0
+    """
+    is_large = isinstance(body, FileBody) and body.size > _LARGE
+    return _SETTLED if is_large else _ANSWER
+
+
 class _Cut:
     """So much of a file, read a piece at a time; what is missing breaks the connection."""
 
@@ -273,6 +316,30 @@ def _opened(path: str) -> Any:
         return open(path, "rb")
     except OSError as error:
         raise Changed(str(error)) from None
+
+
+def _write_out(response: http.client.HTTPResponse, path: str) -> None:
+    """Write an answer to a file, a piece at a time."""
+    with _here(path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        while piece := response.read(_PIECE):
+            with _here(path):
+                write_all(fd, piece)
+    finally:
+        with _here(path):
+            os.close(fd)
+    if response.length:
+        raise ConnectionError("the answer was cut")
+
+
+@contextlib.contextmanager
+def _here(path: str) -> Iterator[None]:
+    """Tell what is wrong with a file of this place apart from what is wrong with a connection."""
+    try:
+        yield
+    except OSError as error:
+        raise NotWritten(error.errno, error.strerror, path) from None
 
 
 def _read_line(sock: socket.socket) -> bytes:

@@ -6,6 +6,7 @@ It is asked in one long request after the other, which is answered when there is
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 from windlass.worker.agent.channel import GivenUp, Refused
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from windlass.worker.agent.channel import Channel
+
+_AGAIN = 1.0  # seconds until an order that could not be written down is asked for again
 
 
 class Orders:
@@ -31,26 +34,40 @@ class Orders:
         self._trial = os.path.dirname(os.path.dirname(attempt_dir))
         self._on_stop = on_stop
         self._seen = ""
+        self._said = ""
         self.is_dismissed = False  # the server wants nothing more of this attempt
         threading.Thread(target=self._listen, name="windlass-orders", daemon=True).start()
 
     def _listen(self) -> None:
-        while True:
-            try:
-                path = f"{self._base}/orders?seen={self._seen}"
-                self._obey(self._channel.ask_json("GET", path))
-            except GivenUp:
-                return
-            except Refused:
-                # Its trial is gone, or a newer attempt has its place.
-                self.is_dismissed = True
-                self._on_stop(0.0)
-                return
+        try:
+            while True:
+                self._hear_one()
+        except GivenUp:
+            return
+        except Refused:
+            # Its trial is gone, or a newer attempt has its place.
+            self.is_dismissed = True
+            self._on_stop(0.0)
+
+    def _hear_one(self) -> None:
+        try:
+            path = f"{self._base}/orders?seen={self._seen}"
+            self._obey(self._channel.ask_json("GET", path))
+        except (OSError, ValueError) as error:
+            # A full disk, or an answer that makes no sense: the next order may be to stop.
+            self._say(f"an order could not be followed yet: {error}")
+            self._channel.rest(_AGAIN)
 
     def _obey(self, orders: dict[str, Any]) -> None:
-        self._seen = str(orders.get("seen", ""))
-        if orders.get("should_stop"):
-            write_json(os.path.join(self._trial, "should_stop"), orders["should_stop"])
         stop = orders.get("stop")
         if stop:
             self._on_stop(float(stop.get("grace", 0.0)))
+        if orders.get("should_stop"):
+            write_json(os.path.join(self._trial, "should_stop"), orders["should_stop"])
+        self._seen = str(orders.get("seen", ""))  # last: what was not followed is asked for again
+
+    def _say(self, what: str) -> None:
+        """Say something, unless it was the last that was said."""
+        if what != self._said:
+            self._said = what
+            sys.stderr.write(f"windlass: {what}\n")

@@ -16,13 +16,14 @@ from windlass.worker.agent.arrival import Arrival
 from windlass.worker.agent.carrier import Carrier
 from windlass.worker.agent.channel import Channel, GivenUp, Refused
 from windlass.worker.agent.orders import Orders
-from windlass.worker.agent.shipping import EXIT
+from windlass.worker.agent.shipping import EXIT, LOST
 from windlass.worker.files import read_json, write_json, write_json_once
 from windlass.worker.signals import SignalPipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 CONFIG = "/windlass/agent.json"
 HOME = "/windlass-home"
@@ -53,7 +54,7 @@ class Agent:
         which = [environ[f"WINDLASS_AGENT_{each}"] for each in ("ROLE", "INDEX", "ATTEMPT")]
         self._base = f"/api/v1/agents/{config['uid']}/{'/'.join(which)}"
         self._signals = SignalPipe()
-        self._channel = Channel(config.get("urls") or (), config["token"], config.get("port"))
+        self._channel = _open_channel(config)
         self._give_up: float | None = None  # when whoever runs us will end us by force
         self._stopping = threading.Lock()
         self._supervisor: subprocess.Popen[bytes] | None = None
@@ -146,9 +147,15 @@ class Agent:
         return True
 
     def _stop(self, grace: float) -> None:
-        """Have the supervisor end the program."""
+        """Have the supervisor end the program.
+
+        One whose disk is full cannot be told how long it has, and is told to stop all the same.
+        """
         with self._stopping:
-            write_json(os.path.join(self._dir, "stop.json"), {"grace": grace, "reason": ""})
+            try:
+                write_json(os.path.join(self._dir, "stop.json"), {"grace": grace, "reason": ""})
+            except OSError as error:
+                sys.stderr.write(f"windlass: it is told to stop, and not by when: {error}\n")
             if self._supervisor is not None and self._supervisor.poll() is None:
                 self._supervisor.terminate()
 
@@ -161,12 +168,26 @@ class Agent:
         record = {
             "exit_code": None,
             "signal": "",
-            "reason": "Lost",
-            "message": "its supervisor died",
+            **LOST,
             "started": state.get("started"),
             "ended": time.time(),
         }
-        write_json_once(path, record)
+        try:
+            write_json_once(path, record)
+        except OSError as error:
+            sys.stderr.write(f"windlass: how it ended could not be written down: {error}\n")
+
+
+def _open_channel(config: Mapping[str, Any]) -> Channel:
+    port = config.get("port")
+    try:
+        return Channel(config.get("urls") or (), config["token"], port)
+    except OSError as error:
+        sys.exit(
+            f"windlass: the server is to come to port {port} of this pod, which another program "
+            f"has ({error.strerror}). Two pods with hostNetwork on one machine cannot both have "
+            "it: spread them over machines, or do without hostNetwork."
+        )
 
 
 class _Aside:

@@ -20,7 +20,7 @@ from windlass.worker.whereabouts import OUTPUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from windlass.worker.agent.channel import Channel
@@ -43,20 +43,25 @@ class Saved:
         self._folder: str = launch["checkpoints"]
         self._blobs: str = launch["blobs"]
         self._outputs = os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
+        noted = read_json(os.path.join(self._folder, _SHIPPED)) or {}
+        self._upto = int(noted.get("upto") or 0)  # the number up to which the server has them
         self._sent: dict[str, tuple[int, int]] = {}  # outputs: size and time of what was sent
         self._done_with: set[str] = set()  # blobs that the server has, and that may go here
 
     def ship_checkpoints(self, deadline: float | None = None) -> None:
         """Have the server take in those it does not have, the oldest first."""
-        shipped = int((read_json(os.path.join(self._folder, _SHIPPED)) or {}).get("upto") or 0)
         for number, record in reversed(checkpoints.records(self._folder)):
-            if number <= shipped or number == 0 or "manifest" not in record:
+            if number <= self._upto or number == 0 or "manifest" not in record:
                 continue
             try:
                 self._ship(record, deadline)
             except Refused as error:
                 _refused(f"checkpoint {number}", error)
-            note_shipped(self._folder, number)
+            self._upto = number
+            try:
+                note_shipped(self._folder, number)
+            except OSError:
+                pass  # a full disk: what goes now may make room for the next note
             self.forget_shipped(before=number)
 
     def ship_parts(self, deadline: float | None = None) -> None:
@@ -80,13 +85,25 @@ class Saved:
     def _ship_blobs(self, manifest: str, deadline: float | None) -> None:
         digests = self._made_of({"manifest": manifest})
         for start in range(0, len(digests), _AT_ONCE):
-            asked = {"digests": digests[start : start + _AT_ONCE]}
-            answer = self._channel.ask_json(
-                "POST", f"{self._base}/missing", asked, deadline=deadline
-            )
-            for digest in answer["missing"]:
-                body = FileBody(place_of(self._blobs, digest))
-                self._channel.send(self._base, f"blobs/{digest}", body, deadline=deadline)
+            for digest in self._missing(digests[start : start + _AT_ONCE], deadline):
+                self._ship_blob(digest, deadline)
+
+    def _ship_blob(self, digest: str, deadline: float | None) -> None:
+        """Send a blob; one that came is not sent again because its answer was lost."""
+        body = FileBody(place_of(self._blobs, digest))
+        self._channel.send(
+            self._base,
+            f"blobs/{digest}",
+            body,
+            deadline=deadline,
+            is_done=lambda: not self._missing([digest], deadline),
+        )
+
+    def _missing(self, digests: Sequence[str], deadline: float | None) -> list[str]:
+        asked = {"digests": digests}
+        path = f"{self._base}/missing"
+        found = self._channel.ask_json("POST", path, asked, deadline=deadline)["missing"]
+        return list(found)
 
     def forget_shipped(self, before: int = 0) -> None:
         """Keep here what a program may still ask for, or the server lacks: the rest goes.

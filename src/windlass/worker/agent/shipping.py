@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.worker.agent.channel import Channel
 
 LOG, STATE, EXIT = "log", "state.json", "exit.json"
+LOST = {"reason": "Lost", "message": "its supervisor died"}  # of one that wrote down no end
 _LEFT_BEHIND = ("result.json", "result.pkl", "error.json", "error.pkl")
 _MOST = 4 << 20  # bytes of one shipment
 
@@ -38,14 +39,17 @@ class Shipping:
         while self._ship_some(deadline):
             pass
 
-    def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
-        """All that is left, and last of all how it ended."""
+    def ship_last(self, deadline: float | None = None) -> None:
+        """All that is left, but for how it ended."""
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)
             if os.path.isfile(path):
                 self._ship_whole(name, path, deadline)
-        record = {**(read_json(self._path(EXIT)) or {}), "taken_away": is_taken_away}
+
+    def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
+        """How it ended: after that nothing more is taken."""
+        record = {**(read_json(self._path(EXIT)) or LOST), "taken_away": is_taken_away}
         self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
 
     def _ship_some(self, deadline: float | None) -> bool:

@@ -1,0 +1,43 @@
+"""What is asked again before anybody hears of it; imported inside functions, as the client is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from urllib3 import Retry
+from urllib3.exceptions import MaxRetryError
+
+LONGEST_WAIT = 5.0  # seconds in all, for a server that is busy
+_TOO_MANY = 429
+
+
+def retries() -> Retry:
+    """Once more where a kept connection was closed meanwhile, and where told to come back soon."""
+    # What a busy server says at last is an answer, and no error of the way to it.
+    return _Patience(
+        total=4, connect=0, read=1, redirect=0, status=3, other=0, raise_on_status=False
+    )
+
+
+class _Patience(Retry):
+    """Whoever is told to come back later hears of it at once, and has pauses of its own.
+
+    Else a lease would run out while its holder waits in here, for as long as anybody says.
+    """
+
+    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+        # Of what was refused so nothing was done, whatever it was.
+        is_busy = has_retry_after and status_code == _TOO_MANY
+        return is_busy or super().is_retry(method, status_code, has_retry_after)
+
+    def increment(
+        self, method: str | None = None, url: str | None = None, response: Any = None, *more: Any,
+        **options: Any,
+    ) -> _Patience:  # fmt: skip
+        if response is not None and self._has_waited(response):
+            raise MaxRetryError(options["_pool"], url or "")
+        return super().increment(method, url, response, *more, **options)
+
+    def _has_waited(self, response: Any) -> bool:
+        times = 1 + sum(each.status is not None for each in self.history)
+        return (self.get_retry_after(response) or 0.0) * times > LONGEST_WAIT

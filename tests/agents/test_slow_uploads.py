@@ -1,0 +1,71 @@
+"""Large files that are brought slowly, or whose answer comes late or never: each is sent once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from agent_world import Elsewhere
+from between import Between
+
+import windlass as wl
+from harness import PATIENCE
+from windlass.server import coming as receiving
+from windlass.worker.agent.channel import FileBody, patience
+
+
+def save(sign: str) -> None:
+    import os
+    import pathlib
+
+    if os.path.exists(sign):
+        pathlib.Path("model").write_text("what is saved in a pod")
+        wl.save_checkpoint("model", step=7)
+
+
+def test_a_blob_that_came_is_not_sent_again_because_its_answer_was_lost(
+    home: Path, tmp_path: Path
+) -> None:
+    elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    sign = tmp_path / "sign"
+    trial = wl.run(save).submit(str(sign)).wait(timeout=PATIENCE)
+    sign.touch()
+    came: list[str] = []
+
+    def lose(asked: str, answer: bytes) -> bytes | None:
+        if not asked.startswith("PUT ") or "/blobs/" not in asked:
+            return answer
+        came.append(asked)
+        return None
+
+    with Between(elsewhere.url, lose) as between:
+        elsewhere.front.close()
+        elsewhere.front.url = between.url
+        assert elsewhere.run(trial).wait() == 0
+    assert len(came) == len({*came}) == 2, "the file, and the list of files"
+    (saved,) = trial.refresh().list_checkpoints()
+    assert saved.download(tmp_path / "there").read_text() == "what is saved in a pod"
+
+
+def test_the_answer_to_a_large_file_may_take_as_long_as_a_disk_does(tmp_path: Path) -> None:
+    large, small = tmp_path / "large", tmp_path / "small"
+    small.touch()
+    with large.open("wb") as file:
+        file.truncate(1 << 30)
+    assert patience(FileBody(str(large))) >= 600 > patience(FileBody(str(small)))
+
+
+def test_a_large_file_is_on_the_disk_as_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "SYNC_EVERY", 1000)
+    synced: list[int] = []
+    path = tmp_path / "coming"
+    monkeypatch.setattr("os.fsync", lambda _: synced.append(path.stat().st_size))
+    with receiving.Coming(path) as coming:
+        for _ in range(25):
+            coming.add(b"x" * 100)
+        assert synced == [1000, 2000]
+        coming.settle()
+    assert synced == [1000, 2000, 2500]
+    assert coming.size == 2500

@@ -1,0 +1,78 @@
+"""A program that logs in, as `exec` in a kubeconfig file names one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness import eventually
+
+LONG_AGO = "2020-01-01T00:00:00Z"
+VERSION = "client.authentication.k8s.io/v1beta1"
+PROGRAM = """#!/bin/sh
+cd "$(dirname "$0")"
+touch "runs/$$"
+if [ -e hangs ]; then
+    sleep 1000 &
+    touch "runs/$!"
+    wait
+fi
+cat answer
+"""
+
+
+class LoginProgram:
+    """Answers with a token, or hangs with something else that it has started."""
+
+    def __init__(self, folder: Path, token: str = "a-token", **more: str) -> None:
+        self._folder = folder
+        (folder / "runs").mkdir(parents=True)
+        self.path = folder / "log-me-in"
+        self.path.write_text(PROGRAM)
+        self.path.chmod(0o755)
+        self.answer(token, **more)
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """What a user of a kubeconfig file has under `exec`."""
+        return {"apiVersion": VERSION, "command": str(self.path), "interactiveMode": "Never"}
+
+    def answer(self, token: str = "", **more: str) -> None:
+        """Log in from now on; with `expirationTimestamp=`, until then."""
+        status = {**({"token": token} if token else {}), **more}
+        said = {"apiVersion": VERSION, "kind": "ExecCredential", "status": status}
+        (self._folder / "answer").write_text(json.dumps(said))
+        self.mend()
+
+    def expire(self) -> None:
+        """Answer as before, with a credential that has to be asked for anew each time."""
+        said = json.loads((self._folder / "answer").read_text())
+        self.answer(**said["status"], expirationTimestamp=LONG_AGO)
+
+    def hang(self) -> None:
+        """Answer nothing from now on."""
+        (self._folder / "hangs").touch()
+
+    def mend(self) -> None:
+        """Answer as before."""
+        (self._folder / "hangs").unlink(missing_ok=True)
+
+    @property
+    def started(self) -> int:
+        """How many processes there were so far."""
+        return len(list((self._folder / "runs").iterdir()))
+
+    def wait_gone(self) -> None:
+        """Wait until none of them is there: what was killed goes when the machine comes to it."""
+        runs = [int(each.name) for each in (self._folder / "runs").iterdir()]
+        eventually(lambda: not any(map(_is_alive, runs)), "nothing of it runs", patience=10)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,159 @@
+"""A connection that takes its time, or never comes: nobody waits for it who looks after jobs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from kube_room.kubeconfigs import write_kubeconfig
+from windlass.home import Home
+from windlass.kube.connecting import Connection, connect
+from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
+from windlass.model.kubernetes import KubernetesOptions
+from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+from windlass.runtimes.kubernetes.surroundings import Surroundings
+
+SHORT = 20.0  # seconds: far less than a login has here, or than all would wait for it in turn
+FIRST = ReplicaId("main", 0, 1)
+
+
+class Login:
+    """A login that hangs until a test has it end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.times = 0
+        self.error: Exception | None = None
+        self._file = write_kubeconfig(folder / "config", "lab", server="https://127.0.0.1:1")
+        self._home = Home(folder / "home")
+        self._ends = threading.Event()
+
+    def connect(self) -> Connection:
+        self.times += 1
+        assert self._ends.wait(PATIENCE)
+        if self.error is not None:
+            raise self.error
+        return connect(config_file=str(self._file), home=self._home)
+
+    def end(self) -> None:
+        self._ends.set()
+
+    def hang_again(self) -> None:
+        self._ends.clear()
+        self._file.touch()
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Login:
+    return Login(tmp_path)
+
+
+@pytest.fixture
+def runtime(login: Login, tmp_path: Path) -> Iterator[KubernetesRuntime]:
+    around = Surroundings(
+        connect=login.connect,
+        worker=lambda: b"",
+        token_for=lambda _uid: "",
+        urls=list,
+        url=lambda: "http://127.0.0.1:1",
+    )
+    made = KubernetesRuntime(tmp_path / "home", around)
+    yield made
+    login.end()
+    made.close()
+
+
+def a_job(number: int, namespace: str = "", replicas: int = 1) -> Job:
+    role = Role(
+        name="main",
+        executable=ProcessCall(argv=("true",)),
+        replicas=replicas,
+        kubernetes=KubernetesOptions(namespace=namespace),
+    )
+    return Job(
+        uid=f"{number:032x}", trial_id=number, spec=JobSpec(roles=(role,), backend="kubernetes")
+    )
+
+
+def test_looks_do_not_wait_for_a_connection_that_is_being_made(
+    runtime: KubernetesRuntime, login: Login
+) -> None:
+    jobs = [a_job(number, "lab") for number in range(1, 20)]
+    began = time.monotonic()
+    for job in jobs:
+        runtime.create(job, FIRST, Assignment())
+        assert len(runtime.list(job)) == 1
+        runtime.delete(job.uid, FIRST, 1.0)
+        runtime.give_up(job.uid)
+    assert time.monotonic() - began < SHORT
+    eventually(lambda: login.times == 1, "it is being made")
+
+
+def test_a_namespace_that_nobody_named_is_waited_for_for_seconds_by_all_together(
+    runtime: KubernetesRuntime, login: Login
+) -> None:
+    began = time.monotonic()
+    for number in range(1, 20):
+        with pytest.raises(wl.KubernetesError, match="no connection to the cluster yet"):
+            runtime.create(a_job(number), FIRST, Assignment())
+        with pytest.raises(wl.KubernetesError, match="no connection to the cluster yet"):
+            runtime.addresses(a_job(number, replicas=2), {})
+    assert time.monotonic() - began < SHORT
+    assert login.times == 1
+
+
+def test_why_a_login_failed_is_told_to_whoever_cannot_wait_for_another(
+    runtime: KubernetesRuntime, login: Login
+) -> None:
+    login.error = wl.KubernetesError("the program is gone")
+    login.end()
+    with pytest.raises(wl.KubernetesError, match="the program is gone"):
+        runtime.create(a_job(1), FIRST, Assignment())
+    login.hang_again()
+    began = time.monotonic()
+    for number in range(1, 20):
+        with pytest.raises(wl.KubernetesError, match="the program is gone"):
+            runtime.create(a_job(number), FIRST, Assignment())
+    assert time.monotonic() - began < SHORT
+
+
+def test_a_job_goes_where_it_was_checked_while_another_login_takes_its_time(
+    runtime: KubernetesRuntime, login: Login
+) -> None:
+    login.end()
+    runtime.create(a_job(1), FIRST, Assignment())
+    login.hang_again()
+    began = time.monotonic()
+    for number in range(2, 20):
+        found = runtime.addresses(a_job(number, replicas=2), {})
+        assert ".of-lab" in found["main-0"]
+    assert time.monotonic() - began < SHORT
+
+
+def test_whoever_can_wait_has_the_connection_or_why_there_is_none(
+    runtime: KubernetesRuntime, login: Login
+) -> None:
+    login.error = wl.KubernetesError("the program is gone")
+    with ThreadPoolExecutor(4) as askers:
+        asked = [askers.submit(runtime.validate, a_job(1).spec) for _ in range(4)]
+        eventually(lambda: login.times == 1, "it is being made")
+        login.end()
+        assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
+
+
+def test_those_who_wait_in_a_queue_for_a_slow_login_fail_together(
+    runtime: KubernetesRuntime, login: Login
+) -> None:
+    login.error = wl.KubernetesError("the program is gone")
+    threading.Timer(2.5, login.end).start()  # longer than is usual
+    with ThreadPoolExecutor(1) as asker:
+        asked = [asker.submit(runtime.validate, a_job(1).spec) for _ in range(8)]
+        assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
+    assert login.times == 1
