@@ -20,6 +20,7 @@ from mounts import give_back, in_own_mounts, small_disk, take_space
 from windlass.model.job import Assignment, Job
 from windlass.model.status import ReplicaId
 from windlass.runtimes import away, layout
+from windlass.worker.files import is_locked
 
 LARGE = 20 << 20
 FULL = 507
@@ -138,7 +139,7 @@ def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     with small_disk(disk, size="100m"):
         try:
-            trial = wl.run(save_large).submit(LARGE, str(sign)).wait(timeout=PATIENCE)
+            trial = _at_home(home, wl.run(save_large).submit(LARGE, str(sign)))
             sign.touch()
             take_space(disk, leave=LARGE)  # a twentieth of the disk is not for it
             elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
@@ -159,6 +160,14 @@ def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
             stop_server(home)
 
 
+def _at_home(home: Path, trial: wl.Trial[Any]) -> wl.Trial[Any]:
+    """A trial that has ended, and with it the room that its code took: the end is told first."""
+    trial.wait(timeout=PATIENCE)
+    lock = layout.trial_dir(home, trial.id) / "main-0" / "work.lock"
+    eventually(lambda: not is_locked(str(lock)), "its code was taken out")
+    return trial
+
+
 def answer(question: str) -> str:
     return f"the answer to {question}"
 
@@ -173,7 +182,7 @@ def test_what_a_function_returned_is_taken_in_whatever_room_there_is(
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     with small_disk(disk, size="100m"):
         try:
-            trial = wl.run(answer).submit("all").wait(timeout=PATIENCE)
+            trial = _at_home(home, wl.run(answer).submit("all"))
             take_space(disk, leave=3 << 20)  # less than what is for the records
             elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial)
@@ -201,7 +210,7 @@ def test_that_the_room_went_while_a_file_was_coming_is_told_before_all_of_it_has
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     with small_disk(disk, size="200m"):
         try:
-            trial = wl.run(nothing).submit().wait(timeout=PATIENCE)
+            trial = _at_home(home, wl.run(nothing).submit())
             before = set(_files(home))
             with _upload(home, trial, "large", 5 * LARGE) as sending:
                 sending.sendall(b"x" * (LARGE // 2))
