@@ -15,6 +15,7 @@ that WINDLASS_RIG names, or with several, between semicolons:
   `done` is left when it was answered
 - `stubborn` waits for hours before it tries again what failed in a cluster, unless it is woken
 - `count:FILE` appends to a file the uid of each job that is looked at by two at a time
+- `note:FILE` appends to a file what it asks of clusters, as rights are spelt
 """
 
 from __future__ import annotations
@@ -181,6 +182,24 @@ def count_overlaps(path: str) -> None:
     Controller.reconcile = reconcile  # type: ignore[method-assign]
 
 
+def note_deeds(file: str) -> None:
+    """Have all that is asked of a cluster written down, as rights are spelt."""
+    from windlass.kube.connecting import Connection
+    from windlass.kube.deeds import deed_of
+
+    ask = Connection.open
+
+    def open_noting(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
+        deed = deed_of(method, path)
+        if deed is not None:
+            is_watch = "watch" in (options.get("query") or {})
+            with open(file, "a") as notes:
+                notes.write(f"{'watch' if is_watch else deed.verb} {deed.resource}\n")
+        return ask(self, method, path, *more, **options)
+
+    Connection.open = open_noting  # type: ignore[method-assign]
+
+
 @contextmanager
 def rigged(home: Path, rig: str) -> Iterator[subprocess.Popen[bytes]]:
     """A server with a rig, which is gone in the end."""
@@ -202,6 +221,7 @@ def _rig(kind: str, what: str) -> None:
         "hold": lambda: hold(*what.rsplit(":", 1)),
         "stubborn": _be_stubborn,
         "count": lambda: count_overlaps(what),
+        "note": lambda: note_deeds(what),
     }[kind]()
 
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
-from rigged import RIG, count_overlaps, die_in_cluster, hold
+from rigged import RIG, count_overlaps, die_in_cluster, hold, note_deeds
 
 
 def _lose_worker() -> None:
@@ -30,23 +29,6 @@ def _lose_worker() -> None:
     Controller.reconcile = reconcile  # type: ignore[method-assign]
 
 
-def _note_deeds(file: str) -> None:
-    from windlass.kube.connecting import Connection
-    from windlass.kube.deeds import deed_of
-
-    ask = Connection.open
-
-    def open_noting(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
-        deed = deed_of(method, path)
-        if deed is not None:
-            is_watch = "watch" in (options.get("query") or {})
-            with open(file, "a") as notes:
-                notes.write(f"{'watch' if is_watch else deed.verb} {deed.resource}\n")
-        return ask(self, method, path, *more, **options)
-
-    Connection.open = open_noting  # type: ignore[method-assign]
-
-
 def _main() -> None:
     kind, _, what = os.environ.pop(RIG).partition(":")
     {
@@ -54,7 +36,7 @@ def _main() -> None:
         "lose-worker": _lose_worker,
         "count": lambda: count_overlaps(what),
         "hold": lambda: hold(*what.rsplit(":", 1)),
-        "note": lambda: _note_deeds(what),
+        "note": lambda: note_deeds(what),
     }[kind]()
     from windlass.cli.main import main
 

@@ -231,6 +231,13 @@ class Jobs:
             if each["involvedObject"].get("name") == name
         ]
 
+    def wait_told(self, name: str, *texts: str) -> None:
+        """Return when something is told of an object; what happened to several is told once."""
+        eventually(
+            lambda: any(all(text in each for text in texts) for each in self.events(name)),
+            f"{name}: {texts} is told",
+        )
+
     def wait_pod(self, name: str, holds: Callable[[Object | None], bool], what: str) -> None:
         eventually(lambda: holds(self.pod(name)), f"{name} {what}")
 

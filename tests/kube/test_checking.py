@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,7 +20,9 @@ from kube.pods import Namespace
 from kube.proxies import Proxy
 from windlass.kube.access import missing_rights
 from windlass.kube.connecting import connect
+from windlass.kube.kinds import PODS, SERVICES
 from windlass.kube.rights import RUNNING, rules_of
+from windlass.runtimes.kubernetes.objects import SECRETS
 
 
 @pytest.fixture
@@ -219,3 +222,62 @@ def test_a_manifest_is_what_the_server_would_create(
     _, pod = yaml.safe_load_all(own.stdout)
     assert pod["metadata"]["namespace"] != namespace.name
     assert pod["spec"]["containers"][0]["image"].startswith("python:")
+
+
+def test_a_manifest_is_what_is_then_created(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'command = ["sleep", "999"]\nreplicas = 2\n'
+        'executor = { backend = "kubernetes", cpus = 0.05, memory = "64MiB" }\n'
+    )
+    config = kubeconfig_for(cluster, namespace.name, tmp_path)
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
+    said = windlass("kubernetes", "manifest", str(job), config=config).stdout
+    trial = json.loads(windlass("run", "-d", "--json", "-f", str(job), config=config).stdout)
+    connection = admin_connection(cluster.kubeconfig, namespace.name)
+    kinds = {"Secret": SECRETS, "Service": SERVICES, "Pod": PODS}
+
+    def there() -> dict[tuple[str, str], Any]:
+        ours = {"labelSelector": f"windlass.dev/uid={trial['uid']}"}
+        return {
+            (name, each["metadata"]["name"]): each
+            for name, kind in kinds.items()
+            for each in connection.request("GET", kind.path(namespace.name), query=ours)["items"]
+        }
+
+    eventually(lambda: len(there()) == len(list(yaml.safe_load_all(said))), "all was made")
+    made = there()
+    [secret] = [each["metadata"] for (kind, _), each in made.items() if kind == "Secret"]
+    # What a manifest cannot know before there is a trial.
+    for unknown, known in (
+        ("wl-0-00000000", secret["name"]),
+        ("'00000000000000000000000000000000'", trial["uid"]),
+        ("00000000-0000-0000-0000-000000000000", secret["uid"]),
+        ("windlass.dev/trial: '0'", f"windlass.dev/trial: '{trial['id']}'"),
+        ("windlass.dev/home: '0'", f"windlass.dev/home: {secret['labels']['windlass.dev/home']}"),
+    ):
+        assert unknown in said
+        said = said.replace(unknown, known)
+    for wanted in yaml.safe_load_all(said):
+        found = made[wanted.pop("kind"), wanted["metadata"]["name"]]
+        del wanted["apiVersion"]
+        if "data" in wanted:
+            assert wanted.pop("data").keys() == found["data"].keys()
+        assert _lacks(wanted, found) == []
+    assert windlass("stop", "--grace", "0s", str(trial["id"])).returncode == 0
+    eventually(lambda: not there(), "all of it is gone")
+
+
+def _lacks(wanted: Any, found: Any, path: str = "") -> list[str]:
+    """Where something is not what is wanted; the cluster may have added to it."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        parts = [(key, each, found.get(key)) for key, each in wanted.items()]
+    elif isinstance(wanted, list) and isinstance(found, list):
+        parts = list(zip(range(len(wanted)), wanted, [*found, *[None] * len(wanted)], strict=False))
+    else:
+        is_same = str(wanted) == str(found)
+        return [] if is_same else [f"{path}: {wanted!r}, and there is {found!r}"]
+    return [lack for key, *both in parts for lack in _lacks(*both, f"{path}.{key}")]

@@ -31,6 +31,15 @@ wl.report(0, loss=0.5)
 print("in a pod:", "KUBERNETES_SERVICE_HOST" in os.environ)
 """
 TRAIN += TELL_WAYS
+STAY = """
+import os, time
+import windlass as wl
+
+print("begun by attempt", os.environ["WINDLASS_ATTEMPT"], flush=True)
+while not wl.should_stop():
+    time.sleep(0.1)
+print("ended by attempt", os.environ["WINDLASS_ATTEMPT"])
+"""
 
 
 @pytest.fixture
@@ -61,6 +70,7 @@ def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
     project = tmp_path / "project"
     project.mkdir()
     (project / "train.py").write_text(TRAIN)
+    (project / "stay.py").write_text(STAY)
 
     def windlass(url: str, *words: str) -> str:
         env = {
@@ -87,14 +97,23 @@ def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
         assert "SUCCEEDED" in windlass(way.url, "ls")
         assert "0.5" in windlass(way.url, "metrics", "1", "loss")
         eventually(lambda: is_empty(namespace), "nothing is left of it")
-    # The pod of the server goes; what it has recorded does not.
+        windlass(way.url, *words, "--detach", "stay.py")
+        eventually(
+            lambda: windlass(way.url, "logs", "2").splitlines() == ["begun by attempt 1"], "it runs"
+        )
+    # The pod of the server goes; what it has recorded does not, nor what runs.
     namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=5)
     eventually(lambda: namespace.is_gone(pod), "it goes")
     wait_available(connection, namespace.name, NAME, 1)
     pod = _pod(connection, namespace)
     with Forwarded(own_cluster, namespace.name, pod, 8080) as way:
         assert "in a pod: True" in windlass(way.url, "logs", "1")
-        assert "in a pod: True" in windlass(way.url, *words, "train.py")
+        assert "RUNNING" in windlass(way.url, "ls")
+        windlass(way.url, "stop", "--ask", "2")
+        followed = windlass(way.url, "logs", "--follow", "2").splitlines()
+        assert followed == ["begun by attempt 1", "ended by attempt 1"]
+        eventually(lambda: windlass(way.url, "ls").count("SUCCEEDED") == 2, "it has ended well")
+        eventually(lambda: is_empty(namespace), "nothing is left of it")
     assert _inside(namespace, pod, "id", "-u").strip() == "1000"
     said = _log(namespace, pod)
     assert "may not" not in said

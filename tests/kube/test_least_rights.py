@@ -13,6 +13,8 @@ from harness import PATIENCE, eventually, stop_server
 from kube.access import Cluster
 from kube.accounts import Accounts, admin_connection
 from kube.pods import Namespace
+from kube.trials import there
+from rigged import rigged
 from windlass.kube.access import missing_rights
 from windlass.kube.rights import RUNNING, rules_of
 
@@ -113,6 +115,39 @@ ASK = """if True:
 """
 
 
+def test_each_of_the_documented_rights_is_used(
+    accounts: Accounts, home: Path, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", rules_of(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    notes = tmp_path / "notes"
+    with rigged(home, f"note:{notes}"):
+        job = wl.JobGroup(
+            keeper=python(SERVE, namespace, service=True),
+            asker=python(ASK, namespace, restart_policy="ExitCode"),
+        )
+        trial = job.submit()
+        executor = there(namespace, volumes={"/data": "secret:none"})
+        broken = wl.Job(wl.Command(["true"]), executor=executor).submit()
+        eventually(lambda: "There is no secret none" in broken.refresh().message, "it is told")
+        broken.stop(grace=0)
+        assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+        eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+    used = set(notes.read_text().splitlines())
+    # Tunnels are no requests of that kind; that the trial ended well shows that they are used.
+    needed = {
+        f"{verb} {right.resource}"
+        for right in RUNNING
+        for verb in right.verbs
+        if right.resource != "pods/portforward"
+    }
+    checks = {"get namespaces"} | {f"create selfsubject{each}reviews" for each in _REVIEWS}
+    assert used - checks == needed
+
+
+_REVIEWS = ("rules", "access")
+
+
 def test_with_the_documented_rights_alone_roles_meet_and_what_died_starts_again(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
@@ -195,7 +230,7 @@ def test_a_right_that_is_taken_away_later_is_named_in_the_status_line_with_how_t
 
 
 def test_a_server_that_runs_takes_up_a_login_and_a_logout(
-    accounts: Accounts, namespace: Namespace, tmp_path: Path
+    cluster: Cluster, accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     wl.server_info()  # it runs, and knows no cluster
     with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
@@ -206,5 +241,12 @@ def test_a_server_that_runs_takes_up_a_login_and_a_logout(
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
     wl.TokenAuthentication("any", accounts._admin.server).logout()
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+        python("print(1)", namespace).submit()
+    file = wl.KubeConfigFileAuthentication(cluster.kubeconfig)
+    file.load_config()
+    trial = python("print(1)", namespace).submit().wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    file.logout()
     with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
         python("print(1)", namespace).submit()

@@ -10,7 +10,7 @@ from harness import eventually
 from kube.access import Cluster
 from kube.gates import INSIDE, Gate
 from kube.operating import PASS, SLEEP, Jobs, OperatorProcess
-from windlass.kube.kinds import PODS
+from windlass.kube.kinds import PODS, Object
 
 
 def leaving(code: int) -> str:
@@ -21,7 +21,7 @@ def leaving(code: int) -> str:
 def test_a_job_runs_and_succeeds(jobs: Jobs, operator: OperatorProcess, kind: str) -> None:
     leader = "Chief" if kind == "TFJob" else "Master"
     roles = {leader: jobs.role(1, "print('hello')"), "Worker": jobs.role(2, PASS)}
-    jobs.create(kind, "train", **roles)
+    made = jobs.create(kind, "train", **roles)
     assert jobs.ended(kind, "train")["type"] == "Succeeded"
     status = (jobs.get(kind, "train") or {})["status"]
     assert {"startTime", "completionTime", "lastReconcileTime"} <= set(status)
@@ -29,10 +29,14 @@ def test_a_job_runs_and_succeeds(jobs: Jobs, operator: OperatorProcess, kind: st
     assert status["replicaStatuses"][leader]["succeeded"] == 1
     names = [f"train-{leader.lower()}-0", "train-worker-0", "train-worker-1"]
     assert sorted(jobs.pods()) == sorted(jobs.services()) == sorted(names)
+    for there in (jobs.pods(), jobs.services()):
+        for name in names:
+            _check_whose(there[name]["metadata"], made, *name.split("-")[1:])
+    assert [name for name in names if _SPEAKER in jobs.pods()[name]["metadata"]["labels"]] == [
+        names[0]
+    ]
     assert jobs.logs(names[0]) == "hello\n"
-    eventually(
-        lambda: any(each.startswith("Completed: ") for each in jobs.events("train")), "it is told"
-    )
+    jobs.wait_told("train", "Completed: ")
     told = jobs.events("train")
     assert any(each.startswith("SuccessfulCreatePod: Created pod: ") for each in told)
     assert any(each.startswith("SuccessfulCreateService: ") for each in told)
@@ -43,6 +47,24 @@ def test_a_job_runs_and_succeeds(jobs: Jobs, operator: OperatorProcess, kind: st
     labels = f'{{namespace="{jobs.namespace}",kind="{kind}"}}'
     assert f"windlass_operator_jobs_created_total{labels} 1" in metrics
     assert f"windlass_operator_jobs_succeeded_total{labels} 1" in metrics
+
+
+_LABEL = "training.kubeflow.org/"
+_SPEAKER = f"{_LABEL}job-role"
+
+
+def _check_whose(metadata: Object, job: Object, role: str, index: str) -> None:
+    """What clients find the pods and services of a job by, and by which they go with it."""
+    wanted = {
+        f"{_LABEL}job-name": job["metadata"]["name"],
+        f"{_LABEL}operator-name": f"{job['kind'].lower()}-controller",
+        f"{_LABEL}replica-type": role,
+        f"{_LABEL}replica-index": index,
+    }
+    assert wanted.items() <= metadata["labels"].items()
+    [owner] = metadata["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == (job["kind"], job["metadata"]["uid"])
+    assert owner["controller"] and owner["blockOwnerDeletion"]
 
 
 @pytest.mark.case(2)
@@ -94,16 +116,27 @@ while not os.path.exists("{INSIDE}/end"):
 
 
 @pytest.mark.case(3)
-@pytest.mark.parametrize("victim", ["train-chief-0", "train-worker-0"])
+@pytest.mark.parametrize(
+    ("sizes", "victim"),
+    [
+        ({"Chief": 1, "Worker": 2}, "train-chief-0"),
+        ({"Chief": 1, "Worker": 2}, "train-worker-0"),
+        ({"Worker": 2}, "train-worker-0"),
+    ],
+    ids=["the chief", "worker 0 beside a chief", "worker 0, whose end is the job's"],
+)
 def test_one_killed_in_mid_run_starts_again_under_its_name_and_the_others_run_on(
-    own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, gate: Gate, victim: str
-) -> None:
+    own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, gate: Gate,
+    sizes: dict[str, int], victim: str,
+) -> None:  # fmt: skip
     roles = {
         name: gate.equip(jobs.role(number, _STAY, restartPolicy="ExitCode"))
-        for name, number in (("Chief", 1), ("Worker", 2))
+        for name, number in sizes.items()
     }
     jobs.create("TFJob", "train", **roles)
-    names = {"train-chief-0", "train-worker-0", "train-worker-1"}
+    names = {
+        f"train-{role.lower()}-{index}" for role, size in sizes.items() for index in range(size)
+    }
     eventually(lambda: all(jobs.says(name, "cluster") for name in names), "all are at it")
     before, told = jobs.uids(), jobs.logs(victim)
     jobs.kill(victim)
@@ -167,6 +200,10 @@ def test_a_deadline_fires_alone(jobs: Jobs, operator: OperatorProcess) -> None:
     end = jobs.ended("TFJob", "train")
     assert (end["type"], end["reason"]) == ("Failed", "DeadlineExceeded")
     jobs.wait_nothing_left()
+    jobs.wait_told("train", "DeadlineExceeded: ")
+    for name in ("train-worker-0", "train-worker-1"):
+        jobs.wait_told("train", "SuccessfulDeletePod: Deleted pod: ", name)
+        jobs.wait_told("train", "SuccessfulDeleteService: Deleted service: ", name)
 
 
 @pytest.mark.case(5)
@@ -176,6 +213,7 @@ def test_a_limit_of_0_is_no_restart(jobs: Jobs, operator: OperatorProcess) -> No
     end = jobs.ended("TFJob", "train")
     assert end["reason"] == "BackoffLimitExceeded"
     assert jobs.attempt("train-worker-0") == 1
+    jobs.wait_told("train", "BackoffLimitExceeded: ")
 
 
 @pytest.mark.case(6)
@@ -357,3 +395,18 @@ def test_a_sidecar_does_not_keep_a_job_from_its_end(jobs: Jobs, operator: Operat
     jobs.create("PyTorchJob", "train", spec={"runPolicy": policy}, Master=role)
     assert jobs.ended("PyTorchJob", "train")["type"] == "Succeeded"
     eventually(lambda: not jobs.pods(), "what still runs ends")
+
+
+@pytest.mark.parametrize(
+    ("code", "beside", "end"), [(0, 3, "Succeeded"), (3, 0, "Failed")], ids=["well", "badly"]
+)
+def test_how_others_in_its_pod_ended_is_no_matter_of_a_job(
+    jobs: Jobs, operator: OperatorProcess, code: int, beside: int, end: str
+) -> None:
+    other = {"name": "other", "image": jobs._image, "command": ["sh", "-c", f"exit {beside}"]}
+    role = jobs.role(1, leaving(code), restartPolicy="ExitCode", beside=[other])
+    jobs.create("TFJob", "train", Worker=role)
+    ended = jobs.ended("TFJob", "train")
+    assert ended["type"] == end, ended
+    assert ("exit code 3" in ended["message"]) == (code == 3), ended
+    assert jobs.attempt("train-worker-0") == 1

@@ -12,7 +12,7 @@ from harness import eventually
 from kube.access import Cluster
 from kube.operating import MERGE, PASS, SLEEP, Jobs, OperatorProcess, operating
 from kube.pods import Namespace
-from windlass.kube.kinds import PODS
+from windlass.kube.kinds import PODS, SERVICES, Kind
 from windlass.model.errors import KubernetesError
 from windlass.operator.jobkinds import BY_NAME
 
@@ -99,6 +99,57 @@ def test_a_pod_that_has_not_the_jobs_labels_any_more_is_let_go(
     eventually(lambda: jobs.attempt("train-worker-1") == 2, "the job's own comes")
     jobs.wait("TFJob", "train", "Running")
     assert jobs.uids()["train-worker-0"] == before["train-worker-0"]
+
+
+@pytest.mark.case(9)
+def test_a_service_that_has_not_the_jobs_labels_any_more_is_let_go(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    made = jobs.create("TFJob", "train", Worker=jobs.role(1, SLEEP))
+    jobs.wait("TFJob", "train", "Running")
+    first = jobs.services()["train-worker-0"]["metadata"]["uid"]
+    _label(jobs, "train-worker-0", "another", SERVICES)
+    jobs.wait_told("train", "ReleasedService: Released service: train-worker-0")
+    released = jobs.services()["train-worker-0"]["metadata"]
+    assert (released["uid"], released.get("ownerReferences")) == (first, None)
+    jobs.wait_told("train", "CreateFailed: ", "the service train-worker-0 in namespace")
+    # That one cannot be had is no reason to leave the job alone.
+    jobs.patch("TFJob", "train", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}})
+    jobs.wait_running("train-worker-1")
+    jobs.connection.request("DELETE", SERVICES.path(jobs.namespace, "train-worker-0"), {})
+
+    def owners() -> list[str]:
+        there = jobs.services().get("train-worker-0", {"metadata": {}})["metadata"]
+        return [each["uid"] for each in there.get("ownerReferences", ())]
+
+    eventually(lambda: owners() == [made["metadata"]["uid"]], "the job's own comes")
+    assert jobs.attempt("train-worker-0") == 1
+
+
+@pytest.mark.case(9)
+def test_what_has_come_in_the_place_of_a_pod_that_was_to_go_is_spared(
+    cluster: Cluster, jobs: Jobs, namespace: Namespace, tmp_path: Path
+) -> None:
+    words = ("--namespace", jobs.namespace, "--alone")
+    with operating(cluster, *words, rig=f"hold:DELETE:train-worker-1:{tmp_path}") as process:
+        jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
+        jobs.wait("TFJob", "train", "Running")
+        jobs.patch("TFJob", "train", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}}})
+        eventually((tmp_path / "held").exists, "it is about to go")
+        at_once = {"gracePeriodSeconds": 0}
+        path = PODS.path(jobs.namespace, "train-worker-1")
+        jobs.connection.request("DELETE", path, at_once)
+        eventually(lambda: jobs.pod("train-worker-1") is None, "somebody else was faster")
+        namespace.pod("train-worker-1", "sleep", "999")
+        theirs = jobs.uids()["train-worker-1"]
+        (tmp_path / "go").touch()
+        eventually(lambda: list(jobs.services()) == ["train-worker-0"], "the job is at its size")
+        jobs.create("TFJob", "next", Worker=jobs.role(1, PASS))
+        assert jobs.ended("TFJob", "next")["type"] == "Succeeded"
+        pod = jobs.pod("train-worker-1") or {}
+        assert pod["metadata"]["uid"] == theirs
+        assert "deletionTimestamp" not in pod["metadata"]
+        assert "Traceback" not in process.output
 
 
 @pytest.mark.case(9)
@@ -299,10 +350,10 @@ def _owner(jobs: Jobs, name: str) -> str:
     return str(owners[0].get("uid", ""))
 
 
-def _label(jobs: Jobs, pod: str, label: str | None) -> None:
-    """Have a pod say that it is of that job."""
+def _label(jobs: Jobs, name: str, label: str | None, kind: Kind = PODS) -> None:
+    """Have a pod, or something else, say that it is of that job."""
     change = {"metadata": {"labels": {"training.kubeflow.org/job-name": label}}}
-    path = PODS.path(jobs.namespace, pod)
+    path = kind.path(jobs.namespace, name)
     jobs.connection.request("PATCH", path, change, content_type=MERGE)
 
 

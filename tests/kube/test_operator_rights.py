@@ -114,22 +114,17 @@ def _have_everything_done(jobs: Jobs, namespace: Namespace, kind: str) -> None:
         path = each.path(jobs.namespace, f"{robbed}-worker-0")
         orphan = {"metadata": {"ownerReferences": None}}
         jobs.connection.request("PATCH", path, orphan, content_type=MERGE)
-        wait_told(jobs, robbed, f"Adopted{each.name}: ")
+        jobs.wait_told(robbed, f"Adopted{each.name}: ")
         [owner] = jobs.connection.request("GET", path)["metadata"]["ownerReferences"]
         assert owner["uid"] == made["metadata"]["uid"]
     for each, index in ((PODS, 0), (SERVICES, 1)):
         name = f"{blocked}-worker-{index}"
-        wait_told(jobs, blocked, f"the {each.name.lower()} {name} in namespace")
+        jobs.wait_told(blocked, f"the {each.name.lower()} {name} in namespace")
         jobs.connection.request("DELETE", each.path(jobs.namespace, name), {})
     assert jobs.ended(kind, blocked)["type"] == "Succeeded"
-    wait_told(jobs, stuck, f"There is no secret nothing in namespace {jobs.namespace}.")
-    wait_told(jobs, fallen, "Completed: ")
+    jobs.wait_told(stuck, f"There is no secret nothing in namespace {jobs.namespace}.")
+    jobs.wait_told(fallen, "Completed: ")
     eventually(lambda: jobs.get(kind, fallen) is None, "it goes when its time is up")
-
-
-def wait_told(jobs: Jobs, name: str, text: str) -> None:
-    """Return when something is told of a job."""
-    eventually(lambda: any(text in each for each in jobs.events(name)), f"{name}: {text!r} is told")
 
 
 def create_stuck(jobs: Jobs, kind: str, name: str) -> None:
@@ -158,6 +153,34 @@ def test_without_the_right_to_read_events_all_goes_on(
         end = jobs.wait("PyTorchJob", "train", "Succeeded", "Failed", patience=2 * PATIENCE)
         assert end["type"] == "Succeeded"
         assert process.output.count(untold) == 1
+
+
+def test_a_right_that_is_taken_away_later_is_told_on_the_job(
+    cluster: Cluster, admin: client.ApiClient, namespace: Namespace, jobs: Jobs, tmp_path: Path
+) -> None:
+    config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
+    _grant(admin, namespace.name, "operator", rules_of(OF_JOBS))
+    _wait_granted(config, namespace.name, *OF_JOBS)
+    roles = client.RbacAuthorizationV1Api(admin)
+    fewer = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "delete"]}
+        if rule["resources"] == ["pods"]
+        else rule
+        for rule in rules_of(OF_JOBS)
+    ]
+    words = ("--namespace", namespace.name, "--alone")
+    with operating(cluster, *words, kubeconfig=config):
+        jobs.create("TFJob", "train", Worker=jobs.role(1, SLEEP))
+        jobs.wait("TFJob", "train", "Running")
+        roles.patch_namespaced_role("operator", namespace.name, {"rules": fewer})
+        _wait_granted(config, namespace.name, *OF_JOBS, lacking=1)
+        jobs.patch("TFJob", "train", {"spec": {"runPolicy": {"suspend": True}}})
+        may_not = f"operator may not delete pods in namespace {namespace.name}"
+        jobs.wait_told("train", "DeleteFailed: ", "stopping worker-0", may_not)
+        assert list(jobs.pods()) == ["train-worker-0"]
+        roles.patch_namespaced_role("operator", namespace.name, {"rules": rules_of(OF_JOBS)})
+        jobs.wait_nothing_left()
+        jobs.wait("TFJob", "train", "Suspended")
 
 
 @pytest.mark.parametrize(

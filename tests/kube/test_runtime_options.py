@@ -108,6 +108,7 @@ def test_accounts_priorities_and_volumes_are_those_that_were_named(
         priority_class=priority_class,
         image_pull_secrets=["registry"],
         tolerations=[taint],
+        node_selector={"kubernetes.io/hostname": NODE},
         volumes={
             "/data": "claim:datasets",
             "/part": "claim:datasets/imagenet:ro",
@@ -121,6 +122,7 @@ def test_accounts_priorities_and_volumes_are_those_that_were_named(
     assert pod.spec.service_account_name == "trainer"
     assert (pod.spec.priority_class_name, pod.spec.priority) == (priority_class, 7)
     assert [each.name for each in pod.spec.image_pull_secrets] == ["registry"]
+    assert (pod.spec.node_selector, pod.spec.node_name) == ({"kubernetes.io/hostname": NODE}, NODE)
     [tolerated] = [each for each in pod.spec.tolerations if each.key == "dedicated"]
     assert (tolerated.operator, tolerated.value, tolerated.effect) == ("Equal", "ml", "NoSchedule")
     trial.ask_to_stop()

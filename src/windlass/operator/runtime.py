@@ -48,7 +48,7 @@ from windlass.operator.waiting import Waiting, has_node, is_waiting
 from windlass.runtimes.protocol import NameHeld, NotYet
 
 _CONTAINERS = {kind.operator_name: kind.container for kind in JOB_KINDS}
-_NOT_FOUND, _CONFLICT = 404, 409
+_FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +80,7 @@ class Pods:
         self._waiting = Waiting(recorder, self.events)
         self._ignored = Ignored(recorder)
         self._pacing = Pacing(recorder, clock)
+        self._unserved: dict[str, frozenset[str]] = {}  # what was told of services of a job
         self.view = View(
             connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=claim_keys,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
@@ -151,6 +152,7 @@ class Pods:
         self._waiting.forget(job_uid)
         self._ignored.forget(job_uid)
         self._pacing.forget(job_uid)
+        self._unserved.pop(job_uid, None)
         over = self._jobs.over(job_uid)
         if over is None:
             return
@@ -279,8 +281,12 @@ class Pods:
         return _seen(pod, replica)
 
     def _serve(self, made_from: Translation) -> None:
-        """A service that somebody deleted comes back while its replica is there."""
+        """A service that somebody deleted comes back while its replica is there.
+
+        One that cannot is told, once, and tried in the looks to come: the job goes on without.
+        """
         uid = made_from.job.uid
+        unserved: set[str] = set()
         has = {place_of(each)[1] for each in self._owned(SERVICES, uid)}
         for pod in self._owned(PODS, uid):
             replica = replica_of(labels_of(pod))
@@ -289,8 +295,27 @@ class Pods:
             name = replica_name(made_from.job.name, replica.role, replica.index)
             if name in has or state_of(pod, made_from.kind.container).phase.is_final:
                 continue
-            if not self._is_without(uid, replica):
+            if self._is_without(uid, replica):
+                continue
+            try:
                 self._make(SERVICES, make_service(made_from, replica), made_from, replica)
+            except NameHeld:
+                continue  # the one before is on its way out
+            except WindlassError as error:
+                if not _is_refusal(error):
+                    raise
+                unserved.add(f"making the service {name} failed: {error}")
+        self._tell_unserved(uid, frozenset(unserved))
+
+    def _tell_unserved(self, uid: str, unserved: frozenset[str]) -> None:
+        # Of each job only one worker at a time touches its entry.
+        known = self._unserved.pop(uid, frozenset())
+        if unserved:
+            self._unserved[uid] = unserved
+        thing = self._jobs.find(uid)
+        for told in sorted(unserved - known):
+            if thing is not None:
+                self._recorder.tell(thing, "CreateFailed", told, kind=EventKind.WARNING)
 
     def _dismiss(self, uid: str) -> None:
         """A service goes with its replica, also with one that had no pod when its time was up."""
@@ -362,6 +387,15 @@ def _seen(pod: Object, replica: ReplicaId) -> Replica:
         address=state.address,
         deleting=state.deleting,
     )
+
+
+def _is_refusal(error: WindlassError) -> bool:
+    """Whether it is this one thing that cannot be done: another has its name, a quota is used up.
+
+    Else the cluster is away, or busy, and nothing can be done at all.
+    """
+    is_forbidden = isinstance(error, KubernetesError) and error.status == _FORBIDDEN
+    return is_forbidden or isinstance(error, NotOurs | InvalidObject)
 
 
 def _is_owned_by(thing: Object, uid: str) -> bool:

@@ -14,7 +14,9 @@ from kube.accelerators import accelerators
 from kube.access import Cluster
 from kube.accounts import Accounts, admin_connection
 from kube.gates import Gate
+from kube.places import kubeconfig_for
 from kube.pods import Namespace
+from kube.programs import double
 from kube.trials import is_empty, pods_of, python, said, there, what_is_said_of
 from windlass.client.session import default_client
 from windlass.kube.access import missing_rights
@@ -45,8 +47,10 @@ def node(alone: Cluster, core: client.CoreV1Api) -> Iterator[str]:
 
 
 def test_pods_have_the_accelerators_that_were_asked_for_and_others_wait_for_them(
-    node: str, namespace: Namespace, gate: Gate
-) -> None:
+    alone: Cluster, node: str, namespace: Namespace, gate: Gate, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig_for(alone, namespace.name, tmp_path)))
     two = there(namespace, accelerator="a100x2", volumes=gate.volumes)
     trial = python(HOLD, namespace, executor=two, replicas=2).submit()
     eventually(
@@ -58,13 +62,11 @@ def test_pods_have_the_accelerators_that_were_asked_for_and_others_wait_for_them
         assert MODEL in str(pod.spec.node_selector) + str(pod.spec.affinity)
         assert GPU in [each.key for each in pod.spec.tolerations]
 
-    four = there(namespace, accelerator="a100x4")
-    waiting = python("print('at last')", namespace, executor=four).submit()
+    waiting = wl.run(backend="kubernetes", accelerator="a100x4", cpus=0.05)(double).submit(21)
     eventually(lambda: "4 GPUs free" in what_is_said_of(waiting), "it says what it waits for")
     gate.tell("go")
-    for each in (trial, waiting):
-        each.wait(timeout=PATIENCE)
-        assert each.state == "SUCCEEDED", each.message
+    assert waiting.result(timeout=PATIENCE) == 42
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
