@@ -61,3 +61,12 @@ def test_one_that_stays_busy_is_not_taken_for_away_and_nobody_waits_for_long(
         connect().request("GET", "/version")
     assert (caught.value.status, caught.value.reason) == (429, "TooManyRequests")
     assert busy.asked == times
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+def test_whoever_asks_once_hears_at_once_that_it_is_busy(busy: type[Busy], method: str) -> None:
+    busy.refusals = 1
+    with pytest.raises(wl.KubernetesError, match="is too busy"):
+        connect().request(method, "/version", once=True)
+    assert connect().request(method, "/version", once=True) == {"major": "1"}
+    assert busy.asked == 2

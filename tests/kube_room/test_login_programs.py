@@ -28,7 +28,7 @@ def program(place: Path) -> LoginProgram:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", "1")
+    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", "5")  # enough to start on a busy machine
 
 
 def test_a_program_logs_in_with_its_token(program: LoginProgram) -> None:
@@ -48,7 +48,7 @@ def test_one_that_hangs_is_ended_with_all_that_it_started_and_told(program: Logi
     program.hang()
     with pytest.raises(wl.KubernetesError) as caught:
         connect()
-    assert f"{program.path} did not answer in 1 s" in caught.value.message
+    assert f"{program.path} did not answer in 5 s" in caught.value.message
     assert "Run it by hand to see what it waits for" in str(caught.value)
     assert program.started == 2
     program.wait_gone()
@@ -70,7 +70,7 @@ def test_one_that_hangs_when_its_credential_has_expired_fails_the_request(
 
     with ThreadPoolExecutor(8) as askers:
         told = set(askers.map(why_not, range(8)))
-    assert len(told) == 1 and f"{program.path} did not answer in 1 s" in told.pop()
+    assert len(told) == 1 and f"{program.path} did not answer in 5 s" in told.pop()
     assert program.started == before + 2, "it was asked once for all"
     program.wait_gone()
 
@@ -111,10 +111,10 @@ def test_a_limit_that_is_none_is_refused(
 
 def test_a_look_at_a_cluster_that_gives_up_leaves_no_program_running(program: LoginProgram) -> None:
     program.hang()
-    seen = examine(Home.find(), url="http://127.0.0.1:1", within=2.0)
+    seen = examine(Home.find(), url="http://127.0.0.1:1", within=10.0)
     assert seen.is_known and not seen.server
     [finding] = seen.findings
-    assert f"{program.path} did not answer in 1.6 s" in finding.text
+    assert f"{program.path} did not answer in 8 s" in finding.text
     program.wait_gone()
 
 

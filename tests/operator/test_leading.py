@@ -68,9 +68,9 @@ def test_whoever_cannot_say_that_the_lease_is_its_own_acts_no_more(
         leases.then = then
         assert lost.wait(PATIENCE) and not leading.led.is_set()
         assert not leading.has_died
-        leases.then = ""
-        leases.lease = {"metadata": {"name": "x", "resourceVersion": "20"}, "spec": {}}
         gained.clear()
+        leases.lease = {"metadata": {"name": "x", "resourceVersion": "20"}, "spec": {}}
+        leases.then = ""
         assert gained.wait(PATIENCE), "it leads again once it can"
     finally:
         leading.stop()

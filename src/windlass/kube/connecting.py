@@ -15,6 +15,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -75,14 +76,20 @@ class Connection:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         timeout: float = READ_TIMEOUT,
+        once: bool = False,
     ) -> Any:
         """What the API answers, as plain JSON; a refusal is a `KubernetesError`.
 
+        A server that is busy is asked again, unless it is to be asked `once`.
+
         `connection.request("GET", "/api/v1/namespaces/lab/pods")["items"]`
         """
-        response = self.open(
-            method, path, body, query=query, content_type=content_type, timeout=timeout
-        )
+        from windlass.kube.retrying import asked_once  # urllib3 comes with the client
+
+        with asked_once() if once else nullcontext():
+            response = self.open(
+                method, path, body, query=query, content_type=content_type, timeout=timeout
+            )
         with raised_from_transport(self.server):
             data = response.read()
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from urllib3 import Retry
@@ -9,6 +12,18 @@ from urllib3.exceptions import MaxRetryError
 
 LONGEST_WAIT = 5.0  # seconds in all, for a server that is busy
 _TOO_MANY = 429
+
+_is_asked_once: ContextVar[bool] = ContextVar("_is_asked_once", default=False)
+
+
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """What is asked in here by this thread is not asked again because the server is busy."""
+    token = _is_asked_once.set(True)
+    try:
+        yield
+    finally:
+        _is_asked_once.reset(token)
 
 
 def retries() -> Retry:
@@ -20,12 +35,11 @@ def retries() -> Retry:
 
 
 class _Patience(Retry):
-    """Whoever is told to come back later hears of it at once, and has pauses of its own.
-
-    Else a lease would run out while its holder waits in here, for as long as anybody says.
-    """
+    """Whoever is told to come back later hears of it at once, and has pauses of its own."""
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+        if _is_asked_once.get() and has_retry_after:
+            return False
         # Of what was refused so nothing was done, whatever it was.
         is_busy = has_retry_after and status_code == _TOO_MANY
         return is_busy or super().is_retry(method, status_code, has_retry_after)

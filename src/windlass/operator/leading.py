@@ -219,15 +219,18 @@ class Leading:
         self.trouble = ""
         return True
 
-    @property
-    def _patience(self) -> float:
-        return patience(self._clock() - self._renewed) if self.led.is_set() else _PATIENCE
+    def _ask(self, method: str, path: str, body: Object | None = None) -> Object:
+        """Not for longer than the lease lasts: a busy server is asked again by the next try."""
+        leads = self.led.is_set()
+        limit = patience(self._clock() - self._renewed) if leads else _PATIENCE
+        answer: Object = self._connection.request(method, path, body, timeout=limit, once=True)
+        return answer
 
     def _read(self) -> Object | None:
         """The lease as it is; made first, if there is none."""
         path = LEASES.path(self._namespace, self._name)
         try:
-            found: Object = self._connection.request("GET", path, timeout=self._patience)
+            found = self._ask("GET", path)
         except KubernetesError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -240,9 +243,7 @@ class Leading:
             "spec": lease_spec({}, self.identity, time.time()),
         }
         try:
-            made: Object = self._connection.request(
-                "POST", LEASES.path(self._namespace), body, timeout=self._patience
-            )
+            made = self._ask("POST", LEASES.path(self._namespace), body)
         except KubernetesError as error:
             if error.status != _CONFLICT:
                 raise
@@ -253,7 +254,7 @@ class Leading:
         """The lease as it now is; none if another was first."""
         path = LEASES.path(self._namespace, self._name)
         try:
-            new: Object = self._connection.request("PUT", path, lease, timeout=self._patience)
+            new = self._ask("PUT", path, lease)
         except KubernetesError as error:
             if error.status not in (_CONFLICT, _NOT_FOUND):
                 raise

@@ -18,6 +18,7 @@ from windlass.kube.connecting import Connection, connect
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.kubernetes import KubernetesOptions
 from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes import sight
 from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
 from windlass.runtimes.kubernetes.surroundings import Surroundings
 
@@ -149,11 +150,13 @@ def test_whoever_can_wait_has_the_connection_or_why_there_is_none(
 
 
 def test_those_who_wait_in_a_queue_for_a_slow_login_fail_together(
-    runtime: KubernetesRuntime, login: Login
+    runtime: KubernetesRuntime, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sight, "_SHARED", PATIENCE)  # all of them come in that time
     login.error = wl.KubernetesError("the program is gone")
-    threading.Timer(2.5, login.end).start()  # longer than is usual
     with ThreadPoolExecutor(1) as asker:
         asked = [asker.submit(runtime.validate, a_job(1).spec) for _ in range(8)]
+        eventually(lambda: login.times == 1, "it is being made")
+        threading.Timer(sight._SOON + 0.5, login.end).start()  # longer than is usual
         assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
     assert login.times == 1
