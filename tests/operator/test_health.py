@@ -28,15 +28,33 @@ def test_it_answers_by_any_kind_of_address(server: HealthServer) -> None:
     assert _ask(server) == "ok"
 
 
-def test_those_who_say_nothing_hold_only_so_much_and_not_for_long(server: HealthServer) -> None:
+def test_those_who_say_nothing_are_let_go(server: HealthServer) -> None:
     before = threading.active_count()
     with ExitStack() as opened:
         for _ in range(health._MOST + 20):
-            opened.enter_context(socket.create_connection((_host(server), server.port)))
+            opened.enter_context(_silent(server))
         eventually(lambda: threading.active_count() > before, "they are listened to")
-        assert threading.active_count() <= before + health._MOST
         eventually(lambda: threading.active_count() <= before, "they are let go")
         assert _ask(server) == "ok"
+
+
+def test_those_who_say_nothing_keep_nobody_from_an_answer_and_hold_only_so_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health, "_LONGEST", 10 * PATIENCE)
+    with HealthServer("127.0.0.1", 0, {"/healthz": lambda: (200, "ok")}) as server:
+        before = threading.active_count()
+        with ExitStack() as opened:
+            for _ in range(3 * health._MOST):
+                opened.enter_context(_silent(server))
+            assert _ask(server) == "ok"
+            eventually(
+                lambda: threading.active_count() <= before + health._MOST, "the first are let go"
+            )
+
+
+def _silent(server: HealthServer) -> socket.socket:
+    return socket.create_connection((_host(server), server.port))
 
 
 def _ask(server: HealthServer) -> str:

@@ -12,7 +12,7 @@ import atexit
 import sys
 import time
 
-_LETTING_GO = 0.1  # seconds: a thread that has done its work needs microseconds, and a core
+_LETTING_GO = 0.5  # seconds: a thread that has done its work needs microseconds, and a core
 
 
 def part_at_exit() -> None:

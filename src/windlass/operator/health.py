@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -57,24 +58,40 @@ class HealthServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """One that strangers cannot make hold more and more: who comes when all is taken is let go."""
+    """One that strangers cannot make hold more and more: the longest there goes for who comes.
+
+    A probe is answered at once, and is not the longest there; who is silent is, sooner or later.
+    """
 
     daemon_threads = True
 
     def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, *_, address = found[0]
-        self._places = threading.BoundedSemaphore(_MOST)
+        self._lock = threading.Lock()
+        self._there: dict[Any, None] = {}  # connections, in the order in which they came
         super().__init__((str(address[0]), int(address[1])), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
+        with self._lock:
+            if len(self._there) >= _MOST:
+                longest = next(iter(self._there))
+                del self._there[longest]
+                with suppress(OSError):  # it is gone already
+                    longest.shutdown(socket.SHUT_RDWR)
+            self._there[request] = None
+        try:
             super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        except BaseException:
+            self._forget(request)
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._forget(request)
+
+    def _forget(self, request: Any) -> None:
+        with self._lock:
+            self._there.pop(request, None)

@@ -220,10 +220,18 @@ class Deeds:
             seen_by = (labels.get(naming.UID), labels.get(naming.HOME))
             if seen_by != (claim.uid, self._claims.identity):
                 objects.remove(connection, PODS, pod)
+            elif self._is_seen(claim, pod):
+                self._tell(claim.uid)
+                return
             raise KubernetesError("its pod is not seen, and is still there")
         if not attempt.has_ended:
             self._gone.add(attempt.path)
             self._tell(claim.uid)
+
+    def _is_seen(self, claim: Claim, pod: Object) -> bool:
+        """Whether the watch tells of a pod again: then nobody need look for it."""
+        watcher = self._sight.now(claim.namespace)
+        return watcher is not None and watcher.get(uid_of(pod)) is not None
 
     def _end(self, claim: Claim, attempt: PodAttempt, grace: int | None) -> None:
         claim = self._claims.find(claim.uid) or claim
