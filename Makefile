@@ -28,7 +28,12 @@ kube: $(READY)
 kube-down: $(READY)
 	@PYTHONPATH=tests $(BIN)/python -m kube.cluster down
 
-# WINDLASS_TEST_KUBECONFIG=~/.kube/config make test-kube runs them on any cluster.
+# make test-kube KUBECONFIG=~/.kube/config runs them on any cluster. One that the environment names
+# is not meant by that: it may be where others work.
+ifeq ($(origin KUBECONFIG),command line)
+export WINDLASS_TEST_KUBECONFIG := $(KUBECONFIG)
+endif
+
 test-kube: $(READY)
 	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
 	@$(BIN)/python -m pytest tests/kube -n 4 --dist loadfile --no-loadscope-reorder
