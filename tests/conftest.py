@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
+import scratch
 from harness import BIN, PATIENCE, Project, eventually, stop_server, stop_trials
 from scheduling import Scheduling, in_order
 
@@ -26,13 +27,28 @@ for number in (signal.SIGINT, signal.SIGQUIT):
         is_python_s = number == signal.SIGINT
         signal.signal(number, signal.default_int_handler if is_python_s else signal.SIG_DFL)
 
+# Before any process is started, which then has its files there, too.
+_SCRATCH = scratch.take()
+
 # How long an example takes says nothing on a machine that does other things.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if _SCRATCH is not None and not config.option.basetemp:
+        config.option.basetemp = str(_SCRATCH / "t")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = in_order(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(exitstatus: int) -> None:
+    if _SCRATCH is not None and exitstatus == pytest.ExitCode.OK:  # else there is something to see
+        scratch.give_back(_SCRATCH)
 
 
 @pytest.hookimpl(optionalhook=True)

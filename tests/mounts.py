@@ -35,15 +35,17 @@ def in_own_mounts(test: Callable[P, None]) -> Callable[P, None]:
         if why := _why_not():
             pytest.skip(f"mounting is not permitted here: {why}")
         node = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
-        done = subprocess.run(
-            [*_OWN_MOUNTS, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", node],
-            env={**os.environ, _INSIDE: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=10 * PATIENCE,
-            check=False,
-        )
+        with tempfile.TemporaryDirectory(prefix="wl-") as folder:  # short: sockets are in there
+            pytest_there = [sys.executable, "-m", "pytest", "--basetemp", f"{folder}/t"]
+            done = subprocess.run(
+                [*_OWN_MOUNTS, *pytest_there, "-p", "no:cacheprovider", node],
+                env={**os.environ, _INSIDE: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=10 * PATIENCE,
+                check=False,
+            )
         print(done.stdout, done.stderr)
         assert done.returncode == 0, "failed in namespaces of its own: see its output"
 

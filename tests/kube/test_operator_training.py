@@ -39,6 +39,15 @@ print(f"rank {rank} ends with {weight.item()}", flush=True)
 dist.destroy_process_group()
 """
 
+_COUNT = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()} counts {one.item():g}", flush=True)
+dist.destroy_process_group()
+"""
+
 _MEET = """
 import torch.distributed as dist
 dist.init_process_group("gloo")
@@ -119,6 +128,39 @@ def test_a_worker_waits_for_a_master_whose_name_is_not_found_yet(
     end = jobs.wait("PyTorchJob", "late", "Succeeded", "Failed", patience=2 * PATIENCE)
     assert end["type"] == "Succeeded", end
     assert jobs.attempt("late-master-0") == jobs.attempt("late-worker-0") == 1
+
+
+_ELASTIC = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 2, "rdzvBackend": "c10d"}}
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+@pytest.mark.parametrize(
+    ("sizes", "spec"),
+    [
+        ({"Master": 1, "Worker": 1}, {}),
+        pytest.param({"Worker": 2}, _ELASTIC, marks=pytest.mark.slow),
+    ],
+    ids=["a master and a worker", "elastic workers"],
+)
+def test_torchrun_in_two_pods_starts_all_processes_of_the_job(
+    own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, tmp_path: Path,
+    sizes: dict[str, int], spec: dict[str, Any],
+) -> None:  # fmt: skip
+    (tmp_path / "count.py").write_text(_COUNT)
+    roles = {name: _role(jobs, size, "", tmp_path) for name, size in sizes.items()}
+    for role in roles.values():
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "/saved/count.py"]
+        role["template"]["spec"]["containers"][0]["command"] = torchrun
+    jobs.create("PyTorchJob", "run", spec={"nprocPerNode": "2", **spec}, **roles)
+    end = jobs.wait("PyTorchJob", "run", "Succeeded", "Failed", patience=2 * PATIENCE)
+    assert end["type"] == "Succeeded", end
+    names = [f"run-{name.lower()}-{index}" for name, size in sizes.items() for index in range(size)]
+    eventually(
+        lambda: all(jobs.pods()[name]["status"]["phase"] == "Succeeded" for name in names),
+        "all have ended",
+    )
+    said = [line for name in names for line in jobs.logs(name).splitlines() if "counts" in line]
+    assert sorted(said) == [f"rank {rank} of 4 counts 4" for rank in range(4)]
 
 
 @pytest.mark.skipif(

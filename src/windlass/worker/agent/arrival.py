@@ -50,9 +50,10 @@ class Arrival:
         attempt_dir = os.path.join(replica, str(key["attempt"]))
         for folder in (attempt_dir, launch["blobs"], os.path.dirname(launch["private"])):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._make_private(launch, told.get("private") or {})
+        private = told.get("private") or {}
+        self._make_private(launch, private)
         self._bring_package(launch)
-        self._make_at_home(launch, told)
+        self._make_at_home(launch, private, told.get("python_version") or "")
         self._bring_blobs(launch, told.get("checkpoint"))
         write_json(os.path.join(attempt_dir, "launch.json"), launch)
         return attempt_dir
@@ -63,12 +64,11 @@ class Arrival:
         content = json.dumps({**private, "environ": own}).encode()
         write_bytes(launch["private"], content)
 
-    def _make_at_home(self, launch: dict[str, Any], told: dict[str, Any]) -> None:
+    def _make_at_home(self, launch: dict[str, Any], private: dict[str, Any], wanted: str) -> None:
         """What is another here than where it was written."""
         launch["python"] = sys.executable
         launch["env"][AWAY] = "1"
         launch["env"]["WINDLASS_CLOUDPICKLE"] = os.path.join(self._home, "code")
-        wanted = told.get("python_version") or ""
         here = "{}.{}".format(*sys.version_info[:2])
         if launch["executable"]["type"] == "function" and wanted and wanted != here:
             launch["flaw"] = (
@@ -76,7 +76,7 @@ class Arrival:
                 f"give container_image= one with Python {wanted}"
             )
         if launch.get("environment"):
-            uv = self._find_uv()
+            uv = self._find_uv({**launch["env"], **(private.get("secrets") or {})})
             if uv is None:
                 launch["flaw"] = (
                     "the image has no uv, which installs packages=, and pip could not bring it; "
@@ -89,16 +89,23 @@ class Arrival:
                     name = name_here(os.path.basename(launch["environment"]["target"]))
                     launch["environment"]["target"] = os.path.join(cache, "envs", name)
 
-    def _find_uv(self) -> str | None:
-        """The image's, beside its interpreter or on the path; else one that pip brings."""
+    def _find_uv(self, said: Mapping[str, str]) -> str | None:
+        """The image's, beside its interpreter or on the path; else one that pip brings.
+
+        From where the job says that its packages come, whichever of the two it tells.
+        """
         beside = shutil.which("uv", path=os.path.dirname(sys.executable))
         uv = shutil.which("uv") or beside
         if uv is not None:
             return uv
         folder = os.path.join(self._home, "uv")
         argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, "uv"]
+        environ = {**os.environ, **said}
+        index = said.get("UV_DEFAULT_INDEX") or said.get("UV_INDEX_URL")
+        if index:
+            environ.setdefault("PIP_INDEX_URL", index)
         try:
-            subprocess.run(argv, check=True, timeout=_PIP)
+            subprocess.run(argv, env=environ, check=True, timeout=_PIP)
         except (OSError, subprocess.SubprocessError):
             return None
         return shutil.which("uv", path=os.path.join(folder, "bin"))
