@@ -12,7 +12,8 @@ from harness import PATIENCE, eventually
 from kube.access import Cluster
 from kube.cluster.parts import Part, part_named
 from kube.cluster.places import NODE
-from kube.gates import Gate
+from kube.gates import INSIDE, Gate
+from kube.operating import Jobs, OperatorProcess
 from kube.persisting import REPLICAS, check_complete, persisting
 from kube.pods import Namespace, is_node_ready
 from kube.trials import is_empty, pods_of, said
@@ -51,6 +52,38 @@ def test_replicas_whose_node_does_not_answer_are_lost_once_they_were_to_be_gone(
     for name in pods_of(namespace):
         namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=1)
     check_that_all_start_again(trial, kubelet, namespace, gate)
+
+
+# Says which attempt it is, and stays until it is told to end.
+_STAY = f"""
+import os, time
+print("attempt", os.environ["WINDLASS_ATTEMPT"])
+while not os.path.exists("{INSIDE}/end"):
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.slow
+def test_pods_of_an_operators_job_whose_node_is_gone_start_again_when_there_is_one(
+    kubelet: Part, core: client.CoreV1Api, jobs: Jobs, operator: OperatorProcess, gate: Gate
+) -> None:
+    names = ["train-worker-0", "train-worker-1"]
+    jobs.create("TFJob", "train", Worker=gate.equip(jobs.role(2, _STAY, restartPolicy="ExitCode")))
+    eventually(lambda: all(jobs.says(name, "attempt 1") for name in names), "both run")
+    kubelet.stop()
+    core.delete_node(NODE)
+    eventually(
+        lambda: [jobs.attempt(name) for name in names] == [2, 2],
+        "others are in their place", patience=4 * PATIENCE,
+    )  # fmt: skip
+    kubelet.start()
+    eventually(
+        lambda: all(jobs.says(name, "attempt 2") for name in names),
+        "both run again", patience=2 * PATIENCE,
+    )  # fmt: skip
+    gate.tell("end")
+    assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
+    assert [jobs.attempt(name) for name in names] == [2, 2]
 
 
 def check_that_all_start_again(
