@@ -127,10 +127,14 @@ def traces(home: Path, *values: str) -> list[str]:
 
 
 def eventually(holds: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Wait until something holds that nothing tells us about."""
+    """Wait until something holds that nothing tells us about.
+
+    The longer it takes, the less often is looked: to ask a cluster costs it something.
+    """
     import time
 
-    deadline = time.monotonic() + patience
+    began = time.monotonic()
     while not holds():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < patience, f"never happened: {what}"
+        time.sleep(min(max(waited / 10, 0.02), 0.5))

@@ -20,12 +20,13 @@ from kube.fixtures import (
     windlass_image,
 )
 from kube.operator_fixtures import definitions, jobs, kubeflow_python, operator
-from kube.place_fixtures import local_home, place, pods
+from kube.place_fixtures import dialled, local_home, place, reached
 
 __all__ = [
-    "admin", "alone", "cluster", "connection", "core", "definitions", "gate", "home_behind_proxy",
-    "home_with_cluster", "jobs", "kubeflow_python", "local_home", "namespace", "operator",
-    "own_cluster", "place", "pods", "proxy", "sharing", "turnstile", "windlass_image",
+    "admin", "alone", "cluster", "connection", "core", "definitions", "dialled", "gate",
+    "home_behind_proxy", "home_with_cluster", "jobs", "kubeflow_python", "local_home", "namespace",
+    "operator", "own_cluster", "place", "proxy", "reached", "sharing", "turnstile",
+    "windlass_image",
 ]  # fmt: skip
 
 

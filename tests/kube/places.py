@@ -1,4 +1,4 @@
-"""Where the same tests run: this machine, and pods of a cluster that the server has to reach."""
+"""Where the same tests run: this machine, and pods of a cluster."""
 
 from __future__ import annotations
 
