@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -378,6 +379,23 @@ def test_one_that_was_killed_while_it_waited_costs_no_trial(world: World, victim
     for _ in range(2):
         assert value_of(world, world.call(lambda: 5)) == 5
     assert launcher.is_running()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it takes /proc")
+def test_the_way_to_a_supervisor_that_waits_is_held_by_nobody_else(world: World) -> None:
+    """Else an attempt could be given to one that was killed while its process still goes."""
+    warm(world)
+    launcher = launcher_of(world)
+    spare = spare_of(world, launcher)
+    (process,) = spare.children()
+    assert _pipes(launcher) & _pipes(spare), "it is told by a pipe"
+    assert not _pipes(launcher) & _pipes(process)
+
+
+def _pipes(process: psutil.Process) -> set[str]:
+    folder = f"/proc/{process.pid}/fd"
+    links = [os.readlink(f"{folder}/{name}") for name in os.listdir(folder)]
+    return {link for link in links if link.startswith("pipe:")}
 
 
 def test_one_that_waits_ends_with_its_launcher(world: World) -> None:

@@ -132,7 +132,8 @@ def _wait_to_supervise(end: int) -> None:
         supervision.leave_session()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signals = SignalPipe()
-        fork = Fork()
+        # Who gives an attempt to one that is gone learns of it by the pipe, which is broken then.
+        fork = Fork(closed=(end,))
         with open(end, "rb") as pipe:
             attempt_dir = os.fsdecode(pipe.read())
     except (StartError, OSError):

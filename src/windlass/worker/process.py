@@ -180,10 +180,10 @@ class Fork:
     """A process of ours, in a session of its own, that waits to be told what to become.
 
     It can be made before anyone knows: what takes time, the fork, is then done. One that is
-    never told ends with us.
+    never told ends with us. It holds none of those descriptors of ours that are `closed` there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, closed: tuple[int, ...] = ()) -> None:
         stdout, stdout_end = os.pipe()
         stderr, stderr_end = os.pipe()
         orders, self._orders = os.pipe()
@@ -197,7 +197,7 @@ class Fork:
             _close(*ours, *theirs)
             raise StartError(f"no process could be started: {error.strerror}", 126) from error
         if self._pid == 0:
-            _close(*ours)
+            _close(*ours, *closed)
             _become_what_is_told(parent, *theirs)
         _close(*theirs)
         self._stdout, self._stderr = stdout, stderr
