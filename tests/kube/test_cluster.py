@@ -10,18 +10,17 @@ import threading
 from pathlib import Path
 
 import pytest
-import yaml
 from kubernetes import client
 from kubernetes.stream import portforward, stream
 
+import published
 from harness import eventually
 from kube.accelerators import accelerators
 from kube.access import Cluster, account_client
-from kube.mounts import ROOT, package_index, project_environment, source
+from kube.mounts import package_index, project_environment, source
 from kube.pods import Namespace
 
 SERVE = "python3 -u -m http.server 8000 --directory"
-DEFINITIONS = ROOT.parent / "shared" / "crds"
 
 
 def test_a_pod_runs_and_its_logs_are_read(namespace: Namespace) -> None:
@@ -132,11 +131,11 @@ def test_an_account_may_do_nothing_until_it_is_allowed_to(
     assert robot.list_namespaced_pod(namespace.name).items == []
 
 
-@pytest.mark.skipif(not DEFINITIONS.is_dir(), reason="no definitions of other projects are here")
+@published.needed
 def test_definitions_of_other_projects_are_accepted(
     namespace: Namespace, admin: client.ApiClient
 ) -> None:
-    definition = yaml.safe_load((DEFINITIONS / "kubeflow.org_tfjobs.yaml").read_text())
+    definition = published.definition("tfjobs")
     group = "windlass-test.kubeflow.org"  # so as not to be in the way of other tests
     definition["spec"]["group"] = group
     definition["metadata"] = {"name": f"tfjobs.{group}"}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
+import published
 from windlass.kube.rights import rules_of
 from windlass.operator.installing import definition_texts, definitions
 from windlass.operator.jobkinds import JOB_KINDS
 from windlass.operator.rights import HELPFUL, OF_JOBS, OF_LEASE
 
 ROOT = Path(__file__).parents[2]
-PUBLISHED = ROOT.parent / "shared" / "crds"
 
 
 def schema(definition: dict[str, Any], *path: str) -> dict[str, Any]:
@@ -40,18 +40,18 @@ def test_the_definitions_can_be_given_to_kubectl_in_one_file() -> None:
     assert list(yaml.safe_load_all("---\n".join(texts))) == definitions()
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published definitions are not at hand")
+@published.needed
 @pytest.mark.parametrize("kind", JOB_KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("path", [("spec",), ("spec", "runPolicy"), ("status",)])
 def test_what_the_published_definitions_know_is_known_to_ours(
     kind: Any, path: tuple[str, ...]
 ) -> None:
-    published = yaml.safe_load((PUBLISHED / f"kubeflow.org_{kind.kind.plural}.yaml").read_text())
+    theirs = published.definition(kind.kind.plural)
     ours = next(each for each in definitions() if each["spec"]["names"]["kind"] == kind.name)
-    assert set(schema(published, *path)) <= set(schema(ours, *path))
-    before, after = published["spec"]["versions"][0], ours["spec"]["versions"][0]
+    assert set(schema(theirs, *path)) <= set(schema(ours, *path))
+    before, after = theirs["spec"]["versions"][0], ours["spec"]["versions"][0]
     assert before["subresources"] == after["subresources"]
-    assert published["spec"]["names"] == ours["spec"]["names"]
+    assert theirs["spec"]["names"] == ours["spec"]["names"]
 
 
 def test_the_deployment_grants_the_rights_that_are_needed_and_no_more() -> None:

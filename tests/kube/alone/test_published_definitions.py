@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+import published
 from harness import eventually
 from kube.access import Cluster
 from kube.kubeflow_client import check_client
@@ -16,18 +16,15 @@ from kube.operating import Jobs, OperatorProcess
 from windlass.operator.installing import DEFINITIONS, definitions
 from windlass.operator.jobkinds import BY_NAME, JOB_KINDS
 
-PUBLISHED = Path(__file__).parents[4] / "shared" / "crds"
+pytestmark = published.needed
 
 
 @pytest.fixture
-def published(alone: Cluster, jobs: Jobs) -> Iterator[None]:
+def theirs(alone: Cluster, jobs: Jobs) -> Iterator[None]:
     """The definitions as their project publishes them, in the place of ours."""
-    if not PUBLISHED.is_dir():
-        pytest.skip("the published definitions are not at hand")
     try:
         for kind in JOB_KINDS:
-            text = (PUBLISHED / f"kubeflow.org_{kind.kind.plural}.yaml").read_text()
-            _define(jobs, yaml.safe_load(text))
+            _define(jobs, published.definition(kind.kind.plural))
         yield
     finally:
         for each in definitions():
@@ -36,7 +33,7 @@ def published(alone: Cluster, jobs: Jobs) -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
 def test_with_the_published_definitions_all_is_the_same(
-    published: None, operator: OperatorProcess, jobs: Jobs, kind: str
+    theirs: None, operator: OperatorProcess, jobs: Jobs, kind: str
 ) -> None:
     """They drop from a status what they do not know: what is remembered must not be there."""
     die = "import os, sys; sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] < '3' else 0)"
@@ -51,7 +48,7 @@ def test_with_the_published_definitions_all_is_the_same(
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
 def test_kubeflows_own_client_works_with_its_own_definitions(
-    published: None, cluster: Cluster, operator: OperatorProcess, jobs: Jobs,
+    theirs: None, cluster: Cluster, operator: OperatorProcess, jobs: Jobs,
     kubeflow_python: Path, kind: str,
 ) -> None:  # fmt: skip
     check_client(kubeflow_python, cluster, jobs, kind)
@@ -59,7 +56,7 @@ def test_kubeflows_own_client_works_with_its_own_definitions(
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
 def test_a_job_is_suspended_resumed_and_scaled_with_the_published_definitions(
-    published: None, operator: OperatorProcess, jobs: Jobs, kind: str
+    theirs: None, operator: OperatorProcess, jobs: Jobs, kind: str
 ) -> None:
     stay = "import time; time.sleep(1000)"
     suspended = {"runPolicy": {"suspend": True}}
@@ -87,7 +84,7 @@ def test_a_job_is_suspended_resumed_and_scaled_with_the_published_definitions(
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
 def test_who_manages_a_job_is_known_with_the_published_definitions(
-    published: None, operator: OperatorProcess, jobs: Jobs, kind: str
+    theirs: None, operator: OperatorProcess, jobs: Jobs, kind: str
 ) -> None:
     for name, manager in (
         ("theirs", "kueue.x-k8s.io/multikueue"),
