@@ -25,7 +25,8 @@ def take() -> Path | None:
         if name.startswith(_NAME) and not Path("/proc", name.removeprefix(_NAME)).exists():
             give_back(_MEMORY / name)  # of a run that failed, or was killed
     folder = _MEMORY / f"{_NAME}{os.getpid()}"
-    folder.mkdir(mode=0o700)
+    folder.mkdir()
+    folder.chmod(0o711)  # some tests are other users, who must get to what is theirs
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None
     return folder
