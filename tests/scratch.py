@@ -2,7 +2,7 @@
 
 They make files by the hundred thousand and remove them again. There are disks that take this ill:
 ext4 without a journal looks, for each file that is made, past all that were deleted in the last
-minutes, which took a third of the time of all tests.
+minutes, which was a third of what the processor did in the middle of a run.
 """
 
 from __future__ import annotations
