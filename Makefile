@@ -4,29 +4,54 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEV := $(VENV)/.dev
 TRAINING := $(VENV)/.training
 
-.PHONY: demo test training chaos kube kube-down test-kube bench-kube lint docs bench format clean
+# A file of tests is run by one process. Two processes per core: tests wait for half of their time.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+LOCAL := --ignore tests/on_kubernetes --ignore tests/training
+QUICK := -m "not thorough" --hypothesis-profile quick
+
+# Compiled tests are kept, also where Python is told not to write any (as in many containers): each
+# process of the tests would compile all of them, with their assertions rewritten.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test test-all test-training test-kube test-busy training chaos kube kube-down bench \
+	bench-kube lint docs dist format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
 
-test: $(READY)
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+# Every feature once, and all pure rules: 6 minutes at most on two quiet cores.
+test: $(DEV)
+	@$(PYTEST) $(LOCAL) $(QUICK)
 
-# PyTorch, TensorFlow and JAX, which `make test` then trains with: a few hundred MB each.
+# Also the long tests of properties, fuzzing, kills at every step, crowds, upgrades: 12 minutes.
+test-all: $(DEV)
+	@$(PYTEST) $(LOCAL)
+
+# Real training with PyTorch, TensorFlow and JAX, which it installs: a few hundred MB each.
+test-training: $(TRAINING)
+	@$(PYTEST) tests/training
+
+# `make test` three times beside two busy loops: a test that depends on speed fails.
+test-busy: $(DEV)
+	@for loop in 1 2; do $(BIN)/python -c 'while True: pass' & loops="$$loops $$!"; done; \
+	trap "kill $$loops" EXIT; trap 'exit 130' INT TERM; \
+	for round in 1 2 3; do $(PYTEST) $(LOCAL) $(QUICK) || exit 1; done
+
 training: $(TRAINING)
 
 # The tests that kill things, in their long form. A failure prints its seed: WINDLASS_CHAOS_SEED=7 make chaos
-chaos: $(READY)
+chaos: $(DEV)
 	@WINDLASS_CHAOS=long $(BIN)/python -m pytest tests/chaos
 
-# A real Kubernetes on this machine, built once: Debian 12 and root. `make test` then runs on it too.
-kube: $(READY)
-	@PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+# A real Kubernetes on this machine, built once: Debian 12 and root.
+kube: $(DEV)
+	@PYTHONPATH=tests $(BIN)/python -m on_kubernetes.cluster up
 
-kube-down: $(READY)
-	@PYTHONPATH=tests $(BIN)/python -m kube.cluster down
+kube-down: $(DEV)
+	@PYTHONPATH=tests $(BIN)/python -m on_kubernetes.cluster down
 
 # make test-kube KUBECONFIG=~/.kube/config runs them on any cluster. One that the environment names
 # is not meant by that: it may be where others work.
@@ -34,37 +59,44 @@ ifeq ($(origin KUBECONFIG),command line)
 export WINDLASS_TEST_KUBECONFIG := $(KUBECONFIG)
 endif
 
-test-kube: $(READY)
-	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
-	@$(BIN)/python -m pytest tests/kube -n 4 --dist loadfile --no-loadscope-reorder
+# make test-kube SHORT=yes leaves out tests marked thorough: 10 minutes on a cluster that is built.
+test-kube: $(DEV)
+	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m on_kubernetes.cluster up
+	@$(PYTEST) tests/on_kubernetes $(if $(SHORT),$(QUICK))
 
-lint: $(READY)
+lint: $(DEV)
 	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
 # The reference, docs/sdk.md, from the docstrings.
-docs: $(READY)
+docs: $(DEV)
 	@$(BIN)/python tools/reference.py
 
-bench: $(READY)
+# The wheel and the source archive, in dist/. Both state the version of the commit.
+dist: $(READY)
+	@rm -rf dist
+	@$(BIN)/uv build --quiet --out-dir dist
+	@ls dist
+
+bench: $(DEV)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 # Many jobs at once, on the objects of a cluster alone. ARGS="--jobs 20" for fewer.
-bench-kube: $(READY)
-	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m kube.cluster up
+bench-kube: $(DEV)
+	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m on_kubernetes.cluster up
 	@WINDLASS_TEST_KUBECONFIG=$${WINDLASS_TEST_KUBECONFIG:-$${XDG_CACHE_HOME:-$$HOME/.cache}/windlass/kube/run/kubeconfig} \
 		$(BIN)/python -m benchmarks.kube_jobs $(ARGS)
 
-format: $(READY)
+format: $(DEV)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# All is compiled once, here: where Python may not write what it compiled, as many containers say
-# (PYTHONDONTWRITEBYTECODE), every process would compile all it imports.
+# Windlass and its dependencies are compiled once, here: where Python may not write bytecode, as in
+# many containers (PYTHONDONTWRITEBYTECODE), every process would compile all its imports.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Windlass needs Python 3.10 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12"; exit 1; }
@@ -72,11 +104,16 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ echo "No virtual environment could be made. On Debian and Ubuntu: apt install python3-venv"; rm -rf $(VENV); exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable '.[dev]'
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable '.[examples]'
 	@$(BIN)/python -m compileall -q src
 	@touch $(READY)
 
-$(TRAINING): $(READY) tests/training/install.py
+$(DEV): $(READY)
+	@echo "Installing the tools of tests and lint into $(VENV) ..."
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	@touch $(DEV)
+
+$(TRAINING): $(DEV) tests/training/install.py
 	@echo "Installing PyTorch, TensorFlow and JAX into $(VENV) ..."
 	@$(BIN)/python tests/training/install.py
 	@touch $(TRAINING)

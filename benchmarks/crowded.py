@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from windlass.server.parameters import rows_of
+from windlass.server.stores.trials.parameter_rows import rows_of
 
 _METRICS = ("loss", "accuracy", "validation/loss", "lr")
 _STATES = ["SUCCEEDED"] * 17 + ["FAILED"] * 2 + ["STOPPED"]

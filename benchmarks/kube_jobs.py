@@ -22,17 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from prometheus_client.parser import text_string_to_metric_families
 
-from windlass.kube.connecting import Connection, connect
-from windlass.kube.kinds import PODS, SERVICES, Object, labels_of, place_of, uid_of
-from windlass.kube.watching import Watcher
+from windlass.kube.api.connection import Connection, connect
+from windlass.kube.api.resource_kinds import PODS, SERVICES, Object, labels_of, location_of, uid_of
+from windlass.kube.api.watch import Watcher
 from windlass.model.errors import KubernetesError
 from windlass.model.status import ReplicaId
-from windlass.operator.installing import install
-from windlass.operator.jobkinds import TFJOB
-from windlass.operator.making import make_pod, make_service
+from windlass.operator.install_crds import install
+from windlass.operator.job_kinds import TFJOB
+from windlass.operator.jobs.from_object import translate
 from windlass.operator.names import JOB_NAME
-from windlass.operator.translating import translate
+from windlass.operator.pods.builder import make_pod, make_service
 
 AT_ONCE = 4  # the operator's workers, and those who create barely
 _NOBODY = "nobody"
@@ -202,8 +203,12 @@ class _Operator:
     def requests(self) -> int:
         with urllib.request.urlopen(f"{self._url}/metrics") as answer:
             text = answer.read().decode()
-        counts = re.findall(r"^windlass_operator_api_requests_total\S+ (\d+)$", text, re.MULTILINE)
-        return sum(map(int, counts))
+        return sum(
+            int(sample.value)
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == "windlass_operator_api_requests_total"
+        )
 
     def memory(self) -> int:
         import psutil
@@ -265,7 +270,7 @@ class _Kubelet:
             "ready": phase == "Running", "restartCount": 0,
         }  # fmt: skip
         status = {"status": {"phase": phase, "containerStatuses": [container]}}
-        path = PODS.path(*place_of(pod), "status")
+        path = PODS.path(*location_of(pod), "status")
         try:
             self._connection.request("PATCH", path, status, content_type=_MERGE)
         except KubernetesError as error:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-
-import sqlalchemy as sa
 
 from benchmarks.crowded import crowd
 from benchmarks.model import Figure, PeerFigure, Value, at_most, figure, time_value
 from benchmarks.registry import Bench, benchmark
 from benchmarks.samples import Samples, alternate
 from benchmarks.workshop import Workshop
-from windlass.server.schema import metadata, trials
 
 _FEW, _MANY = 10, 10_000
 _CROWD, _ROUNDS = 100_000, 15
@@ -116,17 +115,24 @@ def _fill(shop: Workshop, count: int) -> None:
 
 
 def _copy_first_trial(database: Path, copies: int) -> None:
-    engine = sa.create_engine(sa.URL.create("sqlite", database=str(database)))
-    with engine.begin() as connection:
-        [first] = connection.execute(sa.select(trials)).mappings()
-        ids = range(first["id"] + 1, first["id"] + 1 + copies)
-        connection.execute(
-            trials.insert(), [{**first, "id": each, "uid": uuid.uuid4().hex} for each in ids]
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.row_factory = sqlite3.Row
+        [trial] = connection.execute("SELECT * FROM trials")
+        ids = range(trial["id"] + 1, trial["id"] + 1 + copies)
+        for trial_id in ids:
+            _insert(connection, "trials", {**trial, "id": trial_id, "uid": uuid.uuid4().hex})
+        tables = connection.execute(
+            "SELECT tables.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS c"
+            " WHERE tables.type = 'table' AND c.name = 'trial_id'"
         )
-        for table in metadata.sorted_tables:
-            if "trial_id" not in table.c:
-                continue
-            for row in connection.execute(sa.select(table)).mappings().all():
-                own = {name: value for name, value in row.items() if name != "id"}
-                connection.execute(table.insert(), [{**own, "trial_id": each} for each in ids])
-    engine.dispose()
+        for (table,) in tables.fetchall():
+            for row in connection.execute(f"SELECT * FROM {table}").fetchall():
+                columns = {name: row[name] for name in row.keys() if name != "id"}  # noqa: SIM118
+                for trial_id in ids:
+                    _insert(connection, table, {**columns, "trial_id": trial_id})
+
+
+def _insert(connection: sqlite3.Connection, table: str, row: dict[str, object]) -> None:
+    columns = ", ".join(f'"{name}"' for name in row)
+    values = ", ".join(f":{name}" for name in row)
+    connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})", row)

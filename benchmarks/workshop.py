@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from benchmarks.yardstick import BIN, PATIENCE, clean_environment, time_command
-from windlass.worker.files import is_locked
+from windlass.worker.common.atomic_files import is_locked
 
 _LEAVING = 10.0
 _SCRIPTS = Path(__file__).parent / "scripts"

@@ -13,7 +13,7 @@ from xdist.remote import Producer
 
 import scratch
 from harness import BIN, PATIENCE, Project, eventually, stop_server, stop_trials
-from scheduling import Scheduling, in_order
+from xdist_schedule import Scheduling, in_order
 
 __all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_trials"]
 
@@ -30,9 +30,11 @@ for number in (signal.SIGINT, signal.SIGQUIT):
 # Before any process is started, which then has its files there, too.
 _SCRATCH = scratch.take()
 
-# How long an example takes says nothing on a machine that does other things.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+# The duration of an example means nothing on a busy machine. `make test` runs few examples of each
+# property (--hypothesis-profile quick), `make test-all` runs many.
+settings.register_profile("thorough", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=20)
+settings.load_profile("thorough")
 
 
 @pytest.hookimpl(tryfirst=True)

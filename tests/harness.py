@@ -12,6 +12,8 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import warm_interpreter
+
 BIN = Path(sys.executable).parent
 PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
 
@@ -21,18 +23,17 @@ def stop_server(home: Path) -> None:
     from windlass.home import Home
 
     stop_trials(home)
-    subprocess.run(
-        [BIN / "windlass", "server", "stop"],
+    warm_interpreter.run(
+        [warm_interpreter.WINDLASS, "server", "stop"],
+        cwd=Path("/"),
         env={**os.environ, "WINDLASS_HOME": str(Home(home).path)},
-        capture_output=True,
         timeout=PATIENCE,
-        check=False,
     )
 
 
 def kill_server(home: Path) -> None:
     """Kill the server of a home, and wait until it is gone."""
-    from windlass.worker.files import is_locked
+    from windlass.worker.common.atomic_files import is_locked
 
     os.kill(json.loads((home / "server.json").read_text())["pid"], signal.SIGKILL)
     eventually(lambda: not is_locked(str(home / "server.lock")), "all of the server is gone")
@@ -40,8 +41,8 @@ def kill_server(home: Path) -> None:
 
 def stop_trials(home: Path) -> None:
     """Ask every trial of a home that has not ended to end."""
-    from windlass.client.discovery import describe_server
-    from windlass.client.session import Client
+    from windlass.client.client import Client
+    from windlass.client.connection.discovery import describe_server
     from windlass.home import Home
 
     if describe_server(Home(home)) is None:
@@ -91,15 +92,11 @@ class Project:
         self, *argv: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder, its output caught as text."""
-        return subprocess.run(
+        return warm_interpreter.run(
             [str(part) for part in argv],
             cwd=cwd or self.path,
             env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
             timeout=PATIENCE,
-            check=False,
         )
 
     def start(self, *args: str | Path) -> subprocess.Popen[str]:

@@ -104,6 +104,11 @@ class Terminal:
                     return line
             assert self._read(), f"it ended and {text!r} is not there: {self.lines}"
 
+    def wait_until(self, condition: Callable[[list[str]], bool]) -> None:
+        """Wait until the lines of the screen fulfil a condition: a frame may come in pieces."""
+        while not condition(self.lines):
+            assert self._read(), f"it ended, and the screen shows {self.lines}"
+
     def wait_for_number(self, before: str) -> int:
         """Wait for a number with a full stop behind it, after a text."""
         while not (found := re.search(rf"{before} (\d+)\.", "\n".join(self.lines))):

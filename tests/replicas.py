@@ -12,8 +12,8 @@ import psutil
 import windlass as wl
 from harness import PATIENCE, eventually
 from windlass.model.records import Attempt
-from windlass.worker.files import is_locked
-from windlass.worker.identity import is_alive
+from windlass.worker.common.atomic_files import is_locked
+from windlass.worker.common.process_identity import is_alive
 
 # So little of the CPUs that tens run side by side.
 LITTLE = wl.Local(cpus=0.05)

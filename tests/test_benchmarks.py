@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness import PATIENCE, eventually
-from windlass.worker.identity import is_alive
+from windlass.worker.common.process_identity import is_alive
 
 ROOT = Path(__file__).parent.parent
 
@@ -51,6 +51,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**loaded, "printed": done.stdout}
 
 
+@pytest.mark.thorough
 def test_every_figure_has_a_value_a_ratio_and_a_verdict(report: dict[str, Any]) -> None:
     figures = {figure["name"]: figure for figure in report["figures"]}
     assert list(figures) == ["help", "warm-call.p50", "warm-call.p95"]
@@ -66,6 +67,7 @@ def test_every_figure_has_a_value_a_ratio_and_a_verdict(report: dict[str, Any]) 
     assert budgets == ["≤ 150 ms", "≤ 2 × bare", "≤ 4 × bare"]
 
 
+@pytest.mark.thorough
 def test_the_report_says_where_and_with_what_it_was_measured(report: dict[str, Any]) -> None:
     assert report["version"] == 1
     assert report["machine"]["cores"] >= 1
@@ -75,6 +77,7 @@ def test_the_report_says_where_and_with_what_it_was_measured(report: dict[str, A
     assert report["conditions"] in report["printed"]
 
 
+@pytest.mark.thorough
 def test_the_table_shows_each_figure(report: dict[str, Any]) -> None:
     printed = report["printed"]
     for figure in report["figures"]:
@@ -82,6 +85,7 @@ def test_the_table_shows_each_figure(report: dict[str, Any]) -> None:
         assert figure["title"] in row
 
 
+@pytest.mark.thorough
 def test_a_peer_that_cannot_be_had_says_so_and_the_rest_goes_on(tmp_path: Path) -> None:
     written = tmp_path / "report.json"
     no_folder = tmp_path / "file"
@@ -96,6 +100,7 @@ def test_a_peer_that_cannot_be_had_says_so_and_the_rest_goes_on(tmp_path: Path) 
     assert "cannot be installed" in done.stdout
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_stops_its_server_and_leaves_nothing(tmp_path: Path) -> None:
     def find_server() -> Path | None:
         return next(tmp_path.glob("wlb-*/home/server.json"), None)

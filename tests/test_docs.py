@@ -28,6 +28,7 @@ import importlib.util
 import inspect
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,6 +42,7 @@ from pkgutil import iter_modules
 
 import pytest
 
+import warm_interpreter
 import windlass as wl
 from harness import BIN, PATIENCE, stop_server
 from windlass.model.records import TrialState
@@ -61,10 +63,7 @@ NOT_RUN = {
     ("coming-from-trackers.md", "import wandb"),
     ("coming-from-trackers.md", "import determined as det"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
-    (
-        "kubernetes.md",
-        "$ docker build --file deploy/Dockerfile --tag registry.lab.example/windlass .",
-    ),
+    ("kubernetes.md", "$ make dist"),
     ("kubernetes.md", "$ pip install '/path/to/the/checkout[kubernetes]'"),
     ("kubernetes.md", "import platform"),
     ("kubernetes.md", "import windlass as wl"),
@@ -228,6 +227,10 @@ class Reader:
     def type_command(self, command: str, shown: str) -> str:
         """What appears when a command is typed, and Ctrl-C pressed where the page shows it."""
         before, pressed, _ = shown.partition("^C\n")
+        if not pressed and (words := _words_of_python(command)):
+            return warm_interpreter.run(
+                words, cwd=self.folder, env=self.environment, timeout=PATIENCE, mixed=True
+            ).stdout
         with subprocess.Popen(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -260,15 +263,11 @@ class Reader:
         """Run a text as a script in the folder."""
         (self.folder / "example.py").write_text(text)
         try:
-            return subprocess.run(
+            return warm_interpreter.run(
                 [sys.executable, "example.py"],
                 cwd=self.folder,
                 env=self.environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
                 timeout=PATIENCE,
-                check=False,
             )
         finally:
             (self.folder / "example.py").unlink()
@@ -324,6 +323,14 @@ def _commands(example: Example) -> Iterator[tuple[str, str]]:
     for piece in re.split(r"^\$ ", example.text, flags=re.MULTILINE)[1:]:
         command, _, shown = piece.partition("\n")
         yield command, shown
+
+
+def _words_of_python(command: str) -> list[str]:
+    """The words of a command that needs no shell and is ours; none otherwise."""
+    first, *rest = shlex.split(command, comments=True)
+    if first not in ("windlass", "python") or re.search(r"[|&;<>$*?~`]", command):
+        return []
+    return [warm_interpreter.WINDLASS if first == "windlass" else sys.executable, *rest]
 
 
 @pytest.fixture(scope="module")
@@ -418,7 +425,7 @@ def test_every_state_of_a_trial_is_explained() -> None:
 
 
 def test_every_option_of_run_is_explained() -> None:
-    from windlass.authoring.options import Options
+    from windlass.authoring.prepare.options import Options
 
     text = (ROOT / "docs" / "running-functions.md").read_text()
     options = inspect.signature(Options).parameters

@@ -79,6 +79,7 @@ def test_an_example_can_be_looked_at_without_running_anything(
     assert os.listdir(tmp_path / "untouched") == ["cache"]
 
 
+@pytest.mark.thorough
 def test_the_search_ends_what_does_not_keep_up(examples: Project) -> None:
     counts, epochs, best = run(examples, "search_asha.py")
     found = {how: int(number) for number, how in re.findall(r"(\d+) (complete|pruned)", counts)}
@@ -106,6 +107,7 @@ def returns(lines: list[str]) -> dict[int, float]:
     return {int(each[1]): float(each[2]) for each in told if each}
 
 
+@pytest.mark.thorough
 def test_the_learner_learns_from_what_its_actors_play(examples: Project) -> None:
     lines = run(examples, "actors.py", "--actors", "2", "--updates", "40")
     assert lines[-1] == "SUCCEEDED"
@@ -119,6 +121,7 @@ def test_the_learner_learns_from_what_its_actors_play(examples: Project) -> None
     assert told[40] > 2 * told[1]
 
 
+@pytest.mark.thorough
 def test_the_learner_goes_on_when_an_actor_or_it_itself_is_killed(examples: Project) -> None:
     """It is asked to end only when all of it has happened: nothing depends on how fast it is."""
     examples.write(

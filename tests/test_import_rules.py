@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -22,63 +23,129 @@ ALLOWED = {
     "authoring": {"model", "frameworks", "packaging", "client", "version", "home"},
     "machine": {"model"},
     "kube": {"model", "home"},
-    "controller": {"model", "engine", "runtimes.protocol"},
+    "controller": {"model", "engine", "runtimes.base"},
     "runtimes": {"model", "frameworks", "machine", "kube", "worker", "version", "home"},
     "server": {
         "model", "frameworks", "machine", "controller", "engine", "runtimes", "kube", "worker",
         "version", "home", "packaging.manifest",
     },
     "operator": {
-        "model", "engine", "controller", "frameworks", "kube", "runtimes.protocol", "version",
+        "model", "engine", "controller", "frameworks", "kube", "runtimes.base", "version",
     },
-    "comparing": {"model"},
+    "comparison": {"model"},
     "integrations": {"worker"},
-    "search": {"model", "client", "authoring", "comparing", "version", "home"},
+    "search": {"model", "client", "authoring", "comparison", "version", "home"},
     "cli": {
-        "model", "frameworks", "client", "authoring", "comparing", "search", "packaging", "worker",
+        "model", "frameworks", "client", "authoring", "comparison", "search", "packaging", "worker",
         "version", "home", "kube",
     },
 }  # fmt: skip
+
+# The layers of a package, and what each may import of its siblings.
+LAYERS: dict[str, dict[str, set[str]]] = {
+    "server": {
+        "web": {"errors"},
+        "db": set(),
+        "stores": {"db", "errors"},
+        "operations": {"stores", "db", "web", "services", "errors"},
+        "api": {"operations", "stores", "db", "web", "services", "errors"},
+    },
+    "client": {
+        "connection": set(),
+        "arguments": set(),
+        "resources": {"connection", "arguments"},
+        "client": {"connection", "arguments"},
+        "terminal": {"connection", "resources", "client"},
+        "dry_run": {"connection", "resources", "client"},
+    },
+    "cli": {
+        "output": set(),
+        "options": {"output"},
+        "commands": {"options", "output", "root"},
+    },
+    "kube": {
+        "errors": {"explanation", "permission", "quantity", "timestamp"},
+        "api": {"errors", "explanation", "permission", "quantity", "timestamp"},
+        "capacity": {"api", "explanation", "permission", "quantity", "timestamp"},
+        "permissions": {"api", "errors", "explanation", "permission"},
+        "diagnosis": {
+            "api", "capacity", "explanation", "permission", "pod_state", "quantity", "timestamp",
+        },
+    },
+    "operator": {
+        "jobs": {"events", "job_kinds", "names", "object_cache", "prometheus"},
+        "pods": {"jobs", "events", "job_kinds", "names", "object_cache"},
+    },
+}  # fmt: skip
+
+# The siblings that a layer may import inside functions, besides.
+LATE_LAYERS = {
+    "client": {
+        "resources": {"terminal", "dry_run", "client"},
+        "client": {"resources"},
+        "dry_run": {"terminal"},
+    },
+}
 
 # What a room may import inside functions, besides: the objects that users hold can do more than
 # ask, and what does it is loaded when it is used.
 LATE = {
     # What programs are refused with in a trial is what users of `wl` catch; neither file imports
     # anything but the other.
-    "worker": {"model.errors", "model.refusals"},
+    "worker": {"model.errors", "model.worker_errors"},
     # A process of its own, which a command starts; what would be created, where nothing is.
-    "cli": {"operator", "runtimes.kubernetes.manifests"},
+    "cli": {"operator", "runtimes.kubernetes.preview_manifests"},
     "authoring": {"kube"},  # a login is tried before it is kept
     "client": {
-        "authoring", "comparing", "search",
+        "authoring", "comparison", "search",
         # A dry run refuses what the server would, and none runs.
-        "engine.fitting", "frameworks", "machine",
+        "engine.fits_machine", "frameworks", "machine",
     },
 }  # fmt: skip
 
-
-def imports_of(path: Path, *, late: bool = True) -> set[str]:
-    """Every module a file imports: wherever in the file, or only when it is imported itself."""
-    found = set()
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree) if late else _at_import(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide which room is meant"
-            found.add(node.module or "")
-            if node.module == "windlass":
-                found |= {f"windlass.{alias.name}" for alias in node.names}
-    return found
+# Nodes with no import below them.
+_WITHOUT_STATEMENTS = (ast.expr, ast.Return, ast.Assign, ast.AnnAssign, ast.Expr, ast.arguments)
 
 
-def _at_import(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        yield child
-        is_later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
-        is_for_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        if not is_later and not is_for_types:
-            yield from _at_import(child)
+class Imports(NamedTuple):
+    """The modules that a file imports."""
+
+    all: set[str]
+    early: set[str]  # while the file is imported itself, not in a function that is called later
+
+
+@functools.cache
+def imports_of(path: Path) -> Imports:
+    """Parse a file, once for all rules."""
+    imports = Imports(set(), set())
+    nodes: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    while nodes:
+        node, is_late = nodes.pop()
+        modules = _modules_of(node, path)
+        imports.all.update(modules)
+        if not is_late:
+            imports.early.update(modules)
+        if isinstance(node, _WITHOUT_STATEMENTS):
+            continue
+        is_late = is_late or _is_late(node)
+        nodes += [(child, is_late) for child in ast.iter_child_nodes(node)]
+    return imports
+
+
+def _modules_of(node: ast.AST, path: Path) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if not isinstance(node, ast.ImportFrom):
+        return set()
+    assert node.level == 0, f"{path}: relative imports hide which room is meant"
+    names = {f"windlass.{alias.name}" for alias in node.names} if node.module == "windlass" else ()
+    return {node.module or "", *names}
+
+
+def _is_late(node: ast.AST) -> bool:
+    """Whether the statements below a node run later than the import of its file."""
+    is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return is_function or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
 
 
 @pytest.mark.parametrize("room", sorted(ALLOWED))
@@ -86,25 +153,56 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
     files = sorted((SOURCE / room).rglob("*.py"))
     assert files
     for path in files:
-        for module in imports_of(path):
+        imports = imports_of(path)
+        for module in imports.all:
             if not module.startswith("windlass."):
                 continue
             inner = module.removeprefix("windlass.")
-            is_late = module not in imports_of(path, late=False)
+            is_late = module not in imports.early
             names = ALLOWED[room] | {room} | (LATE.get(room, set()) if is_late else set())
             allowed = any(inner == name or inner.startswith(name + ".") for name in names)
             assert allowed, f"{path.relative_to(SOURCE)} imports {module}"
 
 
+@pytest.mark.parametrize(
+    ("package", "layer"),
+    [(package, layer) for package, layers in LAYERS.items() for layer in layers],
+)
+def test_a_layer_imports_only_the_layers_below_it(package: str, layer: str) -> None:
+    prefix = f"windlass.{package}."
+    late = LATE_LAYERS.get(package, {}).get(layer, set())
+    folder = SOURCE / package / layer
+    files = sorted(folder.rglob("*.py")) or [folder.with_suffix(".py")]
+    for path in files:
+        imports = imports_of(path)
+        for module in imports.all:
+            if not module.startswith(prefix):
+                continue
+            sibling = module.removeprefix(prefix).partition(".")[0]
+            is_late = module not in imports.early
+            allowed = LAYERS[package][layer] | {layer} | (late if is_late else set())
+            assert sibling in allowed, f"{path.relative_to(SOURCE)} imports {module}"
+
+
+@pytest.mark.parametrize("package", sorted(LAYERS))
+def test_every_layer_of_a_package_has_its_rule(package: str) -> None:
+    folders = {path.parent.name for path in (SOURCE / package).glob("*/__init__.py")}
+    assert folders <= set(LAYERS[package])
+
+
 def test_the_worker_imports_nothing_but_the_standard_library_and_cloudpickle() -> None:
     """Late, and where there is something to fall back to, what makes digests faster."""
     for path in sorted((SOURCE / "worker").rglob("*.py")):
-        for module in imports_of(path):
+        imports = imports_of(path)
+        for module in imports.all:
             top = module.partition(".")[0]
-            is_late = module not in imports_of(path, late=False)
-            is_error = is_late and module in {"windlass.model.errors", "windlass.model.refusals"}
+            is_late = module not in imports.early
+            is_error = is_late and module in {
+                "windlass.model.errors",
+                "windlass.model.worker_errors",
+            }
             ours = module.startswith("windlass.worker") or top in _siblings() or is_error
-            is_faster = is_late and (path.name, top) == ("digests.py", "blake3")
+            is_faster = is_late and (path.name, top) == ("digest.py", "blake3")
             assert ours or is_faster or top in {*sys.stdlib_module_names, "cloudpickle"}, (
                 f"{path}: {module}"
             )

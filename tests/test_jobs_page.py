@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import windlass as wl
-from windlass.authoring.arguments import command_line, nothing_said
-from windlass.engine.verdicts import exit_verdict
+from windlass.authoring.checks.command_line import command_line, dropped_names
+from windlass.engine.restart_policy import exit_verdict
 from windlass.frameworks import cluster_of, find_framework, known_frameworks
 from windlass.model.job import CleanPolicy, JobSpec, ProcessCall, RestartPolicy, Role
 from windlass.model.status import ConditionType
@@ -124,4 +124,4 @@ def test_the_table_of_arguments() -> None:
     for row in rows:
         mapping = ast.literal_eval("{" + names(row[0])[0] + "}")
         assert shlex.join(command_line(mapping)) == " ".join(names(row[1]))
-        assert bool(nothing_said(mapping)) == ("warning" in row[1])
+        assert bool(dropped_names(mapping)) == ("warning" in row[1])

@@ -28,5 +28,7 @@ def test_every_test_that_holds_a_promise_is_there() -> None:
 
 
 def test_every_file_of_chaos_holds_a_promise() -> None:
-    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/chaos").glob("test_*.py")}
+    files = {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/chaos").rglob("test_*.py")
+    }
     assert files <= {file for file, _ in named()}

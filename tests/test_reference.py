@@ -71,6 +71,7 @@ def examples() -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kinds", [*PARTS, ()], ids="-".join)
 def test_the_examples_of_the_members_run(
     project: Project, home: Path, kinds: tuple[str, ...]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import windlass as wl
-from windlass.worker.segment import STDOUT, encode_lines
+from windlass.worker.logs.segment import STDOUT, encode_lines
 
 TRIALS = 100
 SIZE = 10_000_000  # bytes of the log of each

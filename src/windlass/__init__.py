@@ -15,8 +15,6 @@ accuracy = train(0.1)
 Every public name is loaded when it is first used: importing this package costs next to nothing.
 """
 
-from windlass.version import __version__
-
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
 if TYPE_CHECKING:
     from windlass.api import compare as compare
@@ -51,46 +49,46 @@ if TYPE_CHECKING:
     from windlass.api import search_logs as search_logs
     from windlass.api import server_info as server_info
     from windlass.api import start_trial as start_trial
-    from windlass.authoring.authentication import (
+    from windlass.authoring.public.authentication import (
         KubeConfigFileAuthentication as KubeConfigFileAuthentication,
     )
-    from windlass.authoring.authentication import TokenAuthentication as TokenAuthentication
-    from windlass.authoring.executables import Command as Command
-    from windlass.authoring.executables import Container as Container
-    from windlass.authoring.executables import PythonFunction as PythonFunction
-    from windlass.authoring.executables import PythonModule as PythonModule
-    from windlass.authoring.executables import PythonScript as PythonScript
-    from windlass.authoring.executables import Raw as Raw
-    from windlass.authoring.executors import Kubernetes as Kubernetes
-    from windlass.authoring.executors import Local as Local
-    from windlass.authoring.executors import Ray as Ray
-    from windlass.authoring.function import Function as Function
-    from windlass.authoring.function import run as run
-    from windlass.authoring.jobs import Job as Job
-    from windlass.authoring.jobs import JobGroup as JobGroup
-    from windlass.authoring.packaged import Packaged as Packaged
-    from windlass.client.checkpoints import Checkpoint as Checkpoint
-    from windlass.client.commands import CommandRun as CommandRun
-    from windlass.client.curves import Curve as Curve
-    from windlass.client.experiments import Experiment as Experiment
-    from windlass.client.external import ExternalTrial as ExternalTrial
-    from windlass.client.logs import LogLine as LogLine
-    from windlass.client.logs import LogLines as LogLines
-    from windlass.client.metrics import Metrics as Metrics
-    from windlass.client.metrics import Point as Point
-    from windlass.client.models import Model as Model
-    from windlass.client.models import ModelVersion as ModelVersion
-    from windlass.client.places import Project as Project
-    from windlass.client.places import Workspace as Workspace
-    from windlass.client.queueing import QueueEntry as QueueEntry
-    from windlass.client.queueing import Task as Task
-    from windlass.client.session import Client as Client
-    from windlass.client.shells import Shell as Shell
-    from windlass.client.templates import Template as Template
-    from windlass.client.trials import Trial as Trial
-    from windlass.comparing.experiments import ExperimentDiff as ExperimentDiff
-    from windlass.comparing.tables import Table as Table
-    from windlass.comparing.trials import Diff as Diff
+    from windlass.authoring.public.authentication import TokenAuthentication as TokenAuthentication
+    from windlass.authoring.public.executables import Command as Command
+    from windlass.authoring.public.executables import Container as Container
+    from windlass.authoring.public.executables import PythonFunction as PythonFunction
+    from windlass.authoring.public.executables import PythonModule as PythonModule
+    from windlass.authoring.public.executables import PythonScript as PythonScript
+    from windlass.authoring.public.executables import Raw as Raw
+    from windlass.authoring.public.executors import Kubernetes as Kubernetes
+    from windlass.authoring.public.executors import Local as Local
+    from windlass.authoring.public.executors import Ray as Ray
+    from windlass.authoring.public.jobs import Job as Job
+    from windlass.authoring.public.jobs import JobGroup as JobGroup
+    from windlass.authoring.public.packaged import Packaged as Packaged
+    from windlass.authoring.public.run_decorator import Function as Function
+    from windlass.authoring.public.run_decorator import run as run
+    from windlass.client.client import Client as Client
+    from windlass.client.resources.checkpoint import Checkpoint as Checkpoint
+    from windlass.client.resources.command import CommandRun as CommandRun
+    from windlass.client.resources.experiment.experiment import Experiment as Experiment
+    from windlass.client.resources.model import Model as Model
+    from windlass.client.resources.model import ModelVersion as ModelVersion
+    from windlass.client.resources.shell import Shell as Shell
+    from windlass.client.resources.template import Template as Template
+    from windlass.client.resources.trial.curves import Curve as Curve
+    from windlass.client.resources.trial.external import ExternalTrial as ExternalTrial
+    from windlass.client.resources.trial.log_lines import LogLine as LogLine
+    from windlass.client.resources.trial.log_lines import LogLines as LogLines
+    from windlass.client.resources.trial.metrics import Metrics as Metrics
+    from windlass.client.resources.trial.metrics import Point as Point
+    from windlass.client.resources.trial.queue import QueueEntry as QueueEntry
+    from windlass.client.resources.trial.queue import Task as Task
+    from windlass.client.resources.trial.trial import Trial as Trial
+    from windlass.client.resources.workspace import Project as Project
+    from windlass.client.resources.workspace import Workspace as Workspace
+    from windlass.comparison.experiments import ExperimentDiff as ExperimentDiff
+    from windlass.comparison.tables import Table as Table
+    from windlass.comparison.trials import Diff as Diff
     from windlass.integrations import callbacks as callbacks
     from windlass.integrations.profiling import profile as profile
     from windlass.model.accelerators import AcceleratorKind as AcceleratorKind
@@ -114,56 +112,58 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
-    from windlass.model.wire import GarbageReport as GarbageReport
+    from windlass.model.requests import GarbageReport as GarbageReport
     from windlass.search.result import SearchResult as SearchResult
     from windlass.search.spaces import choice as choice
     from windlass.search.spaces import loguniform as loguniform
     from windlass.search.spaces import randint as randint
     from windlass.search.spaces import uniform as uniform
-    from windlass.worker.context import latest_checkpoint as latest_checkpoint
-    from windlass.worker.context import rank as rank
-    from windlass.worker.context import save_checkpoint as save_checkpoint
-    from windlass.worker.context import should_stop as should_stop
-    from windlass.worker.context import world_size as world_size
-    from windlass.worker.current import CurrentTrial as CurrentTrial
-    from windlass.worker.current import current_trial as current_trial
-    from windlass.worker.outputs import output_dir as output_dir
-    from windlass.worker.outputs import tensorboard_dir as tensorboard_dir
-    from windlass.worker.reporting import report as report
-    from windlass.worker.reporting import report_progress as report_progress
+    from windlass.version import __version__ as __version__
+    from windlass.worker.program.context import latest_checkpoint as latest_checkpoint
+    from windlass.worker.program.context import rank as rank
+    from windlass.worker.program.context import save_checkpoint as save_checkpoint
+    from windlass.worker.program.context import should_stop as should_stop
+    from windlass.worker.program.context import world_size as world_size
+    from windlass.worker.program.current_trial import CurrentTrial as CurrentTrial
+    from windlass.worker.program.current_trial import current_trial as current_trial
+    from windlass.worker.program.output_dir import output_dir as output_dir
+    from windlass.worker.program.output_dir import tensorboard_dir as tensorboard_dir
+    from windlass.worker.program.report import report as report
+    from windlass.worker.program.report import report_progress as report_progress
 
 _WHERE = {
-    "run": "windlass.authoring.function",
-    "Function": "windlass.authoring.function",
-    "Job": "windlass.authoring.jobs",
-    "JobGroup": "windlass.authoring.jobs",
-    "PythonScript": "windlass.authoring.executables",
-    "PythonModule": "windlass.authoring.executables",
-    "PythonFunction": "windlass.authoring.executables",
-    "Command": "windlass.authoring.executables",
-    "Container": "windlass.authoring.executables",
-    "Raw": "windlass.authoring.executables",
-    "Packaged": "windlass.authoring.packaged",
+    "__version__": "windlass.version",
+    "run": "windlass.authoring.public.run_decorator",
+    "Function": "windlass.authoring.public.run_decorator",
+    "Job": "windlass.authoring.public.jobs",
+    "JobGroup": "windlass.authoring.public.jobs",
+    "PythonScript": "windlass.authoring.public.executables",
+    "PythonModule": "windlass.authoring.public.executables",
+    "PythonFunction": "windlass.authoring.public.executables",
+    "Command": "windlass.authoring.public.executables",
+    "Container": "windlass.authoring.public.executables",
+    "Raw": "windlass.authoring.public.executables",
+    "Packaged": "windlass.authoring.public.packaged",
     "package": "windlass.api",
-    "Local": "windlass.authoring.executors",
-    "Kubernetes": "windlass.authoring.executors",
-    "Ray": "windlass.authoring.executors",
-    "TokenAuthentication": "windlass.authoring.authentication",
-    "KubeConfigFileAuthentication": "windlass.authoring.authentication",
-    "Client": "windlass.client.session",
-    "Trial": "windlass.client.trials",
-    "Experiment": "windlass.client.experiments",
-    "Workspace": "windlass.client.places",
-    "Project": "windlass.client.places",
-    "Model": "windlass.client.models",
-    "ModelVersion": "windlass.client.models",
-    "Template": "windlass.client.templates",
-    "LogLine": "windlass.client.logs",
-    "Curve": "windlass.client.curves",
-    "Metrics": "windlass.client.metrics",
-    "LogLines": "windlass.client.logs",
-    "Point": "windlass.client.metrics",
-    "Checkpoint": "windlass.client.checkpoints",
+    "Local": "windlass.authoring.public.executors",
+    "Kubernetes": "windlass.authoring.public.executors",
+    "Ray": "windlass.authoring.public.executors",
+    "TokenAuthentication": "windlass.authoring.public.authentication",
+    "KubeConfigFileAuthentication": "windlass.authoring.public.authentication",
+    "Client": "windlass.client.client",
+    "Trial": "windlass.client.resources.trial.trial",
+    "Experiment": "windlass.client.resources.experiment.experiment",
+    "Workspace": "windlass.client.resources.workspace",
+    "Project": "windlass.client.resources.workspace",
+    "Model": "windlass.client.resources.model",
+    "ModelVersion": "windlass.client.resources.model",
+    "Template": "windlass.client.resources.template",
+    "LogLine": "windlass.client.resources.trial.log_lines",
+    "Curve": "windlass.client.resources.trial.curves",
+    "Metrics": "windlass.client.resources.trial.metrics",
+    "LogLines": "windlass.client.resources.trial.log_lines",
+    "Point": "windlass.client.resources.trial.metrics",
+    "Checkpoint": "windlass.client.resources.checkpoint",
     "get_checkpoint": "windlass.api",
     "list_checkpoints": "windlass.api",
     "get_trial": "windlass.api",
@@ -177,10 +177,10 @@ _WHERE = {
     "get_project": "windlass.api",
     "list_projects": "windlass.api",
     "start_trial": "windlass.api",
-    "ExternalTrial": "windlass.client.external",
+    "ExternalTrial": "windlass.client.resources.trial.external",
     "list_queue": "windlass.api",
-    "QueueEntry": "windlass.client.queueing",
-    "Task": "windlass.client.queueing",
+    "QueueEntry": "windlass.client.resources.trial.queue",
+    "Task": "windlass.client.resources.trial.queue",
     "get_metrics": "windlass.api",
     "create_model": "windlass.api",
     "get_model": "windlass.api",
@@ -192,19 +192,19 @@ _WHERE = {
     "run_command": "windlass.api",
     "get_command": "windlass.api",
     "list_commands": "windlass.api",
-    "CommandRun": "windlass.client.commands",
+    "CommandRun": "windlass.client.resources.command",
     "open_shell": "windlass.api",
     "get_shell": "windlass.api",
     "list_shells": "windlass.api",
-    "Shell": "windlass.client.shells",
+    "Shell": "windlass.client.resources.shell",
     "search_logs": "windlass.api",
     "server_info": "windlass.api",
     "gc": "windlass.api",
     "accelerators": "windlass.model.accelerators",
     "AcceleratorKind": "windlass.model.accelerators",
-    "Diff": "windlass.comparing.trials",
-    "ExperimentDiff": "windlass.comparing.experiments",
-    "Table": "windlass.comparing.tables",
+    "Diff": "windlass.comparison.trials",
+    "ExperimentDiff": "windlass.comparison.experiments",
+    "Table": "windlass.comparison.tables",
     "Conflict": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
@@ -224,28 +224,28 @@ _WHERE = {
     "VersionMismatch": "windlass.model.errors",
     "WaitTimeout": "windlass.model.errors",
     "WindlassError": "windlass.model.errors",
-    "GarbageReport": "windlass.model.wire",
+    "GarbageReport": "windlass.model.requests",
     "uniform": "windlass.search.spaces",
     "loguniform": "windlass.search.spaces",
     "randint": "windlass.search.spaces",
     "choice": "windlass.search.spaces",
     "SearchResult": "windlass.search.result",
-    "rank": "windlass.worker.context",
-    "world_size": "windlass.worker.context",
-    "save_checkpoint": "windlass.worker.context",
-    "latest_checkpoint": "windlass.worker.context",
-    "should_stop": "windlass.worker.context",
-    "current_trial": "windlass.worker.current",
-    "CurrentTrial": "windlass.worker.current",
-    "output_dir": "windlass.worker.outputs",
-    "tensorboard_dir": "windlass.worker.outputs",
+    "rank": "windlass.worker.program.context",
+    "world_size": "windlass.worker.program.context",
+    "save_checkpoint": "windlass.worker.program.context",
+    "latest_checkpoint": "windlass.worker.program.context",
+    "should_stop": "windlass.worker.program.context",
+    "current_trial": "windlass.worker.program.current_trial",
+    "CurrentTrial": "windlass.worker.program.current_trial",
+    "output_dir": "windlass.worker.program.output_dir",
+    "tensorboard_dir": "windlass.worker.program.output_dir",
     "callbacks": "windlass.integrations",
     "profile": "windlass.integrations.profiling",
-    "report": "windlass.worker.reporting",
-    "report_progress": "windlass.worker.reporting",
+    "report": "windlass.worker.program.report",
+    "report_progress": "windlass.worker.program.report",
 }
 
-__all__ = ["__version__", *_WHERE]
+__all__ = [*_WHERE]
 
 
 def __getattr__(name: str) -> object:
@@ -257,7 +257,7 @@ def __getattr__(name: str) -> object:
     try:
         value = getattr(import_module(where), name)
     except ModuleNotFoundError:  # in a pod there is only what programs call inside a trial
-        from windlass.client.away import stand_in
+        from windlass.client.connection.in_pod import stand_in
 
         value = stand_in(name)
         if value is None:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from windlass.client.session import Client, default_client
+from windlass.client.client import Client, default_client
 
 P = ParamSpec("P")
 R = TypeVar("R")

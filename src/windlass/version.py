@@ -1,3 +1,135 @@
-"""The version, in the one place that has it."""
+"""The version of a checkout, from git. Every build replaces this module by its version alone.
 
-__version__ = "0.1.0"
+The commit of a tag `v0.1.0` has the version `0.1.0`. Any other commit has a development version
+that counts the commits since the last tag and names itself: `0.1.0.dev1130+g4b53e9d2f1`. Changes
+that are not committed do not count: looking for them would take each process milliseconds.
+"""
+
+import os
+
+_FIRST = "0.1.0"  # the release that comes first: there is no tag before it
+_TAGS = "v[0-9]*"
+_ARCHIVED = "$Format:%H %(describe:tags,match=v[0-9]*)$"  # `git archive` replaces this text
+
+
+def _checkout_version(package: str) -> str:
+    if not _ARCHIVED.startswith("$"):
+        return _version(*_ARCHIVED.split(" "))
+    root = os.path.dirname(os.path.dirname(package))
+    try:
+        git, common = _git_folders(root)
+        head = _read(os.path.join(git, "HEAD"))
+    except OSError:
+        return _version("", "")
+    # Git is asked once for each state of the branch and the tags: that takes milliseconds, too.
+    cache = os.path.join(package, "__pycache__", "checkout-version")
+    state = f"{head} {_modification_times(git, common, head)}"
+    try:
+        cached_state, version = _read(cache).split("\n")
+    except (OSError, ValueError):
+        cached_state = version = ""
+    if cached_state != state:
+        described = _describe(root)
+        if described is None:  # there is no git, or it refuses the checkout of another user
+            return _version(_commit(git, common, head), "")
+        version = _version(*described)
+        _write(cache, f"{state}\n{version}")
+    return version
+
+
+def _version(commit: str, description: str) -> str:
+    """The version of a commit that git describes as `v0.1.0`, `v0.1.0-12-g4b53e9d` or `-1130`."""
+    tag, *distance = description.split("-")
+    number = tag.removeprefix("v")
+    if number and distance[:1] in ([], ["0"]):
+        return number
+    if number:  # 0.1.0 is followed by 0.1.1, 0.2.0rc1 by 0.2.0rc2
+        digits = len(number) - len(number.rstrip("0123456789"))
+        number = f"{number[:-digits]}{int(number[-digits:]) + 1}"
+    commits = distance[0] if distance else "0"
+    return f"{number or _FIRST}.dev{commits}+{f'g{commit[:10]}' if commit else 'unknown'}"
+
+
+def _git_folders(root: str) -> tuple[str, str]:
+    """The folder of HEAD, and the folder of branches and tags, which worktrees share."""
+    git = os.path.join(root, ".git")
+    if os.path.isfile(git):
+        git = os.path.join(root, _read(git).removeprefix("gitdir: "))
+    try:
+        return git, os.path.join(git, _read(os.path.join(git, "commondir")))
+    except FileNotFoundError:
+        return git, git
+
+
+def _modification_times(git: str, common: str, head: str) -> str:
+    """The times of all files that change with HEAD, its branch or a tag, however git keeps them."""
+    names = (head.removeprefix("ref: "), "packed-refs", "refs/tags", "reftable/tables.list")
+    return " ".join(_modified(f"{folder}/{name}") for folder in (git, common) for name in names)
+
+
+def _modified(path: str) -> str:
+    try:
+        return str(os.stat(path).st_mtime_ns)
+    except OSError:
+        return "-"
+
+
+def _describe(root: str) -> tuple[str, str] | None:
+    """The commit, and its distance from the last tag, or from the first commit."""
+    describe = ("describe", "--tags", "--long", "--always", "--abbrev=40", "--match", _TAGS)
+    description = _git(root, *describe)
+    if description is None:
+        return None
+    if "-" not in description:
+        return description, f"-{_git(root, 'rev-list', '--count', 'HEAD')}"
+    return description.rpartition("-g")[2], description
+
+
+def _git(root: str, *arguments: str) -> str | None:
+    import subprocess
+
+    # Inside a hook, git names the repository of the hook in the environment.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "-C", root, *arguments], capture_output=True, text=True, env=env, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _commit(git: str, common: str, head: str) -> str:
+    """The commit of HEAD as files state it, or an empty text."""
+    name = head.removeprefix("ref: ")
+    if name == head:
+        return head
+    for folder in (git, common):
+        try:
+            return _read(os.path.join(folder, name))
+        except OSError:
+            pass
+    try:
+        lines = _read(os.path.join(common, "packed-refs")).split("\n")
+    except OSError:
+        return ""
+    return next((line.split(" ")[0] for line in lines if line.endswith(f" {name}")), "")
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()
+
+
+def _write(path: str, text: str) -> None:
+    own = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(own, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(own, path)
+    except OSError:
+        pass  # the next process asks git again
+
+
+__version__ = _checkout_version(os.path.dirname(os.path.realpath(__file__)))

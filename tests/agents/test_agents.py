@@ -11,17 +11,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from agent_world import Elsewhere, request
+from agent_processes import Elsewhere, programs, request
 
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from windlass.model.job import Assignment, Job
 from windlass.model.status import ReplicaId
-from windlass.runtimes import away, layout
-from windlass.worker.files import write_json
+from windlass.runtimes import paths, remote_attempt
+from windlass.worker.common.atomic_files import write_json
 
 
-@pytest.fixture(params=["dialled", "tunnelled"])
+@pytest.fixture(params=["dialled", pytest.param("tunnelled", marks=pytest.mark.thorough)])
 def elsewhere(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Elsewhere]:
     """A place whose agents reach the server, and one that the server has to reach."""
     place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=request.param == "tunnelled")
@@ -35,16 +35,11 @@ def finished(function: object, *args: object, **kwargs: object) -> wl.Trial[obje
     return trial.wait(timeout=120)
 
 
-def greet(name: str) -> str:
-    print(f"hello {name}")
-    return name.upper()
-
-
 def test_a_function_runs_elsewhere_and_its_value_comes_back(elsewhere: Elsewhere) -> None:
-    agent = elsewhere.run(finished(greet, "ada"))
+    agent = elsewhere.run(finished(programs.greet, "ada"))
     assert agent.wait() == 0
     assert agent.log() == "hello ada"
-    assert pickle.loads((agent.folder / layout.RESULT).read_bytes()) == "ADA"
+    assert pickle.loads((agent.folder / paths.RESULT).read_bytes()) == "ADA"
     assert agent.ending()["exit_code"] == 0
 
 
@@ -54,76 +49,44 @@ def greeted(module_home: Path) -> wl.Trial[object]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("WINDLASS_HOME", str(module_home))
         environment.delenv("WINDLASS_SERVER", raising=False)
-        return finished(greet, "a")
-
-
-def fail() -> None:
-    raise ValueError("not today")
+        return finished(programs.greet, "a")
 
 
 def test_an_exception_comes_back_with_its_type_and_the_exit_code(elsewhere: Elsewhere) -> None:
-    agent = elsewhere.run(finished(fail))
+    agent = elsewhere.run(finished(programs.fail))
     assert agent.wait() == 1
     assert "ValueError: not today" in agent.log()
-    assert isinstance(pickle.loads((agent.folder / layout.ERROR_PICKLE).read_bytes()), ValueError)
-
-
-def learn(folder: str) -> float:
-    import pathlib
-
-    latest = wl.latest_checkpoint()
-    start = int((pathlib.Path(latest) / "step").read_text()) + 1 if latest else 0
-    target = pathlib.Path("saved")
-    target.mkdir(exist_ok=True)
-    for step in range(start, start + 3):
-        wl.report(step, loss=1 / (step + 1))
-        (target / "step").write_text(str(step))
-        for number in range(50):  # so many that they are kept together
-            (target / str(number)).write_text(f"{number} at {step if number < 5 else 0}")
-        wl.save_checkpoint(target, step=step)
-    (wl.output_dir() / "report.txt").write_text(f"from {start}")
-    return start
+    assert isinstance(pickle.loads((agent.folder / paths.ERROR_PICKLE).read_bytes()), ValueError)
 
 
 def test_checkpoints_metrics_and_kept_files_come_back_and_the_next_attempt_goes_on(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    trial = finished(learn, "x")
+    trial = finished(programs.learn, "x")
     agent = elsewhere.run(trial)
     assert agent.wait() == 0, agent.log()
     # The first attempt, at home, came to step 2.
-    assert pickle.loads((agent.folder / layout.RESULT).read_bytes()) == 3
+    assert pickle.loads((agent.folder / paths.RESULT).read_bytes()) == 3
     steps = [each.step for each in trial.refresh().list_checkpoints(sort_by="step")]
     assert steps == [0, 1, 2, 3, 4, 5]
     *_, last = trial.list_checkpoints(sort_by="step")
     folder = last.download(tmp_path / "last")
     texts = [(folder / name).read_text() for name in ("step", "3", "30")]
     assert texts == ["5", "3 at 5", "30 at 0"]
-    assert (agent.folder / layout.METRICS).stat().st_size == 3 * 40
+    assert (agent.folder / paths.METRICS).stat().st_size == 3 * 40
     assert (agent.folder.parent / "outputs" / "report.txt").read_text() == "from 3"
     # Here only what a program could still ask for is kept.
     records = list((agent.there / "trials").rglob("checkpoints/*.json"))
     assert len(records) == 1
 
 
-def save_parts(steps: int) -> list[str]:
-    import pathlib
-
-    rank, uids = wl.rank(), []
-    for step in range(steps):
-        pathlib.Path("part").mkdir(exist_ok=True)
-        pathlib.Path("part", f"{rank}.bin").write_text(f"step {step} of {rank}")
-        uids.append(str(wl.save_checkpoint("part", step=step, shard=True)))
-    return uids
-
-
 def test_parts_that_ranks_save_on_different_machines_are_one_checkpoint(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    trial = wl.run(save_parts, replicas=2).submit(2).wait(timeout=PATIENCE)
+    trial = wl.run(programs.save_parts, replicas=2).submit(2).wait(timeout=PATIENCE)
     first, second = (elsewhere.run(trial, index=index) for index in (0, 1))
     assert (first.wait(), second.wait()) == (0, 0)
-    uids = pickle.loads((first.folder / layout.RESULT).read_bytes())
+    uids = pickle.loads((first.folder / paths.RESULT).read_bytes())
     known = {each.uid: each for each in trial.refresh().list_checkpoints()}
     assert len(known) == 4  # two that were saved at home, two from elsewhere
     whole = known[uids[1]]
@@ -132,26 +95,12 @@ def test_parts_that_ranks_save_on_different_machines_are_one_checkpoint(
     assert [path.read_text() for path in sorted(folder.iterdir())] == ["step 1 of 0", "step 1 of 1"]
 
 
-def wait_for(path: str) -> str:
-    import os
-    import time
-
-    print("waiting")
-    while not os.path.exists(path):
-        time.sleep(0.01)
-        if wl.should_stop():
-            print("asked to stop")
-            return "stopped"
-    print("went on")
-    return "done"
-
-
 def test_a_killed_server_loses_nothing_of_what_runs_elsewhere(
     elsewhere: Elsewhere, home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     go.touch()
-    trial = finished(wait_for, str(go))
+    trial = finished(programs.wait_for, str(go))
     go.unlink()
     agent = elsewhere.run(trial)
     agent.says("waiting")
@@ -159,7 +108,7 @@ def test_a_killed_server_loses_nothing_of_what_runs_elsewhere(
     go.touch()
     # It ends meanwhile, and keeps what it has.
     local = next((agent.there / "trials").rglob("2/state.json")).parent
-    eventually(lambda: (local / layout.EXIT).exists(), "the program has ended")
+    eventually(lambda: (local / paths.EXIT).exists(), "the program has ended")
     assert agent.process.poll() is None
     assert agent.ending() == {}
     wl.server_info()  # starts another server
@@ -171,11 +120,11 @@ def test_a_killed_server_loses_nothing_of_what_runs_elsewhere(
 def test_who_is_told_to_stop_elsewhere_stops_within_the_grace(
     elsewhere: Elsewhere, home: Path, tmp_path: Path
 ) -> None:
-    trial = finished(wait_for, str(_there(tmp_path)))
+    trial = finished(programs.wait_for, str(_there(tmp_path)))
     agent = elsewhere.run(trial)
     _leave(tmp_path)
     agent.says("waiting")
-    write_json(str(agent.folder / layout.STOP), {"grace": 0.1, "reason": ""})
+    write_json(str(agent.folder / paths.STOP), {"grace": 0.1, "reason": ""})
     _publish(home, trial)
     agent.wait()
     assert agent.ending()["reason"] == "Stopped"
@@ -184,11 +133,11 @@ def test_who_is_told_to_stop_elsewhere_stops_within_the_grace(
 def test_a_program_elsewhere_hears_that_it_should_stop(
     elsewhere: Elsewhere, home: Path, tmp_path: Path
 ) -> None:
-    trial = finished(wait_for, str(_there(tmp_path)))
+    trial = finished(programs.wait_for, str(_there(tmp_path)))
     agent = elsewhere.run(trial)
     _leave(tmp_path)
     agent.says("waiting")
-    write_json(str(layout.trial_dir(home, trial.id) / layout.SHOULD_STOP), {"reason": "enough"})
+    write_json(str(paths.trial_dir(home, trial.id) / paths.SHOULD_STOP), {"reason": "enough"})
     _publish(home, trial)
     assert agent.wait() == 0
     assert "asked to stop" in agent.log()
@@ -197,7 +146,9 @@ def test_a_program_elsewhere_hears_that_it_should_stop(
 def test_an_agent_that_is_told_to_end_hands_over_what_its_program_left(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    agent = elsewhere.run(finished(wait_for, str(_there(tmp_path))), WINDLASS_AGENT_GRACE="20")
+    agent = elsewhere.run(
+        finished(programs.wait_for, str(_there(tmp_path))), WINDLASS_AGENT_GRACE="20"
+    )
     _leave(tmp_path)
     agent.says("waiting")
     agent.process.send_signal(signal.SIGTERM)
@@ -206,10 +157,11 @@ def test_an_agent_that_is_told_to_end_hands_over_what_its_program_left(
     assert (agent.ending()["reason"], agent.ending().get("exit_code")) == ("Evicted", None)
 
 
+@pytest.mark.thorough
 def test_an_attempt_whose_place_a_newer_one_has_writes_nothing_more(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    trial = finished(wait_for, str(_there(tmp_path)))
+    trial = finished(programs.wait_for, str(_there(tmp_path)))
     old = elsewhere.run(trial, 2)
     _leave(tmp_path)
     old.says("waiting")
@@ -223,18 +175,11 @@ def test_an_attempt_whose_place_a_newer_one_has_writes_nothing_more(
     assert old.ending() == {}
 
 
-def chatter(count: int) -> int:
-    for number in range(count):
-        print("line", number, flush=True)
-        wl.report(number, value=number)
-    return count
-
-
 def test_connections_that_break_again_and_again_neither_lose_nor_double_a_line(
     home: Path, tmp_path: Path
 ) -> None:
     place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
-    agent = place.run(finished(chatter, 3000))
+    agent = place.run(finished(programs.chatter, 3000))
     assert agent.tunnels is not None
     for _ in range(40):  # not for ever: on a busy machine no request would come through
         agent.tunnels.cut()
@@ -245,14 +190,14 @@ def test_connections_that_break_again_and_again_neither_lose_nor_double_a_line(
         break
     assert agent.wait() == 0
     assert agent.log().splitlines() == [f"line {number}" for number in range(3000)]
-    assert (agent.folder / layout.METRICS).stat().st_size == 3000 * 40
+    assert (agent.folder / paths.METRICS).stat().st_size == 3000 * 40
 
 
 def test_nobody_but_the_server_is_believed_by_an_agent_that_waits(
     home: Path, tmp_path: Path
 ) -> None:
     place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
-    agent = place.run(finished(greet, "bob"))
+    agent = place.run(finished(programs.greet, "bob"))
     assert agent.tunnels is not None
     stranger = agent.tunnels.knock(b"WINDLASS-TUNNEL/1 guessed\n")
     assert stranger.recv(100) == b""  # hung up, without a word
@@ -260,7 +205,7 @@ def test_nobody_but_the_server_is_believed_by_an_agent_that_waits(
 
 
 def test_the_token_of_a_trial_opens_nothing_but_that_trial(home: Path) -> None:
-    place, one, other = _server(home), finished(greet, "a"), finished(greet, "b")
+    place, one, other = _server(home), finished(programs.greet, "a"), finished(programs.greet, "b")
     token = place.token(one.record.uid)
     url = place.url()
     own = f"{url}/api/v1/agents/{one.record.uid}/main/0/1/orders"
@@ -290,14 +235,14 @@ def test_kept_files_stay_below_the_outputs(
 
 
 def test_what_is_shipped_twice_is_there_once_and_gaps_are_refused(home: Path) -> None:
-    trial = finished(greet, "a")
+    trial = finished(programs.greet, "a")
     place, folder = _server(home), _ask_again(home, trial)
     url = f"{place.url()}/api/v1/agents/{trial.record.uid}/main/0/2/ship"
     token = place.token(trial.record.uid)
     for start, data in ((0, b"abc"), (0, b"abc"), (1, b"bcde"), (9, b"late"), (2, b"c")):
         head = json.dumps([["log", start, len(data)]]).encode()
         assert request(url, token, "POST", head + b"\n" + data) == 200
-    assert (folder / layout.LOG).read_bytes() == b"abcde"
+    assert (folder / paths.LOG).read_bytes() == b"abcde"
     for junk in (
         b"",
         b"[]x\ny",
@@ -318,7 +263,7 @@ def _server(home: Path) -> Elsewhere:
 def _ask_again(home: Path, trial: wl.Trial[object]) -> Path:
     record = trial.record
     job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
-    return away.ask_for(home, job, ReplicaId("main", 0, 2), Assignment())
+    return remote_attempt.ask_for(home, job, ReplicaId("main", 0, 2), Assignment())
 
 
 def _there(tmp_path: Path) -> Path:
@@ -332,7 +277,7 @@ def _leave(tmp_path: Path) -> None:
 
 def _publish(home: Path, trial: wl.Trial[object]) -> None:
     """Have those who wait for news of a trial look, as whoever gives an order does."""
-    from windlass.worker.nudge import send_once
+    from windlass.worker.common.nudge import send_once
 
     key = {"uid": trial.record.uid, "trial_id": trial.id, "about": "log"}
     send_once(json.dumps(key).encode(), json.loads((home / "server.json").read_text())["nudge"])

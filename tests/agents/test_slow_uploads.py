@@ -5,30 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from agent_world import Elsewhere
-from between import Between
+from agent_processes import Elsewhere, programs
+from http_relay import Between
 
 import windlass as wl
 from harness import PATIENCE
-from windlass.server import coming as receiving
-from windlass.worker.agent.channel import FileBody, patience
+from windlass.server.stores.blobs import upload as receiving
+from windlass.worker.agent.http_channel import FileBody, patience
 
 
-def save(sign: str) -> None:
-    import os
-    import pathlib
-
-    if os.path.exists(sign):
-        pathlib.Path("model").write_text("what is saved in a pod")
-        wl.save_checkpoint("model", step=7)
-
-
+@pytest.mark.thorough
 def test_a_blob_that_came_is_not_sent_again_because_its_answer_was_lost(
     home: Path, tmp_path: Path
 ) -> None:
     elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
     sign = tmp_path / "sign"
-    trial = wl.run(save).submit(str(sign)).wait(timeout=PATIENCE)
+    trial = wl.run(programs.save).submit(str(sign)).wait(timeout=PATIENCE)
     sign.touch()
     came: list[str] = []
 
@@ -62,7 +54,7 @@ def test_a_large_file_is_on_the_disk_as_it_comes(
     synced: list[int] = []
     path = tmp_path / "coming"
     monkeypatch.setattr("os.fsync", lambda _: synced.append(path.stat().st_size))
-    with receiving.Coming(path) as coming:
+    with receiving.IncomingFile(path) as coming:
         for _ in range(25):
             coming.add(b"x" * 100)
         assert synced == [1000, 2000]

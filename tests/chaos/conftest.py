@@ -1,4 +1,4 @@
-"""Tests that kill and break things: short in `make test`, long in `make chaos`."""
+"""Tests that kill and break things: short in `make test-all`, long in `make chaos`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chance import Chaos
-from home_world import TAG, HomeWorld
+from chaos_seed import Chaos
+from home_processes import TAG, HomeWorld
 
 
 @pytest.fixture

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
+import warm_interpreter
 from cli.terminals import PATIENCE, Terminal
-from roles import request as roles_request
-from windlass.client.session import Client
-from windlass.client.trials import Trial
+from job_requests import request as roles_request
+from warm_interpreter import WINDLASS
+from windlass.client.client import Client
+from windlass.client.resources.trial.trial import Trial
 from windlass.model.job import Role
 from windlass.model.records import TrialRecord
-
-WINDLASS = str(Path(sys.executable).parent / "windlass")
 
 
 class Shell:
@@ -54,15 +53,8 @@ class Shell:
         self, *command: str, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Type any command."""
-        return subprocess.run(
-            command,
-            cwd=cwd or self.folder,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
+        return warm_interpreter.run(
+            command, cwd=cwd or self.folder, env={**self.env, **env}, timeout=PATIENCE
         )
 
     def good(self, *args: str, cwd: Path | None = None, **env: str) -> str:

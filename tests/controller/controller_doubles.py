@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from windlass.controller.admission import AdmissionQueue
-from windlass.controller.loop import Controller
+from windlass.controller.controller import Controller
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.records import TrialState, state_of
 from windlass.model.resources import Capacity, Device
@@ -155,9 +155,6 @@ class MemoryRuntime:
         self.on_delete = lambda uid, replica: None
         self.stops_at_once = True
 
-    def validate(self, spec):
-        return []
-
     def addresses(self, job, known):
         with self.lock:
             self.addresses_asked.append(job.uid)
@@ -183,16 +180,16 @@ class MemoryRuntime:
             self.most_alive = max(self.most_alive, len(self.alive()))
         self.tell(job.uid)
 
-    def delete(self, job_uid, replica, grace):
-        self.on_delete(job_uid, replica)
+    def delete(self, job, replica, grace):
+        self.on_delete(job.uid, replica)
         with self.lock:
-            found = self.replicas.get((job_uid, replica))
+            found = self.replicas.get((job.uid, replica))
             if found is None or found.phase.is_final:
                 return
-            self.put(job_uid, replica, deleting=True)
+            self.put(job.uid, replica, deleting=True)
             if self.stops_at_once:
-                self.finish_delete(job_uid, replica)
-        self.tell(job_uid)
+                self.finish_delete(job.uid, replica)
+        self.tell(job.uid)
 
     def finish_delete(self, uid, replica):
         self.put(uid, replica, phase=Phase.FAILED, exit_code=143, reason="Stopped", deleting=False)
@@ -205,9 +202,6 @@ class MemoryRuntime:
         self.callbacks.append(callback)
 
     def release(self, job_uid):
-        pass
-
-    def close(self):
         pass
 
     # What the tests do to it
@@ -242,7 +236,7 @@ class Killed(BaseException):
     """What happens to a controller without warning."""
 
 
-class Place:
+class ControllerHarness:
     """A store, a runtime and a controller on one clock, worked by hand."""
 
     def __init__(self, *jobs, cpus=None, devices=0):

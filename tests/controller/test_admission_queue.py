@@ -20,11 +20,11 @@ def test_jobs_start_as_room_comes_free():
     queue = AdmissionQueue(MACHINE)
     for number in range(5):
         submit(queue, number)
-    assert queue.pass_() == ["job-0", "job-1"]
-    assert queue.pass_() == []
+    assert queue.admit_waiting() == ["job-0", "job-1"]
+    assert queue.admit_waiting() == []
     assert len(queue) == 3
     queue.release("job-1")
-    assert queue.pass_() == ["job-2"]
+    assert queue.admit_waiting() == ["job-2"]
     assert queue.is_admitted("job-2")
 
 
@@ -32,10 +32,10 @@ def test_submitting_again_changes_nothing():
     queue = AdmissionQueue(MACHINE)
     submit(queue, 1, replicas=2)
     submit(queue, 2)
-    assert queue.pass_() == ["job-1"]
+    assert queue.admit_waiting() == ["job-1"]
     submit(queue, 1, replicas=2)
     submit(queue, 2)
-    assert queue.pass_() == []
+    assert queue.admit_waiting() == []
     assert len(queue) == 1
 
 
@@ -43,24 +43,24 @@ def test_a_job_that_waits_can_change_its_priority():
     queue = AdmissionQueue(Capacity(cpus=1, memory=0))
     for number in range(3):
         submit(queue, number)
-    assert queue.pass_() == ["job-0"]
+    assert queue.admit_waiting() == ["job-0"]
     submit(queue, 2, priority=1)
     queue.release("job-0")
-    assert queue.pass_() == ["job-2"]
+    assert queue.admit_waiting() == ["job-2"]
 
 
 def test_who_was_there_before_the_head_has_not_passed_it():
     queue = AdmissionQueue(Capacity(cpus=4, memory=0))
     submit(queue, 1, replicas=2)
-    assert queue.pass_() == ["job-1"]
+    assert queue.admit_waiting() == ["job-1"]
     submit(queue, 2, priority=1, replicas=3)
-    assert queue.pass_() == []
+    assert queue.admit_waiting() == []
     # The head waits for job 1 in any case, and has room beside one more CPU, not beside two.
     submit(queue, 3)
     submit(queue, 4)
-    assert queue.pass_() == ["job-3"]
+    assert queue.admit_waiting() == ["job-3"]
     queue.release("job-1")
-    assert queue.pass_() == ["job-2"]
+    assert queue.admit_waiting() == ["job-2"]
     assert not queue.is_admitted("job-4")
 
 
@@ -71,14 +71,14 @@ def test_who_passed_the_head_is_not_forgotten_by_the_next_process():
         ran = job(number, replicas=cpus)
         queue.restore(ran.uid, ran.spec, 0, number, {})
     submit(queue, 3)
-    assert queue.pass_() == []
+    assert queue.admit_waiting() == []
 
 
 def test_a_job_that_no_longer_waits_leaves_its_place():
     queue = AdmissionQueue(Capacity(cpus=1, memory=0))
     for number in range(4):
         submit(queue, number)
-    queue.pass_()
+    queue.admit_waiting()
     assert queue.explain("job-3") == ("needs 1 CPU, 0 free; 3rd in queue", 3)
     queue.release("job-1")
     assert queue.explain("job-3") == ("needs 1 CPU, 0 free; 2nd in queue", 2)
@@ -91,11 +91,11 @@ def test_devices_are_held_until_released():
     wanted = Resources(cpus=0.1, accelerator=Accelerator(kind="t4"))
     for number in range(3):
         submit(queue, number, resources=wanted)
-    assert queue.pass_() == ["job-0", "job-1"]
+    assert queue.admit_waiting() == ["job-0", "job-1"]
     assert queue.devices("job-0") == {("main", 0): (0,)}
     assert queue.devices("job-1") == {("main", 0): (1,)}
     queue.release("job-0")
-    assert queue.pass_() == ["job-2"]
+    assert queue.admit_waiting() == ["job-2"]
     assert queue.devices("job-2") == {("main", 0): (0,)}
     assert queue.devices("job-0") == {}
 
@@ -106,7 +106,7 @@ def test_a_job_that_ran_before_keeps_its_devices():
     old = job(7, resources=wanted)
     queue.restore(old.uid, old.spec, 0, 7, {("main", 0): (0,)})
     submit(queue, 8, resources=wanted)
-    assert queue.pass_() == ["job-8"]
+    assert queue.admit_waiting() == ["job-8"]
     assert queue.devices("job-8") == {("main", 0): (1,)}
     assert queue.devices("job-7") == {("main", 0): (0,)}
 
@@ -115,12 +115,12 @@ def test_two_thousand_jobs_pass_through_in_order():
     queue = AdmissionQueue(MACHINE)
     for number in range(2000):
         submit(queue, number)
-    done, running = [], queue.pass_()
+    done, running = [], queue.admit_waiting()
     while running:
         uid = running.pop(0)
         done.append(uid)
         queue.release(uid)
-        running += queue.pass_()
+        running += queue.admit_waiting()
     assert done == [f"job-{number}" for number in range(2000)]
 
 
@@ -132,7 +132,7 @@ def test_no_room_is_given_twice_under_many_threads():
         for number in range(start, start + 50):
             submit(queue, number)
             while True:
-                for uid in queue.pass_():
+                for uid in queue.admit_waiting():
                     with lock:
                         admitted.append(uid)
                     queue.release(uid)
@@ -158,7 +158,7 @@ def test_no_room_is_given_twice_to_jobs_that_grow_and_shrink_under_many_threads(
 
     def pass_until(is_so):
         while not is_so():
-            queue.pass_()
+            queue.admit_waiting()
 
     def work(number):
         uid = f"job-{number}"
@@ -167,7 +167,7 @@ def test_no_room_is_given_twice_to_jobs_that_grow_and_shrink_under_many_threads(
             pass_until(lambda: queue.is_admitted(uid))
             account(1)
             submit(queue, number, replicas=3)
-            pass_until(lambda: queue.room_of(uid).sizes["main"] == 3)
+            pass_until(lambda: queue.allocation_of(uid).sizes["main"] == 3)
             account(2)
             if queue.is_waiting(uid):
                 trouble.append(uid)

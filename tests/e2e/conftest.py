@@ -8,8 +8,46 @@ from typing import Any
 
 import pytest
 
-from harness import Project, stop_trials
+from harness import Project, stop_server, stop_trials
 from pseudo_terminal import Launch, SlowIndex, Terminal
+from small_projects import import_copies
+
+import_copies(Path(__file__).parent, "checkpoint_functions", "metric_functions", "steps")
+
+
+@pytest.fixture(autouse=True)
+def working_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty working folder: a job that is submitted here packages it."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+
+
+@pytest.fixture(scope="session")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The home of all files with `SHARES_HOME = True`: one server for all of them."""
+    home = tmp_path_factory.mktemp("shared") / "wl"
+    yield home
+    stop_server(home)
+
+
+@pytest.fixture(scope="module")
+def module_home(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The home of a file: the shared home if the file says so, else a home of its own.
+
+    A file that shares its home may neither rely on ids and on lists of everything, nor look up an
+    experiment by a name that another file uses.
+    """
+    if getattr(request.module, "SHARES_HOME", False):
+        home: Path = request.getfixturevalue("shared_home")
+        yield home
+        stop_trials(home)
+    else:
+        home = tmp_path_factory.mktemp("home") / "wl"
+        yield home
+        stop_server(home)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import windlass as wl
 
@@ -56,6 +57,13 @@ def work(word: str) -> str:
     return word
 
 
+def held(path: str, fail: bool = False) -> None:
+    """Wait for a file, then fail or not."""
+    wait_for(path)
+    if fail:
+        raise ValueError("as asked")
+
+
 @wl.run(cpus=0.25)
 def chatter(count: int) -> None:
     """Write lines, a warning among each hundred, and some odd ones at the end."""
@@ -68,6 +76,36 @@ def chatter(count: int) -> None:
     print("50%", end="\r")
     print("100%")
     print("no end of line", end="")
+
+
+@wl.run(cpus=0.5)
+def tell(lr: float, *rest: int, epochs: int = 3, **options: Any) -> list[Any]:
+    """Return all arguments."""
+    return [lr, rest, epochs, options]
+
+
+@wl.run(cpus=0.1)
+def rate(lr: float) -> None:
+    """Print and report a learning rate."""
+    print(f"learns at {lr}")
+    wl.report(0, loss=lr * 2)
+
+
+@wl.run(cpus=0.1)
+def noise(size: int, seed: int) -> bytes:
+    """Random bytes, the same for the same seed."""
+    import random
+
+    wl.report(1, loss=0.5)
+    return random.Random(seed).randbytes(size)
+
+
+@wl.run(cpus=0.1)
+def save(count: int) -> None:
+    """Save a small checkpoint at each step."""
+    Path("state").write_text("1")
+    for number in range(count):
+        wl.save_checkpoint("state", step=number)
 
 
 @wl.run

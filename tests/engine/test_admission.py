@@ -1,22 +1,22 @@
 from __future__ import annotations
 
 import pytest
-from engine_world import job, role
+from engine_simulation import job, role
 from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.engine.admission import (
     Allocation,
     Demand,
+    FreeCapacity,
     Need,
-    Room,
     Waiting,
     admit,
     ahead_of,
     assign_devices,
     demand_of,
 )
-from windlass.engine.explanations import explain, impossible
+from windlass.engine.wait_reasons import explain, impossible
 from windlass.model.resources import Accelerator, Capacity, Device, Resources
 
 
@@ -188,12 +188,12 @@ def test_nobody_is_given_what_is_not_there_and_the_head_waits_for_no_later_job(
     assert len(set(devices)) == len(devices)
     let_in = {each.key for each in result.admitted}
     refused = [each for each in waiting if each.key not in let_in]
-    heads = [each for each in refused if Room(capacity).place(each.demand) is not None]
+    heads = [each for each in refused if FreeCapacity(capacity).assign(each.demand) is not None]
     if heads:
         passed = [each for each in result.admitted if each.order > heads[0].order]
         before = [each for each in running if each.order > heads[0].order]
         if passed:
-            assert Room(capacity, before + passed).place(heads[0].demand) is not None
+            assert FreeCapacity(capacity, before + passed).assign(heads[0].demand) is not None
 
 
 # Explanations

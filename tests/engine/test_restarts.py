@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from engine_world import World, job, role, started, with_policy
+from engine_simulation import World, job, role, started, with_policy
 
-from windlass.engine.verdicts import Verdict, exit_verdict
+from windlass.engine.restart_policy import Verdict, exit_verdict
 from windlass.model.job import RestartPolicy, RestartScope
 from windlass.model.records import TrialState
 from windlass.model.status import ConditionType, Phase, ReplicaId

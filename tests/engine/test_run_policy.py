@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from engine_world import World, job, role, started
+from engine_simulation import World, job, role, started
 
 from windlass.model.job import RestartPolicy, RestartScope
 from windlass.model.records import TrialState

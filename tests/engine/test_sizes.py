@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from engine_world import World, job, role, started
+from engine_simulation import World, job, role, started
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,9 +4,9 @@ import itertools
 
 import msgspec
 import pytest
-from engine_world import World, job, role, started
+from engine_simulation import World, job, role, started
 
-from windlass.engine.conditions import INVALID_REASON, say
+from windlass.engine.conditions import INVALID_REASON, set_condition
 from windlass.model.job import CleanPolicy, RestartPolicy, SuccessPolicy
 from windlass.model.records import TrialState
 from windlass.model.status import ConditionType, Phase
@@ -198,7 +198,9 @@ def test_what_may_not_go_on_is_stopped_whatever_the_clean_policy(limit):
 
 def test_what_runs_of_a_job_that_can_never_be_had_is_stopped_whatever_the_clean_policy():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
-    world.status = say(world.status, ConditionType.FAILED, INVALID_REASON, "no such pod", 1.0)
+    world.status = set_condition(
+        world.status, ConditionType.FAILED, INVALID_REASON, "no such pod", 1.0
+    )
     world.settle()
     assert world.alive == []
     assert world.status.settled

@@ -1,4 +1,7 @@
-"""Where the jobs of these tests are submitted from."""
+"""An empty folder to submit jobs from.
+
+A snapshot of this repository costs ten times as much, at each change of any of its files anew.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with nothing in it: else each job would have a copy of this repository."""
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "submitted-from").mkdir()
+    monkeypatch.chdir(tmp_path / "submitted-from")

@@ -35,7 +35,9 @@ def start(go: Path, framework: str | None, chief: str, **rules: Any) -> wl.Trial
 
 @pytest.mark.case(3)
 @pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
-@pytest.mark.parametrize("framework", ["tensorflow", None])
+@pytest.mark.parametrize(
+    "framework", ["tensorflow", pytest.param(None, marks=pytest.mark.thorough)]
+)
 def test_a_killed_replica_starts_again_and_the_others_never_notice(
     home: Path, tmp_path: Path, framework: str | None, victim: str
 ) -> None:
@@ -56,7 +58,9 @@ def test_a_killed_replica_starts_again_and_the_others_never_notice(
 
 @pytest.mark.case(3)
 @pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
-@pytest.mark.parametrize("framework", ["tensorflow", None])
+@pytest.mark.parametrize(
+    "framework", ["tensorflow", pytest.param(None, marks=pytest.mark.thorough)]
+)
 def test_with_the_scope_of_the_job_one_killed_replica_takes_all_to_the_next_attempt(
     home: Path, tmp_path: Path, framework: str | None, victim: str
 ) -> None:

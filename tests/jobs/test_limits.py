@@ -25,6 +25,7 @@ def test_a_deadline_ends_a_job_of_which_nothing_else_is_heard(home: Path) -> Non
 
 
 @pytest.mark.case(5)
+@pytest.mark.thorough
 def test_a_deadline_ends_a_job_whose_next_attempt_is_still_to_come(home: Path) -> None:
     """The third attempt would come two seconds after the second, which is after the deadline."""
     job = wl.Job(shell("exit 1"), executor=LITTLE, restart_policy="OnFailure", active_deadline=3)
@@ -40,6 +41,7 @@ def test_a_deadline_ends_a_job_whose_next_attempt_is_still_to_come(home: Path) -
 
 
 @pytest.mark.case(5)
+@pytest.mark.thorough
 def test_a_deadline_is_of_the_job_and_not_of_each_attempt(home: Path) -> None:
     """Attempts of less than it add up to more than it."""
     script = "[ $WINDLASS_ATTEMPT != 1 ] && exec sleep 600; sleep 1; exit 1"

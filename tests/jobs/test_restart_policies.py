@@ -20,6 +20,7 @@ def ended(trial: wl.Trial[Any]) -> tuple[str, str, list[int | None], int]:
 
 
 @pytest.mark.case(2)
+@pytest.mark.thorough
 def test_each_policy_with_each_exit_ends_as_the_table_says(home: Path) -> None:
     failed, done = ("FAILED", "ReplicaFailed"), ("SUCCEEDED", "Completed")
     # One restart is allowed: what would go on for ever ends there.

@@ -76,6 +76,7 @@ def test_the_room_of_a_suspended_job_is_for_others_and_it_waits_for_room_again(
 
 
 @pytest.mark.case(6)
+@pytest.mark.thorough
 def test_the_deadline_of_a_job_stands_still_while_it_is_suspended(
     home: Path, tmp_path: Path
 ) -> None:

@@ -1,34 +1,17 @@
-"""What the tests on Kubernetes share."""
+"""What the tests of `windlass.kube` share; none of them needs a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
-from kube.fixtures import (
-    admin,
-    alone,
-    cluster,
-    connection,
-    core,
-    gate,
-    home_behind_proxy,
-    home_with_cluster,
-    namespace,
-    own_cluster,
-    proxy,
-    sharing,
-    skip_without_cluster,
-    turnstile,
-    windlass_image,
-)
-from kube.operator_fixtures import definitions, jobs, kubeflow_python, operator
-from kube.place_fixtures import dialled, local_home, place, reached
 
-__all__ = [
-    "admin", "alone", "cluster", "connection", "core", "definitions", "dialled", "gate",
-    "home_behind_proxy", "home_with_cluster", "jobs", "kubeflow_python", "local_home", "namespace",
-    "operator", "own_cluster", "place", "proxy", "reached", "sharing", "turnstile",
-    "windlass_image",
-]  # fmt: skip
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    skip_without_cluster(item)
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine that knows no cluster, with a home of its own."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "WINDLASS_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "windlass"))
+    return tmp_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import leaving
+import output_functions
 
 from harness import BIN, PATIENCE, Project
 
@@ -14,7 +14,7 @@ WINDLASS = BIN / "windlass"
 
 def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     files = {"model.pt": "weights", "plots/loss.svg": "<svg/>", "two\nlines": "x"}
-    trial = leaving.leave.submit(files).wait(timeout=PATIENCE)
+    trial = output_functions.leave.submit(files).wait(timeout=PATIENCE)
     done = project.run(WINDLASS, "artifacts", str(trial.id))
     lines = [line.split() for line in done.stdout.splitlines()]
     assert lines[0] == ["SIZE", "CHANGED", "NAME"]
@@ -52,7 +52,7 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
 
 
 def test_a_trial_without_files_says_how_to_have_some(home: Path, project: Project) -> None:
-    trial = leaving.leave.submit({}).wait(timeout=PATIENCE)
+    trial = output_functions.leave.submit({}).wait(timeout=PATIENCE)
     done = project.run(WINDLASS, "artifacts", str(trial.id))
     assert (done.returncode, done.stdout) == (0, "")
     assert "wl.output_dir()" in done.stderr
@@ -66,7 +66,7 @@ def test_a_trial_without_files_says_how_to_have_some(home: Path, project: Projec
 
 
 def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project: Project) -> None:
-    trial = leaving.leave.submit({"tensorboard/events.out.tfevents.1": "x"})
+    trial = output_functions.leave.submit({"tensorboard/events.out.tfevents.1": "x"})
     trial.wait(timeout=PATIENCE)
     # As where it is not installed: neither to be imported nor on the path.
     project.write(
@@ -89,7 +89,7 @@ def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project:
 
 def test_what_was_written_for_tensorboard_is_fetched(home: Path, project: Project) -> None:
     files = {"tensorboard/events": "curves", "model.pt": "weights"}
-    trial = leaving.leave.submit(files).wait(timeout=PATIENCE)
+    trial = output_functions.leave.submit(files).wait(timeout=PATIENCE)
     for _again in range(2):
         done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board")
         assert done.returncode == 0

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import leaving
+import output_functions
 import pytest
 
 import windlass as wl
@@ -69,7 +69,7 @@ def test_it_says_in_the_words_of_a_job_how_a_trial_was_set_up(
 
 
 def test_it_is_printed_by_a_command(home: Path, project: Project) -> None:
-    trial = leaving.leave.submit({}).wait(timeout=PATIENCE)
+    trial = output_functions.leave.submit({}).wait(timeout=PATIENCE)
     done = project.run(BIN / "windlass", "show", str(trial.id), "--config")
     assert json.loads(done.stdout) == trial.config
     wl.create_experiment("with-config", config={"seed": 7})
@@ -78,7 +78,7 @@ def test_it_is_printed_by_a_command(home: Path, project: Project) -> None:
 
 
 def test_of_a_function_it_has_the_arguments(home: Path) -> None:
-    trial = leaving.leave.submit({"a": "b"}).wait(timeout=PATIENCE)
+    trial = output_functions.leave.submit({"a": "b"}).wait(timeout=PATIENCE)
     main = trial.config["roles"]["main"]
     assert main["function"].endswith("leave")
     assert main["args"]["files"] == trial.params["files"]

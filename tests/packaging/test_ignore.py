@@ -54,9 +54,7 @@ def empty_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(pattern_texts, min_size=1, max_size=4), st.lists(path_texts, min_size=1))
 def test_patterns_agree_with_git_itself(
     empty_repository: Path, lines: list[str], candidates: list[str]

@@ -12,7 +12,7 @@ import pytest
 from trees import git, paths, refuse_to_ask_git, settle, snapshot_of, write
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging import contents, freshness, limits, listing
+from windlass.packaging import file_contents, file_listing, limits, listing_freshness
 from windlass.packaging.manifest import Entry, parse_manifest
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
@@ -31,14 +31,14 @@ def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str, flags: int, hold: bool) -> None:
         raise AssertionError(f"{path} was read")
 
-    monkeypatch.setattr(contents, "read_file", refuse)
+    monkeypatch.setattr(file_contents, "read_file", refuse)
 
 
 def refuse_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: object, step: object, is_repository: bool) -> None:
         raise AssertionError("the tree was walked")
 
-    monkeypatch.setattr(listing._Walk, "_list_folder", refuse)
+    monkeypatch.setattr(file_listing._Walk, "_list_folder", refuse)
 
 
 def test_a_snapshot_holds_contents_modes_and_links(tree: Path, cache: Path) -> None:
@@ -120,8 +120,8 @@ def test_only_what_changed_is_read_again(
     settle(repository, cache)
     refuse_to_walk(monkeypatch)
     read: list[str] = []
-    really = contents.read_file
-    monkeypatch.setattr(contents, "read_file", lambda *a: (read.append(a[0]), really(*a))[1])
+    really = file_contents.read_file
+    monkeypatch.setattr(file_contents, "read_file", lambda *a: (read.append(a[0]), really(*a))[1])
     write(repository, {"p1/f7.py": "changed"})
     snapshot = snapshot_of(repository, cache)
     assert read == [str(repository / "p1/f7.py")]
@@ -205,7 +205,13 @@ def test_what_is_staged_changes_nothing_and_git_is_not_asked(
 
 
 @pytest.mark.parametrize("layout", ["--index-version=2", "--index-version=4", "--split-index"])
-@pytest.mark.parametrize("added", ["run.log", "later.log", "out/x"])
+@pytest.mark.parametrize(
+    "added",
+    [
+        "run.log",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("later.log", "out/x")),
+    ],
+)
 def test_what_is_ignored_belongs_once_it_is_tracked(
     tree: Path, cache: Path, layout: str, added: str
 ) -> None:
@@ -245,7 +251,7 @@ def test_what_changed_just_now_is_read_again_although_its_folder_is_old(
     """Where clocks tick slowly, its time would not tell of one more change."""
     write(tree, {"a.py": "1", "b.py": "2"})
     settle(tree, cache)
-    monkeypatch.setattr(freshness, "_TICK", 10**18)
+    monkeypatch.setattr(listing_freshness, "_TICK", 10**18)
     write(tree, {"a.py": "3"})
     snapshot_of(tree, cache)
     refuse_to_read(monkeypatch)
@@ -288,7 +294,7 @@ def test_processes_may_take_snapshots_at_once(tree: Path, cache: Path) -> None:
     write(tree, {f"{index}.py": str(index) for index in range(200)})
     program = (
         "import sys; from pathlib import Path\n"
-        "from windlass.packaging.roots import Root\n"
+        "from windlass.packaging.project_root import Root\n"
         "from windlass.packaging.snapshot import take_snapshot\n"
         "for _ in range(10): print(take_snapshot(Root(Path(sys.argv[1]), 'folder'),"
         " Path(sys.argv[2])).tree)\n"
@@ -428,8 +434,8 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
             file.write_bytes(change)
         return data
 
-    monkeypatch.setattr(contents.os, "read", read)
-    found, size, _, kept = contents.read_file(str(file), 0, False)
+    monkeypatch.setattr(file_contents.os, "read", read)
+    found, size, _, kept = file_contents.read_file(str(file), 0, False)
     assert (found, size, kept) == (hashlib.sha256(b"c" * 150).digest(), 150, None)
 
 
@@ -437,14 +443,14 @@ def test_a_file_that_is_gone_by_the_time_it_is_read_is_left_out(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tree, {"a.py": "a", "b.py": "b"})
-    really = contents.read_file
+    really = file_contents.read_file
 
     def read(path: str, flags: int, hold: bool) -> object:
         if path.endswith("a.py"):
             (tree / "a.py").unlink()
         return really(path, flags, hold)
 
-    monkeypatch.setattr(contents, "read_file", read)
+    monkeypatch.setattr(file_contents, "read_file", read)
     snapshot = snapshot_of(tree, cache)
     assert paths(snapshot) == ["b.py"]
     assert parse_manifest(snapshot.manifest) == snapshot.entries
@@ -522,7 +528,7 @@ def test_too_many_files_are_refused_by_the_folders_that_hold_them(
 def test_a_walk_through_a_whole_disk_ends(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "WALK_LIMIT", 20)
+    monkeypatch.setattr(file_listing, "WALK_LIMIT", 20)
     monkeypatch.setattr(limits, "MAX_FILES", 10)
     write(tree, {f"d{part}/{index}": "" for part in range(40) for index in range(5)})
     with pytest.raises(SnapshotError, match="files"):

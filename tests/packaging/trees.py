@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.packaging import repository
-from windlass.packaging.roots import Root
+from windlass.packaging import git as git_repository
+from windlass.packaging.project_root import Root
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 
@@ -44,7 +44,7 @@ def refuse_to_ask_git(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(folder: str, arguments: object, given: bytes) -> None:
         raise AssertionError(f"git was asked: {arguments}")
 
-    monkeypatch.setattr(repository, "_start", refuse)
+    monkeypatch.setattr(git_repository, "_start", refuse)
 
 
 def settle(folder: Path, cache: Path) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import windlass as wl
@@ -44,6 +45,13 @@ def moody(x: int) -> dict[str, float]:
 @wl.run(cpus=0.1)
 def mumbling(x: float) -> None:
     wl.report(1, val_los=x, accuracy=x)
+
+
+@wl.run(cpus=0.1, name="train")
+def broken(x: float, mended: str) -> float:
+    if not os.path.exists(mended):
+        raise ImportError("no module named gold")
+    return x
 
 
 def learn(lr: float = 0.0) -> None:

@@ -76,12 +76,11 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_killed_server_does_not_end_a_search(
-    fresh_home: Path, project: Project, folder: Path
-) -> None:
+@pytest.mark.thorough
+def test_a_killed_server_does_not_end_a_search(home: Path, project: Project, folder: Path) -> None:
     author = project.start(script(project), "server", folder, "8")
     eventually(lambda: len(runs(folder)) >= 4, "the search is in the midst")
-    kill_server(fresh_home)
+    kill_server(home)
     (folder / "go").touch()
     out, err = author.communicate(timeout=PATIENCE)
     assert author.returncode == 0, err
@@ -89,8 +88,9 @@ def test_a_killed_server_does_not_end_a_search(
     assert runs(folder) == dict.fromkeys(suggestions(8), 1)
 
 
+@pytest.mark.thorough
 def test_a_killed_author_leaves_a_search_that_goes_on_as_if_nothing_had_been(
-    fresh_home: Path, project: Project, folder: Path
+    home: Path, project: Project, folder: Path
 ) -> None:
     path = script(project)
     author = project.start(path, "author", folder, "8")
@@ -113,8 +113,9 @@ def test_a_killed_author_leaves_a_search_that_goes_on_as_if_nothing_had_been(
     assert runs(folder) == dict.fromkeys(suggestions(10), 1)
 
 
+@pytest.mark.thorough
 def test_an_author_that_is_killed_again_and_again_runs_nothing_twice(
-    fresh_home: Path, project: Project, folder: Path
+    home: Path, project: Project, folder: Path
 ) -> None:
     """Killed at any moment: while it adds trials, hears of them, has not even begun."""
     path = script(project)
@@ -136,7 +137,8 @@ def test_an_author_that_is_killed_again_and_again_runs_nothing_twice(
     assert runs(folder) == dict.fromkeys(suggestions(16), 1)
 
 
-def test_two_that_run_one_search_share_it(fresh_home: Path, project: Project, folder: Path) -> None:
+@pytest.mark.thorough
+def test_two_that_run_one_search_share_it(home: Path, project: Project, folder: Path) -> None:
     path = script(project)
     (folder / "go").touch()
     wl.create_experiment("shared")
@@ -149,7 +151,7 @@ def test_two_that_run_one_search_share_it(fresh_home: Path, project: Project, fo
 
 
 def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
-    fresh_home: Path, project: Project, folder: Path
+    home: Path, project: Project, folder: Path
 ) -> None:
     path = script(project)
     author = project.start(path, "interrupted", folder, "6")
@@ -159,8 +161,10 @@ def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
     assert author.returncode == 128 + signal.SIGINT or author.returncode == -signal.SIGINT
     assert "Ctrl-C again leaves without waiting" in err
     assert "was interrupted after" in err
-    assert "To go on: wl.get_experiment(1).search(...) with the same settings." in err
-    states: dict[str, Any] = wl.get_experiment("interrupted").states
+    interrupted = wl.get_experiment("interrupted")
+    again = f"wl.get_experiment({interrupted.id}).search(...)"
+    assert f"To go on: {again} with the same settings." in err
+    states: dict[str, Any] = interrupted.states
     assert states.get("STOPPED", 0) > 0
     assert not set(states) - {"STOPPED", "SUCCEEDED"}, "nothing is left running"
     stopped = states["STOPPED"]
@@ -175,9 +179,8 @@ def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
     assert sum(ran.values()) == begun + 6 - states.get("SUCCEEDED", 0)
 
 
-def test_what_was_ended_early_is_known_when_a_search_goes_on(
-    fresh_home: Path, project: Project
-) -> None:
+@pytest.mark.thorough
+def test_what_was_ended_early_is_known_when_a_search_goes_on(home: Path, project: Project) -> None:
     """The author is killed once some were pruned; the next one knows their rungs."""
     path = project.write(
         "asha.py",

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 
 import windlass as wl
-from asking import API, Server
 from harness import eventually
-from windlass.server import guard
-from windlass.worker.files import is_locked
+from server_requests import API, Server
+from windlass.server.web import auth
+from windlass.worker.common.atomic_files import is_locked
 
 
 def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
@@ -92,7 +92,7 @@ def known_to(pid: int) -> dict[str, str]:
 
 def test_tokens_are_compared_in_constant_time() -> None:
     """Time is no test on a busy machine: that there is one comparison, and which, is."""
-    tree = ast.parse(inspect.getsource(guard))
+    tree = ast.parse(inspect.getsource(auth))
     calls = [
         node for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hmac.compare_digest"

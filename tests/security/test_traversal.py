@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 
 import windlass as wl
-from asking import API, Server
 from harness import PATIENCE
+from server_requests import API, Server
 
 EVIL = [
     "..", "../", "../../token", "/etc/passwd", "a/../../../b", "./../x", "..%2f..%2ftoken",
@@ -149,6 +149,7 @@ def test_a_tree_that_leads_elsewhere_is_refused_and_restored_by_nobody(
     assert not list(home.rglob("evil"))
 
 
+@pytest.mark.thorough
 def test_a_work_directory_full_of_links_is_written_to_as_what_it_is(
     home: Path, tmp_path: Path
 ) -> None:

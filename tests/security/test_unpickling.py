@@ -19,8 +19,8 @@ import pytest
 
 import windlass
 import windlass as wl
-from asking import API, Server
 from harness import stop_server
+from server_requests import API, Server
 
 # The event is raised by the C and the Python unpickler alike, before anything is called.
 WATCH = """
@@ -116,6 +116,7 @@ sys.exit(int(sys.argv[2]))
 """
 
 
+@pytest.mark.thorough
 def test_nothing_that_a_user_made_is_unpickled_by_the_server(
     fresh_home: Path, watched: WatchedServer, tmp_path: Path
 ) -> None:
@@ -183,7 +184,7 @@ UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "marshal", "shelve", "dill", "
 def test_no_module_of_ours_in_the_server_can_unpickle() -> None:
     """Of all that a server has loaded, whoever loaded it."""
     program = (
-        "import json, sys, windlass.server.lifecycle, windlass.runtimes.launchers\n"
+        "import json, sys, windlass.server.startup, windlass.runtimes.local.warm_launchers\n"
         "print(json.dumps([module.__file__ for name, module in sys.modules.items()"
         " if name.partition('.')[0] == 'windlass']))"
     )

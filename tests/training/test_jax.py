@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from needing import needs
+from required_frameworks import needs
 
 from harness import Project
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from callbacks import LITTLE, told
-from needing import needs
+from required_frameworks import needs
 
 import windlass as wl
 from harness import PATIENCE, Project

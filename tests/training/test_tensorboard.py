@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from needing import needs
+from required_frameworks import needs
 
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually

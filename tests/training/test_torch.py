@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from needing import needs
+from required_frameworks import needs
 
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from callbacks import run_until_asked_to_stop, steps, told
-from needing import needs
+from required_frameworks import needs
 
 from harness import Project
 

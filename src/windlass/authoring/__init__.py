@@ -1,5 +1,5 @@
-"""What users write: `@wl.run`, jobs and job files, and how each becomes a trial.
+"""Jobs, job files and `@wl.run` as users write them, and their conversion to trials.
 
 It imports model, frameworks, packaging and client, and never server, controller or runtimes.
-Nothing here decides how a job runs; it only says what to run.
+This package describes what to run. It does not decide how a job runs.
 """

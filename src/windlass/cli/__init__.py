@@ -1,6 +1,5 @@
-"""The `windlass` command: one file a command, loaded when it is used.
+"""The `windlass` command: `commands` (one module each), their `options` and their `output`.
 
-It imports model, client, authoring and packaging, and never server, controller or
-runtimes. Commands read options, ask the client and print; what they print for people
-goes through `text` and `tables`, what they print for programs through `machine`.
+A command reads its options, calls the client and prints. It imports the client and authoring, and
+never the server or the controller. Commands are loaded when they are called.
 """

@@ -65,9 +65,9 @@ def _invoke() -> int:
 
         if not isinstance(error, WindlassError):
             raise
-        from windlass.cli.text import say_error
+        from windlass.cli.output.text import print_error
 
-        say_error(str(error))
+        print_error(str(error))
         return 1
     return code if isinstance(code, int) else 0
 

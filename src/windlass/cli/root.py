@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.groups import LazyGroup
+from windlass.cli.options.lazy_groups import LazyGroup
 from windlass.version import __version__
 
 COMMANDS = {
@@ -58,7 +58,7 @@ ELSEWHERE = {
 
 @click.group(
     cls=LazyGroup,
-    package="windlass.cli",
+    package="windlass.cli.commands",
     table=COMMANDS,
     elsewhere=ELSEWHERE,
     invoke_without_command=True,

@@ -1,15 +1,14 @@
-"""The loop: wakes up, looks, asks the engine, stores the answer, has a runtime carry it out.
+"""The reconcile loop: observes a job, asks the engine, stores its decision, has a runtime act.
 
-A work queue, expectations, the admission queue and the loop itself, the same for the server and
-for any other host. May import `model` and `engine`, and of `runtimes` the protocol's type alone.
-Never decides anything about a job itself, and never sleeps: it waits on a condition with a clock
-that tests can hold.
+Contains the work queue, expectations, the admission queue and the controller, which the server and
+the operator share. May import `model`, `engine` and `runtimes.base`. The engine makes all decisions
+about jobs. The controller never sleeps: it waits on a condition with an injected clock.
 """
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.clock import Clock, SystemClock
+from windlass.controller.controller import Controller
 from windlass.controller.expectations import Expectations
-from windlass.controller.loop import Controller
 from windlass.controller.queue import WorkQueue
 from windlass.controller.store import JobStore
 

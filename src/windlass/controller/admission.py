@@ -1,4 +1,4 @@
-"""The admission queue: who waits for room, who has it, and what there is."""
+"""The admission queue: jobs that wait for capacity and jobs that hold it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import msgspec
 
 from windlass.engine.admission import (
     Allocation,
+    FreeCapacity,
     Moves,
     Order,
-    Place,
-    Room,
+    ReplicaKey,
     Shape,
     Waiting,
     admit,
     ahead_of,
     demand_of,
 )
-from windlass.engine.explanations import explain, why_waiting
 from windlass.engine.sizes import sizes_of, with_sizes
+from windlass.engine.wait_reasons import explain, why_waiting
 from windlass.model.job import JobSpec
 from windlass.model.resources import Capacity
 
 
-class InLine(NamedTuple):
-    """A job that waits: where, for what, and behind whom."""
+class QueuedJob(NamedTuple):
+    """A waiting job: its position, what it waits for, and the job ahead."""
 
     uid: str
     position: int
@@ -39,19 +39,19 @@ class InLine(NamedTuple):
 
 
 class AdmissionQueue:
-    """Jobs waiting for room on a machine and jobs that have it; safe to use from any thread.
+    """Jobs that wait for capacity of a machine and jobs that hold it. Thread-safe.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
     >>> queue = AdmissionQueue(Capacity(cpus=1, memory=0))
     >>> queue.submit("a", spec, priority=0, created=1)
     >>> queue.submit("b", spec, priority=0, created=2)
-    >>> queue.pass_()
+    >>> queue.admit_waiting()
     ['a']
     >>> queue.explain("b")
     ('needs 1 CPU, 0 free; 1st in queue', 1)
     >>> queue.release("a")
-    >>> queue.pass_()
+    >>> queue.admit_waiting()
     ['b']
     """
 
@@ -59,11 +59,11 @@ class AdmissionQueue:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._waiting: dict[str, Waiting] = {}
-        self._line: list[Order] = []  # of those waiting, sorted
-        self._shapes: Counter[Shape] = Counter()  # of those waiting
+        self._line: list[Order] = []  # of waiting jobs, sorted
+        self._shapes: Counter[Shape] = Counter()  # of waiting jobs
         self._running: dict[str, Allocation] = {}
-        self._is_stale = False  # whether a pass could let anybody in
-        self._passes = 0  # that let anybody in: who waited already when another was let in
+        self._is_stale = False  # whether a pass could admit a job
+        self._passes = 0  # passes that admitted a job: shows which jobs were overtaken
 
     @property
     def capacity(self) -> Capacity:
@@ -72,17 +72,17 @@ class AdmissionQueue:
     def submit(
         self, uid: str, spec: JobSpec, priority: int, created: float, moves: Moves = ()
     ) -> None:
-        """Have a job wait for room; one that waits already takes the place it now asks for.
+        """Add a job to the queue, or move a waiting job to its new position.
 
-        One that has room waits for what it asks for beyond that, if it does.
+        A job that holds capacity waits for the part that it requests beyond that.
         """
         with self._lock:
             old = self._waiting.get(uid)
-            asked = self._passes if old is None else old.asked
+            requested_in = self._passes if old is None else old.since_pass
             order = (-priority, created, moves, uid)
             if old is not None and old.order != order:
-                asked = self._passes  # nobody who runs has passed it where it stands now
-            new = _asked(uid, spec, order, self._running.get(uid), asked)
+                requested_in = self._passes  # no running job has overtaken it at its new position
+            new = _waiting_entry(uid, spec, order, self._running.get(uid), requested_in)
             if new == old:
                 return
             self._withdraw(uid)
@@ -99,10 +99,10 @@ class AdmissionQueue:
         spec: JobSpec,
         priority: int,
         created: float,
-        devices: Mapping[Place, tuple[int, ...]],
+        devices: Mapping[ReplicaKey, tuple[int, ...]],
         moves: Moves = (),
     ) -> None:
-        """A job had room before this process began: it keeps it, with the same devices."""
+        """Restore the capacity and devices that a job held before this process started."""
         with self._lock:
             self._withdraw(uid)
             self._running[uid] = Allocation(
@@ -115,7 +115,7 @@ class AdmissionQueue:
             self._is_stale = True
 
     def shrink(self, uid: str, spec: JobSpec, most: Mapping[str, int]) -> None:
-        """A job gives back the room of all but so many replicas of each role."""
+        """Release the capacity of a job beyond a number of replicas of each role."""
         with self._lock:
             held = self._running.get(uid)
             if held is None:
@@ -131,19 +131,19 @@ class AdmissionQueue:
             self._is_stale = True
 
     def withdraw(self, uid: str) -> None:
-        """A job no longer waits; what room it has it keeps."""
+        """Remove a job from the queue. It keeps the capacity that it holds."""
         with self._lock:
             self._withdraw(uid)
 
     def release(self, uid: str) -> None:
-        """A job no longer needs or wants room."""
+        """Remove a job from the queue and release its capacity."""
         with self._lock:
             self._withdraw(uid)
             if self._running.pop(uid, None) is not None:
                 self._is_stale = True
 
-    def pass_(self) -> list[str]:
-        """Let in whoever may start now, in order. Costs nothing if nothing changed."""
+    def admit_waiting(self) -> list[str]:
+        """Admit all jobs that may start now and return them in order. Free if nothing changed."""
         with self._lock:
             if not self._is_stale:
                 return []
@@ -155,38 +155,38 @@ class AdmissionQueue:
                 self._capacity,
                 shapes=len(self._shapes),
             )
-            for each in admission.admitted:
-                self._withdraw(each.key)
-                held = self._running.get(each.key)
-                given = msgspec.structs.replace(each, given=self._passes)
-                self._running[each.key] = given if held is None else held.joined(given)
+            for allocation in admission.admitted:
+                self._withdraw(allocation.key)
+                held = self._running.get(allocation.key)
+                granted = msgspec.structs.replace(allocation, in_pass=self._passes)
+                self._running[allocation.key] = granted if held is None else held.joined(granted)
             if admission.admitted:
                 self._passes += 1
-            return [each.key for each in admission.admitted]
+            return [allocation.key for allocation in admission.admitted]
 
     def is_admitted(self, uid: str) -> bool:
-        """Whether a job has room."""
+        """Whether a job holds capacity."""
         with self._lock:
             return uid in self._running
 
     def is_waiting(self, uid: str) -> bool:
-        """Whether a job waits for room."""
+        """Whether a job waits for capacity."""
         with self._lock:
             return uid in self._waiting
 
-    def room_of(self, uid: str) -> Allocation | None:
-        """The room that a job has, if any."""
+    def allocation_of(self, uid: str) -> Allocation | None:
+        """Return the capacity that a job holds, if any."""
         with self._lock:
             return self._running.get(uid)
 
-    def devices(self, uid: str) -> dict[Place, tuple[int, ...]]:
-        """The accelerators that each replica of a job got, by role and index."""
+    def devices(self, uid: str) -> dict[ReplicaKey, tuple[int, ...]]:
+        """Return the accelerators of each replica of a job, by role and index."""
         with self._lock:
             allocation = self._running.get(uid)
             return dict(allocation.devices) if allocation is not None else {}
 
     def explain(self, uid: str) -> tuple[str, int] | None:
-        """What a job waits for and its place in the queue, from 1; none if it does not wait."""
+        """Return what a job waits for and its position from 1; none if it does not wait."""
         with self._lock:
             waiting = self._waiting.get(uid)
             if waiting is None:
@@ -196,8 +196,8 @@ class AdmissionQueue:
             own = self._running.get(uid)
         return explain(waiting.demand, position, running, self._capacity, own), position
 
-    def line(self, after: Order | None, limit: int) -> list[InLine]:
-        """Some of those who wait, in their order, beginning behind a place."""
+    def line(self, after: Order | None, limit: int) -> list[QueuedJob]:
+        """Return at most `limit` waiting jobs in order, starting after a position."""
         with self._lock:
             first = 0 if after is None else bisect.bisect_right(self._line, after)
             last = min(first + limit, len(self._line))
@@ -208,14 +208,14 @@ class AdmissionQueue:
         ahead = [None, *orders] if first == 0 else orders
         shown = waiting if first == 0 else waiting[1:]
         return [
-            InLine(
-                each.key,
+            QueuedJob(
+                job.key,
                 position,
-                why_waiting(each.demand, position, running, self._capacity, own[each.key]),
+                why_waiting(job.demand, position, running, self._capacity, own[job.key]),
                 None if before is None else before[-1],
-                each.order,
+                job.order,
             )
-            for position, (each, before) in enumerate(zip(shown, ahead, strict=False), first + 1)
+            for position, (job, before) in enumerate(zip(shown, ahead, strict=False), first + 1)
         ]
 
     def reorder(self, uid: str, priority: int, created: float, moves: Moves) -> None:
@@ -225,7 +225,7 @@ class AdmissionQueue:
             if old is None:
                 return
             new = msgspec.structs.replace(
-                old, priority=priority, created=created, moves=moves, asked=self._passes
+                old, priority=priority, created=created, moves=moves, since_pass=self._passes
             )
             self._withdraw(uid)
             self._waiting[uid] = new
@@ -233,8 +233,8 @@ class AdmissionQueue:
             self._shapes[new.shape] += 1
             self._is_stale = True
 
-    def place_ahead_of(self, uid: str, number: int, other: str) -> tuple[int, float, Moves] | None:
-        """Priority, age and moves by which a job would stand right ahead of another.
+    def order_ahead_of(self, uid: str, number: int, other: str) -> tuple[int, float, Moves] | None:
+        """Return the priority, age and moves that put a job right ahead of another.
 
         None if either does not wait.
         """
@@ -242,23 +242,29 @@ class AdmissionQueue:
             waiting, target = self._waiting.get(uid), self._waiting.get(other)
             if waiting is None or target is None:
                 return None
-            orders = [each.order for each in self._waiting.values() if each.key != uid]
-            orders += [each.order for each in self._running.values() if each.key != uid]
-            before = max((each for each in orders if each < target.order), default=None)
+            orders = [
+                waiting_job.order
+                for waiting_job in self._waiting.values()
+                if waiting_job.key != uid
+            ]
+            orders += [
+                allocation.order for allocation in self._running.values() if allocation.key != uid
+            ]
+            before = max((order for order in orders if order < target.order), default=None)
             return ahead_of(target.order, before, number)
 
     def free(self) -> Capacity:
-        """What nobody has been given."""
+        """Return the free capacity."""
         with self._lock:
-            room = Room(self._capacity, self._running.values())
+            capacity = FreeCapacity(self._capacity, self._running.values())
         return Capacity(
-            cpus=max(room.millicpus, 0) / 1000,
-            memory=max(room.memory, 0),
-            devices=tuple(room.devices.values()),
+            cpus=max(capacity.millicpus, 0) / 1000,
+            memory=max(capacity.memory, 0),
+            devices=tuple(capacity.devices.values()),
         )
 
     def __len__(self) -> int:
-        """How many jobs are waiting."""
+        """Return the number of waiting jobs."""
         with self._lock:
             return len(self._waiting)
 
@@ -273,10 +279,10 @@ class AdmissionQueue:
         self._is_stale = True
 
 
-def _asked(
-    uid: str, spec: JobSpec, order: Order, held: Allocation | None, asked: int
+def _waiting_entry(
+    uid: str, spec: JobSpec, order: Order, held: Allocation | None, requested_in: int
 ) -> Waiting | None:
-    """What a job asks for beyond what it has, if anything."""
+    """Return the queue entry for the capacity that a job requests beyond its own, if any."""
     sizes = sizes_of(spec)
     has: dict[str, int] = {}
     if held is not None:
@@ -292,5 +298,5 @@ def _asked(
         moves=order[2],
         sizes=sizes,
         grows=held is not None,
-        asked=asked,
+        since_pass=requested_in,
     )

@@ -1,4 +1,4 @@
-"""Time as the controller sees it: what it is, how it passes, and how it is waited for."""
+"""The clock of the controller: wall time, monotonic time, and waiting."""
 
 from __future__ import annotations
 

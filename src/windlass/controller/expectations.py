@@ -1,4 +1,4 @@
-"""Expectations: what was asked of a runtime and has not been seen yet."""
+"""Expectations: requested creations and deletions that were not observed yet."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class _Expected(msgspec.Struct):
 
 
 class Expectations:
-    """What was asked for, by job, so that no decision is made on a view that lags behind.
+    """Requested creations and deletions by job, so that no decision uses an outdated observation.
 
-    A creation is seen when the runtime took it on or reports it; a deletion when it is gone, has
-    ended, or is reported as on its way out. What is never seen is given up after five minutes.
+    A creation is observed when the runtime accepted or reports it; a deletion when the replica is
+    gone, has ended, or is reported as stopping. Expectations expire after five minutes.
 
     >>> worker = ReplicaId("worker", 0, 1)
     >>> expectations = Expectations()
@@ -41,7 +41,7 @@ class Expectations:
     def expect(
         self, uid: str, *, creates: Iterable[ReplicaId], deletes: Iterable[ReplicaId], now: float
     ) -> None:
-        """Something has been asked for; it joins what is already expected."""
+        """Add requested creations and deletions to the expectations of a job."""
         new_creates, new_deletes = set(creates), set(deletes)
         if not new_creates and not new_deletes:
             return
@@ -52,14 +52,14 @@ class Expectations:
             expected.until = now + self._patience
 
     def created(self, uid: str, replica: ReplicaId) -> None:
-        """A runtime took it on, and has reported it since: if it is missing, it is gone again."""
+        """Mark a creation as observed: if the replica is missing from now on, it has vanished."""
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is not None:
                 expected.creates.discard(replica)
 
     def withdraw(self, uid: str, *replicas: ReplicaId) -> None:
-        """They could not be asked for after all."""
+        """Remove expectations whose request failed."""
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is not None:
@@ -67,24 +67,26 @@ class Expectations:
                 expected.deletes.difference_update(replicas)
 
     def outstanding(self, uid: str, replicas: Sequence[Replica], now: float) -> float:
-        """For how many seconds at most to hold back, seeing these replicas; 0 to go ahead."""
+        """Return for how many seconds to wait at most, given these replicas; 0 to proceed."""
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is None:
                 return 0.0
-            seen = {each.id for each in replicas}
+            seen = {replica.id for replica in replicas}
             staying = {
-                each.id for each in replicas if not each.phase.is_final and not each.deleting
+                replica.id
+                for replica in replicas
+                if not replica.phase.is_final and not replica.deleting
             }
             expected.creates -= seen
             expected.deletes &= staying
-            # Both kinds must be met. Creations seen stay seen, even if they are gone again.
+            # Both kinds must be met. An observed creation stays observed if the replica vanishes.
             if (expected.creates or expected.deletes) and now < expected.until:
                 return expected.until - now
             del self._jobs[uid]
             return 0.0
 
     def forget(self, uid: str) -> None:
-        """The job is over."""
+        """Discard the expectations of a job."""
         with self._lock:
             self._jobs.pop(uid, None)

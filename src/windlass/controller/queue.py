@@ -1,4 +1,4 @@
-"""The work queue: which jobs are due for a look, each once, none by two workers at a time."""
+"""The work queue: keys that are due, each once and never with two workers at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from windlass.controller.clock import Clock, SystemClock
 
 FIRST_RETRY = 0.005
 LONGEST_RETRY = 60.0
-LONGEST_DELAY = 86_400.0  # whoever is due later is looked at meanwhile: no lock waits for ever
+LONGEST_DELAY = 86_400.0  # longer delays are cut: no wait on a lock may be endless
 
 
 class WorkQueue:
-    """Keys to be worked on. A key added while it is worked on comes once more after.
+    """A queue of keys. A key that is added while a worker has it becomes ready again afterwards.
 
     >>> queue = WorkQueue()
     >>> queue.add("a"), queue.add("a"), len(queue)
@@ -36,32 +36,32 @@ class WorkQueue:
         self._is_shut = False
 
     def __len__(self) -> int:
-        """How many keys are ready to be worked on."""
+        """Return the number of ready keys."""
         with self._condition:
             self._fire_timers()
             return len(self._ready)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no key is ready, nor being worked on; delayed ones may be waiting."""
+        """Whether no key is ready or in work. Delayed keys may exist."""
         with self._condition:
             self._fire_timers()
             return not self._ready and not self._working
 
     @property
     def is_shut(self) -> bool:
-        """Whether nothing comes out any more."""
+        """Whether the queue was shut down."""
         return self._is_shut
 
     def add(self, key: str) -> None:
-        """Have a key worked on, soon."""
+        """Make a key ready."""
         with self._condition:
             self._add(key)
 
     def add_after(self, key: str, delay: float) -> None:
-        """Have a key worked on after so many seconds; of several such times the earliest holds.
+        """Make a key ready after a delay in seconds. The earliest of several delays counts.
 
-        One that is due in more than a day comes after a day, and can be added again.
+        A delay is cut to one day; the worker can add the key again.
         """
         with self._condition:
             if self._is_shut:
@@ -77,24 +77,24 @@ class WorkQueue:
             self._condition.notify()
 
     def add_rate_limited(self, key: str) -> None:
-        """Have a key that failed worked on again, each time after twice the time."""
+        """Make a failed key ready again after an exponential delay."""
         with self._condition:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
         self.add_after(key, min(FIRST_RETRY * 2.0 ** min(failures, 32), LONGEST_RETRY))
 
     def forget(self, key: str) -> None:
-        """A key succeeded: its next failure is its first."""
+        """Reset the failures of a key."""
         with self._condition:
             self._failures.pop(key, None)
 
     def cancel(self, key: str) -> None:
-        """Let a key's delay lapse: nothing comes of it any more."""
+        """Cancel the delay of a key."""
         with self._condition:
             self._due.pop(key, None)
 
     def get(self, timeout: float | None = None) -> str | None:
-        """The next key, to be given back with `done`; none after the timeout or the shutdown."""
+        """Return the next key, to be finished with `done`; none after the timeout or shutdown."""
         with self._condition:
             end = None if timeout is None else self._clock.monotonic() + timeout
             while not self._is_shut:
@@ -109,7 +109,7 @@ class WorkQueue:
             return None
 
     def done(self, key: str) -> None:
-        """The work on a key is over; if it was added meanwhile it is ready again."""
+        """Finish the work on a key. It is ready again if it was added meanwhile."""
         with self._condition:
             self._working.discard(key)
             if key in self._wanted:
@@ -117,7 +117,7 @@ class WorkQueue:
                 self._condition.notify()
 
     def shutdown(self) -> None:
-        """Let all who wait go; nothing comes out any more."""
+        """Shut the queue down and wake all waiting workers."""
         with self._condition:
             self._is_shut = True
             self._condition.notify_all()
@@ -135,7 +135,7 @@ class WorkQueue:
         self._wanted.discard(key)
         self._working.add(key)
         if self._ready or self._timers:
-            # Whoever was woken for the next timer may be the one who is leaving with a key.
+            # The worker that was woken for the next timer may be this one, which leaves with a key.
             self._condition.notify()
         return key
 

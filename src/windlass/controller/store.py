@@ -1,4 +1,4 @@
-"""What the controller needs of whoever keeps the jobs."""
+"""The protocol of the store that the controller uses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from windlass.model.status import Event, JobStatus, Replica
 
 
 class JobStore(Protocol):
-    """Where jobs and their statuses are kept."""
+    """Stores jobs and their statuses."""
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """A job and its status as they are now, or none if there is no such job."""
+        """Return a job and its status; none if there is no such job."""
         ...
 
     def save(
@@ -24,15 +24,15 @@ class JobStore(Protocol):
         events: Sequence[Event],
         replicas: Sequence[Replica],
     ) -> bool:
-        """Put `new` in the place of `old`, with what happened and the attempts as they are.
+        """Replace the status `old` by `new`, and store the events and the attempts.
 
-        False, and nothing stored, if the status is no longer `old`: it is then loaded again.
+        False, and nothing is stored, if the status is not `old`. The caller then loads it again.
         """
         ...
 
     def unfinished(self) -> Iterable[str]:
-        """The jobs whose status is not `settled`, the oldest first.
+        """Yield the jobs whose status is not `settled`, the oldest first.
 
-        That is those not finished, and those finished of which something may still run.
+        These are unfinished jobs, and finished jobs with replicas that may still run.
         """
         ...

@@ -1,14 +1,14 @@
-"""What to do next: pure functions from what is asked, known and seen to a decision.
+"""Decisions: pure functions from specification, status and observed replicas to the next actions.
 
 `decide` serves one job at a time, `admit` the queue of all; every other file is named for the
 one rule it holds. May import `model` only. Never reads a clock, does I/O, draws a random number
-or depends on the order of a map: the same question has the same answer.
+or depends on the order of a map: the same input gives the same decision.
 """
 
 from windlass.engine.admission import Admission, Allocation, Demand, Waiting, admit, demand_of
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
-from windlass.engine.explanations import explain, impossible, lacking
+from windlass.engine.wait_reasons import explain, impossible, lacking
 
 __all__ = [
     "Admission",

@@ -1,14 +1,14 @@
-"""Admission: which waiting jobs may start, so that each starts whole and none is overtaken.
+"""Admission of waiting jobs: each job starts as a whole, and no job is overtaken.
 
-The rule: jobs are considered by priority, then first come first served, and a job starts when
-all its replicas fit together into what is free. The first that does not fit is the head. A job
-behind it may start now only if every job it passes would still fit beside it, and beside all
-others that have passed the head, on the machine with everything else gone. How long jobs run is
-unknown, so this is the most that can be said: whoever passes takes only what those it passes
-would leave unused, and the head never waits for a job that came after it.
-A job too big for the whole machine keeps its place and holds nobody up.
-A job that runs and wants to grow waits like any other, at its own place, for all that it gains;
-what it has it keeps.
+Jobs are considered by priority, then first come first served. A job starts when all its replicas
+fit together into the free capacity. The first job that does not fit is the head. A job behind the
+head may start now only if every job it passes would still fit beside it, and beside all other jobs
+that have passed the head, on the machine with everything else gone. Run times are unknown, so this
+is the strongest guarantee: a passing job takes only capacity that the passed jobs would leave
+unused, and the head never waits for a job that came after it.
+A job too big for the whole machine keeps its position and delays no other job.
+A running job that wants to grow waits like any other, at its own position, for all the capacity
+that it gains, and keeps the capacity that it has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windlass.model.accelerators import satisfies
 from windlass.model.job import JobSpec
 from windlass.model.resources import Capacity, Device
 
-Place = tuple[str, int]  # role and index of a replica
+ReplicaKey = tuple[str, int]  # role and index of a replica
 # Where one stands that was moved: behind whoever is of that age, in steps, each with the number of
 # the trial that it was made for.
 Moves = tuple[tuple[int, int], ...]
@@ -57,7 +57,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     moves: Moves = ()
     sizes: dict[str, int] = {}  # role -> replicas, once it is let in
     grows: bool = False  # whether it has room already, and keeps it
-    asked: int = 0  # before which pass it began to wait
+    since_pass: int = 0  # the first admission pass after it began to wait
 
     @property
     def order(self) -> Order:
@@ -107,9 +107,9 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     demand: Demand
     order: Order
-    devices: dict[Place, tuple[int, ...]] = {}
+    devices: dict[ReplicaKey, tuple[int, ...]] = {}
     sizes: dict[str, int] = {}  # role -> replicas
-    given: int = 0  # by which pass it was let in
+    in_pass: int = 0  # the admission pass that let it in
 
     @property
     def all_devices(self) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
     def has_passed(self, waiting: Waiting) -> bool:
         """Whether it was let in though another, that waited already, stands before it."""
-        return self.order > waiting.order and self.given >= waiting.asked
+        return self.order > waiting.order and self.in_pass >= waiting.since_pass
 
     def joined(self, more: Allocation) -> Allocation:
         """The same job once it has been let grow by so much."""
@@ -131,7 +131,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
             order=more.order,
             devices={**self.devices, **more.devices},
             sizes={**self.sizes, **more.sizes},
-            given=more.given,
+            in_pass=more.in_pass,
         )
 
 
@@ -157,14 +157,14 @@ def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
     millicpus = memory = 0
     needs: list[Need] = []
     for role in spec.roles:
-        asked = role.resources
+        resources = role.resources
         first = beyond.get(role.name, 0) if beyond else 0
         count = max(role.replicas - first, 0)
-        millicpus += round(asked.cpus * 1000) * count
-        memory += asked.memory * count
-        if asked.accelerator is not None and asked.accelerator.count > 0:
+        millicpus += round(resources.cpus * 1000) * count
+        memory += resources.memory * count
+        if resources.accelerator is not None and resources.accelerator.count > 0:
             needs += [
-                Need(role.name, index, asked.accelerator.kind, asked.accelerator.count)
+                Need(role.name, index, resources.accelerator.kind, resources.accelerator.count)
                 for index in range(first, role.replicas)
             ]
     return Demand(millicpus, memory, tuple(needs))
@@ -172,7 +172,7 @@ def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
 
 def assign_devices(
     needs: Sequence[Need], devices: Mapping[int, Device]
-) -> dict[Place, tuple[int, ...]] | None:
+) -> dict[ReplicaKey, tuple[int, ...]] | None:
     """Devices for every need, or none if there are not enough.
 
     What few devices can serve chooses first, and of those that serve the plainest is taken.
@@ -191,60 +191,60 @@ def assign_devices(
     left = dict(devices)
     serving = {
         kind: sorted(
-            (each.kind != kind, each.memory, each.index)
-            for each in devices.values()
-            if satisfies(each.kind, kind)
+            (device.kind != kind, device.memory, device.index)
+            for device in devices.values()
+            if satisfies(device.kind, kind)
         )
         for kind in {need.kind for need in needs}
     }
-    given: dict[Place, tuple[int, ...]] = {}
-    for need in sorted(needs, key=lambda each: (len(serving[each.kind]), each.role, each.index)):
+    assigned: dict[ReplicaKey, tuple[int, ...]] = {}
+    for need in sorted(needs, key=lambda need: (len(serving[need.kind]), need.role, need.index)):
         able = (index for _, _, index in serving[need.kind] if index in left)
         chosen = list(itertools.islice(able, need.count))
         if len(chosen) < need.count:
             return None
         for index in chosen:
             del left[index]
-        given[need.role, need.index] = tuple(sorted(chosen))
-    return given
+        assigned[need.role, need.index] = tuple(sorted(chosen))
+    return assigned
 
 
-class Room:
-    """What a machine has left while jobs are being placed on it.
+class FreeCapacity:
+    """The free capacity of a machine while jobs are assigned to it.
 
-    >>> room = Room(Capacity(cpus=2, memory=0))
-    >>> room.take(Demand(1500), ())
-    >>> room.place(Demand(600)) is None
+    >>> free = FreeCapacity(Capacity(cpus=2, memory=0))
+    >>> free.take(Demand(1500), ())
+    >>> free.assign(Demand(600)) is None
     True
     """
 
     def __init__(self, capacity: Capacity, taken: Iterable[Allocation] = ()) -> None:
         self.millicpus = round(capacity.cpus * 1000)
         self.memory = capacity.memory
-        self.devices = {each.index: each for each in capacity.devices}
-        for each in taken:
-            self.take(each.demand, each.all_devices)
+        self.devices = {device.index: device for device in capacity.devices}
+        for allocation in taken:
+            self.take(allocation.demand, allocation.all_devices)
 
-    def place(self, demand: Demand) -> dict[Place, tuple[int, ...]] | None:
-        """The devices a job would get, or none if it does not fit."""
+    def assign(self, demand: Demand) -> dict[ReplicaKey, tuple[int, ...]] | None:
+        """Return the devices a job would get, or None if the job does not fit."""
         if not self.holds(demand.millicpus, demand.memory):
             return None
         return assign_devices(demand.accelerators, self.devices)
 
     def holds(self, millicpus: int, memory: int) -> bool:
-        """Whether so much is left. Nothing always is, even where too much was given away."""
+        """Whether so much is free. Zero always fits, even on an overcommitted machine."""
         return (millicpus <= 0 or millicpus <= self.millicpus) and (
             memory <= 0 or memory <= self.memory
         )
 
     def take(self, demand: Demand, devices: Iterable[int]) -> None:
-        """Give it away, there or not: jobs that run already run."""
+        """Subtract the demand of a job, even below zero: running jobs continue to run."""
         self.millicpus -= demand.millicpus
         self.memory -= demand.memory
         for index in devices:
             self.devices.pop(index, None)
 
-    def holds_beside(self, demand: Demand, other: Demand, others_devices: Iterable[int]) -> bool:
+    def fits_beside(self, demand: Demand, other: Demand, others_devices: Iterable[int]) -> bool:
         """Whether a job would fit once another has been given these devices."""
         if not self.holds(
             demand.millicpus + other.millicpus if demand.millicpus else 0,
@@ -254,7 +254,7 @@ class Room:
         if not demand.accelerators:
             return True
         gone = set(others_devices)
-        left = {index: each for index, each in self.devices.items() if index not in gone}
+        left = {index: device for index, device in self.devices.items() if index not in gone}
         return assign_devices(demand.accelerators, left) is not None
 
 
@@ -275,51 +275,53 @@ def admit(
     >>> [each.key for each in admit(jobs, [], machine).admitted]
     ['a', 'b']
     """
-    free = Room(capacity, running)
-    empty = Room(capacity)
+    free = FreeCapacity(capacity, running)
+    empty = FreeCapacity(capacity)
     admitted: list[Allocation] = []
     refused: set[Shape] = set()
     passed: list[_Passed] = []  # who must not be delayed
-    beside = Room(capacity)  # what there is besides those who passed any of them
+    beside = FreeCapacity(capacity)  # what there is besides those who passed any of them
     behind: list[Allocation] = []  # of those that run, who stands behind the first of them
     counted: set[str] = set()  # of these, who has passed any
-    for each in waiting:
-        if each.shape in refused:
+    for candidate in waiting:
+        if candidate.shape in refused:
             continue
-        devices = free.place(each.demand)
+        devices = free.assign(candidate.demand)
         if devices is not None and passed:
             taken = [index for some in devices.values() for index in some]
-            if not all(one.fits(beside, each.demand, taken) for one in passed):
+            if not all(one.fits(beside, candidate.demand, taken) for one in passed):
                 devices = None
         if devices is None:
-            refused.add(each.shape)
+            refused.add(candidate.shape)
             own = None
-            if each.grows:
-                own = next((one for one in running if one.key == each.key), None)
-            alone = empty if own is None else Room(capacity, (own,))
-            if alone.place(each.demand) is not None:
+            if candidate.grows:
+                own = next((one for one in running if one.key == candidate.key), None)
+            alone = empty if own is None else FreeCapacity(capacity, (own,))
+            if alone.assign(candidate.demand) is not None:
                 if not passed:
-                    behind = [one for one in running if one.order > each.order]
-                passed.append(_Passed.of(each.demand, None if each.key in counted else own))
+                    behind = [one for one in running if one.order > candidate.order]
+                passed.append(
+                    _Passed.of(candidate.demand, None if candidate.key in counted else own)
+                )
                 for one in behind:
-                    if one.key not in counted and one.has_passed(each):
+                    if one.key not in counted and one.has_passed(candidate):
                         counted.add(one.key)
                         beside.take(one.demand, one.all_devices)
             if shapes is not None and len(refused) >= shapes:
                 break
             continue
         let_in = Allocation(
-            key=each.key,
-            demand=each.demand,
-            order=each.order,
+            key=candidate.key,
+            demand=candidate.demand,
+            order=candidate.order,
             devices=devices,
-            sizes=each.sizes,
+            sizes=candidate.sizes,
         )
         admitted.append(let_in)
         taken = [index for some in devices.values() for index in some]
-        free.take(each.demand, taken)
+        free.take(candidate.demand, taken)
         if passed:
-            beside.take(each.demand, taken)
+            beside.take(candidate.demand, taken)
     return Admission(admitted=tuple(admitted))
 
 
@@ -340,6 +342,6 @@ class _Passed(msgspec.Struct, frozen=True):
         )
         return _Passed(total, own.all_devices)
 
-    def fits(self, beside: Room, other: Demand, others_devices: Sequence[int]) -> bool:
+    def fits(self, beside: FreeCapacity, other: Demand, others_devices: Sequence[int]) -> bool:
         """Whether it would still fit, had the other been given these devices."""
-        return beside.holds_beside(self.demand, other, (*others_devices, *self.devices))
+        return beside.fits_beside(self.demand, other, (*others_devices, *self.devices))

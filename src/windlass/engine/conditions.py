@@ -1,4 +1,4 @@
-"""Conditions: what is said of a job, changed one at a time and never without reason."""
+"""The conditions of a job, changed one at a time and each with a reason."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ INVALID_REASON = "InvalidSpec"  # what it asks for can never be had where it is 
 INTERRUPTED_REASON = "Interrupted"  # of an attempt that its own user ended: no failure of it
 
 
-def say(status: JobStatus, kind: ConditionType, reason: str, message: str, now: float) -> JobStatus:
-    """The status once a condition is said to hold; the same said twice changes nothing.
+def set_condition(
+    status: JobStatus, kind: ConditionType, reason: str, message: str, now: float
+) -> JobStatus:
+    """Return the status with a condition set; a repeated call changes nothing.
 
-    >>> once = say(JobStatus(), ConditionType.RUNNING, "ReplicasRunning", "", 1.0)
+    >>> once = set_condition(JobStatus(), ConditionType.RUNNING, "ReplicasRunning", "", 1.0)
     >>> once.holds(ConditionType.RUNNING)
     True
-    >>> say(once, ConditionType.RUNNING, "ReplicasRunning", "", 2.0) is once
+    >>> set_condition(once, ConditionType.RUNNING, "ReplicasRunning", "", 2.0) is once
     True
     """
     return _put(status, kind, True, reason, message, now)
 
 
-def unsay(
+def clear_condition(
     status: JobStatus, kind: ConditionType, reason: str, message: str, now: float
 ) -> JobStatus:
-    """The status once a condition no longer holds; what never held stays unsaid.
+    """Return the status with a condition cleared; a condition that never held stays absent.
 
-    >>> unsay(JobStatus(), ConditionType.RUNNING, "Suspended", "", 1.0) == JobStatus()
+    >>> clear_condition(JobStatus(), ConditionType.RUNNING, "Suspended", "", 1.0) == JobStatus()
     True
     """
     if not status.holds(kind):
@@ -67,6 +69,6 @@ def _put(
         last_update=time,
         last_transition=time if moved or old is None else old.last_transition,
     )
-    others = [each for each in status.conditions if each.type is not kind]
-    ordered = tuple(sorted([*others, new], key=lambda each: _ORDER[each.type]))
+    others = [condition for condition in status.conditions if condition.type is not kind]
+    ordered = tuple(sorted([*others, new], key=lambda condition: _ORDER[condition.type]))
     return msgspec.structs.replace(status, conditions=ordered)

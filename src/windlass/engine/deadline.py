@@ -1,29 +1,30 @@
-"""Time: how long a job has been active, and when its deadline and its time to live are up."""
+"""Times of a job: its active seconds, its deadline and its time to live."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from windlass.model.job import CleanPolicy, JobSpec
-from windlass.model.quantities import format_duration
 from windlass.model.status import JobStatus, Phase, Replica
+from windlass.model.text.quantities import format_duration
 
 
-def has_room(spec: JobSpec, current: Sequence[Replica]) -> bool:
-    """Whether a job that was let in has somewhere to run: from then on it is active.
+def has_capacity(spec: JobSpec, current: Sequence[Replica]) -> bool:
+    """Whether an admitted job has capacity to run on: from then on the job is active.
 
-    Elsewhere it is for others to say who waits: there it has once one of its current attempts has
-    a machine. Of one that ended without any, nothing follows.
+    On the server's machine that is at once. A remote backend has its own scheduler: there a job
+    has capacity as soon as one of its current attempts has a machine.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.status import ReplicaId
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("x",))),), backend="kubernetes")
     >>> waiting = Replica(id=ReplicaId("main", 0, 1), phase=Phase.PENDING)
-    >>> has_room(spec, [waiting])
+    >>> has_capacity(spec, [waiting])
     False
     """
-    return spec.is_local or any(
-        each.node or each.started is not None or each.phase is Phase.RUNNING for each in current
+    return spec.capabilities.runs_on_server or any(
+        replica.node or replica.started is not None or replica.phase is Phase.RUNNING
+        for replica in current
     )
 
 
@@ -58,9 +59,9 @@ def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
 def deadline_message(spec: JobSpec, replicas: Sequence[Replica]) -> str:
     """What there is to say when the deadline is up; of a job that never ran, what it waited for."""
     limit = format_duration(spec.active_deadline or 0.0)
-    if any(each.started is not None for each in replicas):
+    if any(replica.started is not None for replica in replicas):
         return f"ran longer than its deadline of {limit}"
-    waits = next((each.message for each in replicas if each.message), "")
+    waits = next((replica.message for replica in replicas if replica.message), "")
     return f"its deadline of {limit} was up before it began" + (f": {waits}" if waits else "")
 
 

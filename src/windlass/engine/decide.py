@@ -1,4 +1,4 @@
-"""The decision: one look at one job, judged in the order that makes its outcome certain.
+"""The decision for one job: one reconciliation, in an order that makes the outcome certain.
 
 Success is judged before failure, failure before restart, restart before progress; roles in
 their declared order, replicas by index.
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.engine import conditions
-from windlass.engine.blame import failed_for_good, word_takes
-from windlass.engine.cleaning import clean
-from windlass.engine.conditions import say, unsay
-from windlass.engine.deadline import active_seconds, deadline_left, deadline_message, has_room
+from windlass.engine.cleanup import clean
+from windlass.engine.conditions import clear_condition, set_condition
+from windlass.engine.deadline import active_seconds, deadline_left, deadline_message, has_capacity
 from windlass.engine.decision import Decision
+from windlass.engine.first_failure import failed_for_good, report_delay
 from windlass.engine.messages import name_of
 from windlass.engine.restarts import (
     Restarts,
@@ -29,7 +29,7 @@ from windlass.engine.restarts import (
 from windlass.engine.sizes import resized_message, sizes_of
 from windlass.engine.slots import Slot, histories, is_alive, observe, retired, strays
 from windlass.engine.success import deciders_done, success_message
-from windlass.model.job import JobSpec, RestartScope
+from windlass.model.job import JobSpec
 from windlass.model.records import STOPPED_REASON
 from windlass.model.status import (
     GIVEN_UP,
@@ -54,60 +54,66 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     """
     if status.is_finished:
         return clean(spec, status, replicas, now)
-    look = _Look(spec, status, replicas, now)
-    deciders = deciders_done(spec, look.slots)
+    evaluation = _Evaluation(spec, status, replicas, now)
+    deciders = deciders_done(spec, evaluation.slots)
     if deciders:
-        message = success_message(look.slots, deciders)
-        return look.finish(
+        message = success_message(evaluation.slots, deciders)
+        return evaluation.finish(
             ConditionType.SUCCEEDED, conditions.COMPLETED_REASON, message, deciders[0]
         )
     if status.stop_requested:
-        return look.stop()
-    if any(each.reason == conditions.DEADLINE_REASON for each in look.replicas):
+        return evaluation.stop()
+    if any(replica.reason == conditions.DEADLINE_REASON for replica in evaluation.replicas):
         # Its own supervisor saw to it, while nobody took a look.
-        return look.out_of_time()
-    if any(each.reason == conditions.INTERRUPTED_REASON for each in look.replicas):
-        return look.finish(ConditionType.FAILED, STOPPED_REASON, "interrupted")
-    failed = failed_for_good(spec, look.slots)
-    word = None
+        return evaluation.out_of_time()
+    if any(replica.reason == conditions.INTERRUPTED_REASON for replica in evaluation.replicas):
+        return evaluation.finish(ConditionType.FAILED, STOPPED_REASON, "interrupted")
+    failed = failed_for_good(spec, evaluation.slots)
+    report_left = None
     if failed is not None and status.admitted and not spec.suspend:
-        word = look.word_due(word_takes(spec, look.slots))
-    look.remember(failing_since=None if word is None else status.failing_since or now)
-    if failed is not None and word is None:
-        return look.fail(failed)
+        report_left = evaluation.report_due(report_delay(spec, evaluation.slots))
+    evaluation.update_status(
+        failing_since=None if report_left is None else status.failing_since or now
+    )
+    if failed is not None and report_left is None:
+        return evaluation.fail(failed)
     if spec.suspend:
-        return look.suspend()
+        return evaluation.suspend()
     if not status.admitted:
-        return look.wait_for_admission()
-    look.begin()
+        return evaluation.wait_for_admission()
+    evaluation.begin()
     # Until it has room no time passes.
-    left = None if look.status.start_time is None else deadline_left(spec, look.status, now)
+    left = (
+        None
+        if evaluation.status.start_time is None
+        else deadline_left(spec, evaluation.status, now)
+    )
     if left is not None and left <= 0:
         if failed is not None:  # what it waits for will not come in time
-            return look.fail(failed)
-        return look.out_of_time()
+            return evaluation.fail(failed)
+        return evaluation.out_of_time()
     # Nobody starts again while one seems to have failed for good: it may have died of that.
-    restarts = plan_restarts(spec, look.slots, now) if word is None else None
-    if restarts is not None and not is_cause_open(spec, status, restarts, look.slots, now):
+    restarts = plan_restarts(spec, evaluation.slots, now) if report_left is None else None
+    if restarts is not None and not is_cause_open(spec, status, restarts, evaluation.slots, now):
         if exceeds_limit(spec, status, restarts):
             last = one_too_many(spec, status, restarts)
             message = limit_message(spec, last)
-            return look.finish(ConditionType.FAILED, conditions.BACKOFF_REASON, message, last)
-        look.restart(restarts)
-    if spec.restart_scope is RestartScope.JOB and word is None:
-        look.meet_anew()
-    return look.progress(left, word)
+            return evaluation.finish(ConditionType.FAILED, conditions.BACKOFF_REASON, message, last)
+        evaluation.restart(restarts)
+    if spec.restarts_together and report_left is None:
+        evaluation.restart_resized()
+    return evaluation.progress(left, report_left)
 
 
-class _Look:
-    """One look while it is being judged: what was seen, and what it has come to so far."""
+class _Evaluation:
+    """One pass of `decide` over a job: the observed replicas and the decision so far."""
 
     def __init__(
         self, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float
     ) -> None:
         self.spec = spec
         self.status = status
-        self.replicas = sorted(replicas, key=lambda each: each.id)
+        self.replicas = sorted(replicas, key=lambda replica: replica.id)
         self.now = now
         self.slots = observe(spec, status, replicas)
         self.create: list[ReplicaId] = []
@@ -119,35 +125,37 @@ class _Look:
     ) -> Decision:
         """The end of the job, once and for ever; of one attempt, if its end was the job's."""
         self.judge_created()
-        self.say(kind, reason, message)
-        for each in (
+        self.set_condition(kind, reason, message)
+        for outdated in (
             ConditionType.QUEUED,
             ConditionType.RUNNING,
             ConditionType.RESTARTING,
             ConditionType.SUSPENDED,
         ):
-            self.unsay(each, reason, message)
-        self.remember(
+            self.clear_condition(outdated, reason, message)
+        self.update_status(
             completion_time=max(self.now, self.status.start_time or self.now),
             decisive=decisive and decisive.id,
             replicas=histories(self.spec, self.slots, retired(self.spec, self.status, self.now)),
         )
-        self.tell(reason, message, warn=kind is ConditionType.FAILED and reason != STOPPED_REASON)
+        self.add_event(
+            reason, message, warn=kind is ConditionType.FAILED and reason != STOPPED_REASON
+        )
         return clean(self.spec, self.status, self.replicas, self.now, self.events)
 
     def stop(self) -> Decision:
         """Somebody asked for an end: everything goes, and then the job is over."""
-        if not any(is_alive(each) for each in self.replicas):
+        if not any(is_alive(replica) for replica in self.replicas):
             seen = [slot.current for slot in self.slots if slot.current is not None]
-            left = next((each.message for each in seen if each.reason == GIVEN_UP), "")
+            left = next((replica.message for replica in seen if replica.reason == GIVEN_UP), "")
             reason = self.status.stop_reason or "stopped"
             message = f"{reason}; given up: {left}" if left else reason
             return self.finish(ConditionType.FAILED, STOPPED_REASON, message)
         self.stop_replicas(self.replicas, "the job is being stopped")
         return self.decision()
 
-    def word_due(self, takes: float) -> float | None:
-        """How long word of others may still take; none if there is nothing to wait for."""
+    def report_due(self, takes: float) -> float | None:
+        """Return how long reports of peers may still take; None if there is nothing to wait for."""
         left = (self.status.failing_since or self.now) + takes - self.now
         return left if 0 < left <= takes else None  # else the clock was set back
 
@@ -165,39 +173,39 @@ class _Look:
     def suspend(self) -> Decision:
         """All replicas go without having failed; what had succeeded alone stays done."""
         self.judge_created()
-        together = self.spec.restart_scope is RestartScope.JOB
+        together = self.spec.restarts_together
         self.slots = [
             slot if slot.is_done and not together else slot.over(self.now) for slot in self.slots
         ]
         self.stop_replicas(self.replicas, "the job is suspended")
         if not self.status.holds(ConditionType.SUSPENDED):
-            self.tell(conditions.SUSPENDED_REASON, "suspended")
-        self.say(ConditionType.SUSPENDED, conditions.SUSPENDED_REASON, "suspended")
-        for each in (ConditionType.QUEUED, ConditionType.RUNNING, ConditionType.RESTARTING):
-            self.unsay(each, conditions.SUSPENDED_REASON, "suspended")
-        self.remember(active_seconds=active_seconds(self.status, self.now), start_time=None)
-        if not any(is_alive(each) for each in self.replicas):
-            self.remember(admitted=False, devices={}, sizes={}, started_with={})
+            self.add_event(conditions.SUSPENDED_REASON, "suspended")
+        self.set_condition(ConditionType.SUSPENDED, conditions.SUSPENDED_REASON, "suspended")
+        for outdated in (ConditionType.QUEUED, ConditionType.RUNNING, ConditionType.RESTARTING):
+            self.clear_condition(outdated, conditions.SUSPENDED_REASON, "suspended")
+        self.update_status(active_seconds=active_seconds(self.status, self.now), start_time=None)
+        if not any(is_alive(replica) for replica in self.replicas):
+            self.update_status(admitted=False, devices={}, sizes={}, started_with={})
         return self.decision()
 
     def wait_for_admission(self) -> Decision:
         """Nothing starts before there is room for all of it."""
         self.resume()
-        self.say(ConditionType.QUEUED, conditions.QUEUED_REASON, "")
+        self.set_condition(ConditionType.QUEUED, conditions.QUEUED_REASON, "")
         return self.decision()
 
     def begin(self) -> None:
         """The job is active, from when it has room for the first time."""
         self.resume()
-        self.unsay(ConditionType.QUEUED, conditions.ADMITTED_REASON, "")
+        self.clear_condition(ConditionType.QUEUED, conditions.ADMITTED_REASON, "")
         current = [slot.current for slot in self.slots if slot.current and not slot.awaits_next]
-        if self.status.start_time is None and has_room(self.spec, current):
-            self.remember(start_time=self.now)
+        if self.status.start_time is None and has_capacity(self.spec, current):
+            self.update_status(start_time=self.now)
 
     def resume(self) -> None:
         if self.status.holds(ConditionType.SUSPENDED):
-            self.tell(conditions.RESUMED_REASON, "resumed")
-        self.unsay(ConditionType.SUSPENDED, conditions.RESUMED_REASON, "")
+            self.add_event(conditions.RESUMED_REASON, "resumed")
+        self.clear_condition(ConditionType.SUSPENDED, conditions.RESUMED_REASON, "")
 
     def restart(self, restarts: Restarts) -> None:
         """Ended replicas get their next attempt when its time has come; the old ones go."""
@@ -205,17 +213,17 @@ class _Look:
         limit = self.spec.backoff_limit
         for number, slot in enumerate(restarts.ended, start=self.status.restarts + 1):
             message = f"{describe_slot_end(self.spec, slot)}; restart {number} of {limit}"
-            self.tell(conditions.RESTARTING_REASON, message, warn=True)
-            self.unsay(ConditionType.RUNNING, conditions.RESTARTING_REASON, message)
-            self.say(ConditionType.RESTARTING, conditions.RESTARTING_REASON, message)
+            self.add_event(conditions.RESTARTING_REASON, message, warn=True)
+            self.clear_condition(ConditionType.RUNNING, conditions.RESTARTING_REASON, message)
+            self.set_condition(ConditionType.RESTARTING, conditions.RESTARTING_REASON, message)
         for before, after in zip(self.slots, restarts.slots, strict=True):
             is_told_to_go = after.awaits_next and not before.awaits_next
             if is_told_to_go and (current := before.current) and current.phase.is_final:
                 self.delete.append(current.id)
         self.slots = list(restarts.slots)
-        self.remember(restarts=total)
+        self.update_status(restarts=total)
 
-    def meet_anew(self) -> None:
+    def restart_resized(self) -> None:
         """All start again if they were started as another number: each knows how many they are.
 
         That is nobody's failure: it is not counted, and there is nothing to wait for.
@@ -226,12 +234,12 @@ class _Look:
         after = [slot.over(self.now) for slot in self.slots]
         if any(new is not old for new, old in zip(after, self.slots, strict=True)):
             message = resized_message(before, now_is)
-            self.tell(conditions.RESIZED_REASON, message)
-            self.unsay(ConditionType.RUNNING, conditions.RESIZED_REASON, message)
-            self.say(ConditionType.RESTARTING, conditions.RESIZED_REASON, message)
+            self.add_event(conditions.RESIZED_REASON, message)
+            self.clear_condition(ConditionType.RUNNING, conditions.RESIZED_REASON, message)
+            self.set_condition(ConditionType.RESTARTING, conditions.RESIZED_REASON, message)
         self.slots = after
 
-    def progress(self, deadline: float | None, word: float | None) -> Decision:
+    def progress(self, deadline: float | None, report_left: float | None) -> Decision:
         """Whatever should be there is made, whatever should not be goes.
 
         What the job does is not said anew while one has failed and word of others is due.
@@ -240,8 +248,8 @@ class _Look:
         self.stop_replicas(going, "it is no longer part of the job")
         for slot in self.slots:
             self.stop_replicas(slot.leftovers, "another attempt takes its place")
-        waits = [due for due in (deadline, word) if due is not None]
-        together = self.spec.restart_scope is RestartScope.JOB
+        waits = [due for due in (deadline, report_left) if due is not None]
+        together = self.spec.restarts_together
         blocked = together and (
             bool(going)
             or any(
@@ -249,14 +257,14 @@ class _Look:
             )
         )
         if together and not blocked:
-            self.remember(started_with=sizes_of(self.spec))
+            self.update_status(started_with=sizes_of(self.spec))
         for place, slot in enumerate(self.slots):
             due = slot.history.not_before
             if due is not None and due > self.now:
                 waits.append(due - self.now)
             elif not slot.leftovers and not blocked:
                 self.slots[place] = self.started(slot)
-        if word is None:
+        if report_left is None:
             self.judge_progress()
         return self.decision(min(waits, default=None))
 
@@ -270,51 +278,53 @@ class _Look:
         after = slot
         if is_new:
             after = slot.with_history(attempt=history.attempt + 1, not_before=None, phase=None)
-            self.tell("ReplicaStarting", f"starting {name_of(after.id)}")
+            self.add_event("ReplicaStarting", f"starting {name_of(after.id)}")
         # Where a replica's name outlives it, what is left of older attempts must make way.
-        ended = [each.id for each in slot.seen if each.phase.is_final and not each.deleting]
+        ended = [
+            replica.id for replica in slot.seen if replica.phase.is_final and not replica.deleting
+        ]
         self.delete.extend(ended)
         self.create.append(after.id)
         return after
 
     def judge_created(self) -> None:
         if self.slots and all(slot.was_created for slot in self.slots):
-            self.say(ConditionType.CREATED, conditions.CREATED_REASON, "")
+            self.set_condition(ConditionType.CREATED, conditions.CREATED_REASON, "")
 
     def judge_progress(self) -> None:
         if any(slot.is_new for slot in self.slots):
-            self.unsay(ConditionType.CREATED, conditions.STARTING_REASON, "")
+            self.clear_condition(ConditionType.CREATED, conditions.STARTING_REASON, "")
         else:
             self.judge_created()
         runs = any(slot.is_running for slot in self.slots)
         if runs and all(slot.is_running or slot.is_done for slot in self.slots):
-            self.unsay(ConditionType.RESTARTING, conditions.RUNNING_REASON, "")
-            self.say(ConditionType.RUNNING, conditions.RUNNING_REASON, "")
+            self.clear_condition(ConditionType.RESTARTING, conditions.RUNNING_REASON, "")
+            self.set_condition(ConditionType.RUNNING, conditions.RUNNING_REASON, "")
         else:
-            self.unsay(ConditionType.RUNNING, conditions.STARTING_REASON, "")
+            self.clear_condition(ConditionType.RUNNING, conditions.STARTING_REASON, "")
 
     def stop_replicas(self, replicas: Sequence[Replica], why: str) -> None:
-        for each in replicas:
-            if is_alive(each) and not each.deleting and each.id not in self.delete:
-                self.delete.append(each.id)
-                self.tell("ReplicaStopping", f"stopping {name_of(each.id)}: {why}")
+        for replica in replicas:
+            if is_alive(replica) and not replica.deleting and replica.id not in self.delete:
+                self.delete.append(replica.id)
+                self.add_event("ReplicaStopping", f"stopping {name_of(replica.id)}: {why}")
 
-    def say(self, kind: ConditionType, reason: str, message: str) -> None:
-        self.status = say(self.status, kind, reason, message, self.now)
+    def set_condition(self, kind: ConditionType, reason: str, message: str) -> None:
+        self.status = set_condition(self.status, kind, reason, message, self.now)
 
-    def unsay(self, kind: ConditionType, reason: str, message: str) -> None:
-        self.status = unsay(self.status, kind, reason, message, self.now)
+    def clear_condition(self, kind: ConditionType, reason: str, message: str) -> None:
+        self.status = clear_condition(self.status, kind, reason, message, self.now)
 
-    def tell(self, reason: str, message: str, *, warn: bool = False) -> None:
+    def add_event(self, reason: str, message: str, *, warn: bool = False) -> None:
         kind = EventKind.WARNING if warn else EventKind.NORMAL
         self.events.append(Event(time=self.now, kind=kind, reason=reason, message=message))
 
-    def remember(self, **changes: object) -> None:
+    def update_status(self, **changes: object) -> None:
         self.status = msgspec.structs.replace(self.status, **changes)
 
     def decision(self, requeue_after: float | None = None) -> Decision:
         others = retired(self.spec, self.status, self.now)
-        self.remember(replicas=histories(self.spec, self.slots, others))
+        self.update_status(replicas=histories(self.spec, self.slots, others))
         return Decision(
             status=self.status,
             create=tuple(self.create),

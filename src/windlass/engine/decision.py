@@ -1,4 +1,4 @@
-"""A decision: what is to be done to a job, and what is known of it once that is asked for."""
+"""A decision: the actions for a job, and its status after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences about replicas: which one it was, and how it ended."""
+"""Sentences about replicas: their names and their ends."""
 
 from __future__ import annotations
 

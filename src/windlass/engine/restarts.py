@@ -1,4 +1,4 @@
-"""Restarts: who gets a next attempt, when it may start, and how often there may be one."""
+"""Restarts: which replicas get another attempt, when it may start, and how many are allowed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.engine.blame import first_to_end, may_not_be_first
+from windlass.engine.first_failure import first_to_end, may_not_be_first
 from windlass.engine.messages import VANISHED, describe, end_of, exit_of, how_often, is_alone
+from windlass.engine.restart_policy import Verdict, slot_verdict
 from windlass.engine.slots import Slot
-from windlass.engine.verdicts import Verdict, slot_verdict
-from windlass.model.job import JobSpec, RestartScope
+from windlass.model.job import JobSpec
 from windlass.model.status import JobStatus
 
 FIRST_DELAY = 1.0
@@ -41,11 +41,11 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
     With the scope `job`, ends seen together are one restart of all: when one peer dies the
     others die of it, and that is one misfortune.
     """
-    found = [slot for slot in slots if slot_verdict(slot) is Verdict.RESTART]
-    if not found:
+    failed = [slot for slot in slots if slot_verdict(slot) is Verdict.RESTART]
+    if not failed:
         return None
-    ended = tuple(first_to_end(found))
-    if spec.restart_scope is RestartScope.REPLICA:
+    ended = tuple(first_to_end(failed))
+    if not spec.restarts_together:
         causes = {slot.id for slot in ended}
         after = tuple(
             _restart(slot, _delays(slot, now), now) if slot.id in causes else slot for slot in slots
@@ -70,7 +70,7 @@ def is_cause_open(
     spec: JobSpec, status: JobStatus, restarts: Restarts, slots: Sequence[Slot], now: float
 ) -> bool:
     """Whether to wait for word of others: where one end is to be named as the cause of it all."""
-    names_one = spec.restart_scope is RestartScope.JOB or exceeds_limit(spec, status, restarts)
+    names_one = spec.restarts_together or exceeds_limit(spec, status, restarts)
     return names_one and may_not_be_first(restarts.ended[0], slots, now)
 
 

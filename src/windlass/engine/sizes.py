@@ -1,7 +1,7 @@
-"""Sizes: how many replicas of each role there may be now, which is not always what is asked for.
+"""Sizes: the allowed number of replicas of each role, which can differ from the requested number.
 
-A job that grows goes on at its old size until there is room for all that it gains; one that
-shrinks is smaller at once, and keeps the room of what goes until that is gone.
+A growing job keeps its old size until there is capacity for all that it gains. A shrinking job
+is smaller at once, and keeps the capacity of the removed replicas until they are gone.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def sizes_left(
         has = sizes.get(role.name, 0)
         if has > role.replicas:
             living = (
-                each.id.index + 1
-                for each in replicas
-                if each.id.role == role.name and each.id.index < has and is_alive(each)
+                replica.id.index + 1
+                for replica in replicas
+                if replica.id.role == role.name and replica.id.index < has and is_alive(replica)
             )
             left[role.name] = max(role.replicas, *living, 0)
     return left

@@ -1,9 +1,9 @@
-"""Slots: for each replica a job should have, what is remembered and what is seen of it.
+"""Slots: the stored history and the observed attempts of each replica that a job should have.
 
-A slot goes through attempts. `history.attempt` is the newest one asked for; `history.not_before`
-says that this one is over for us (it ended, or was told to stop) and the next may start then.
-Runtimes may report ended attempts for ever, so an attempt older than the newest counts only
-while it lives: it is then a leftover that must go before the next one comes.
+A slot goes through attempts. `history.attempt` is the newest requested attempt. If
+`history.not_before` is set, that attempt is over (it ended, or was requested to stop) and the next
+one may start then. Runtimes may report ended attempts for ever, so an attempt older than the newest
+counts only while it lives: it is then a leftover that must go before the next attempt starts.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     def leftovers(self) -> tuple[Replica, ...]:
         """Attempts that must be gone before the next one may start."""
         return tuple(
-            each
-            for each in self.seen
-            if (is_alive(each) or each.deleting)
-            and (each.id.attempt < self.history.attempt or self.awaits_next)
+            replica
+            for replica in self.seen
+            if (is_alive(replica) or replica.deleting)
+            and (replica.id.attempt < self.history.attempt or self.awaits_next)
         )
 
     def with_history(self, **changes: object) -> Slot:
@@ -123,11 +123,13 @@ def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> li
     places: dict[tuple[str, int], list[Replica]] = {}
     for replica in replicas:
         places.setdefault((replica.id.role, replica.id.index), []).append(replica)
-    remembered = {(each.role, each.index): each for each in status.replicas}
+    remembered = {(history.role, history.index): history for history in status.replicas}
     slots = []
     for role in spec.roles:
         for index in range(role.replicas):
-            seen = sorted(places.get((role.name, index), ()), key=lambda each: each.id.attempt)
+            seen = sorted(
+                places.get((role.name, index), ()), key=lambda replica: replica.id.attempt
+            )
             history = remembered.get((role.name, index))
             if history is None:
                 history = ReplicaHistory(role=role.name, index=index)
@@ -143,21 +145,23 @@ def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> li
 def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
     """What is alive and has no place in the job, the highest index first."""
     wanted = {role.name: role.replicas for role in spec.roles}
-    found = [
-        each for each in replicas if is_alive(each) and each.id.index >= wanted.get(each.id.role, 0)
+    surplus = [
+        replica
+        for replica in replicas
+        if is_alive(replica) and replica.id.index >= wanted.get(replica.id.role, 0)
     ]
-    return sorted(found, key=lambda each: (each.id.index, each.id), reverse=True)
+    return sorted(surplus, key=lambda replica: (replica.id.index, replica.id), reverse=True)
 
 
 def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory]:
     """The memory of replicas scaled away: should they come back, their attempts go on."""
     wanted = {role.name: role.replicas for role in spec.roles}
     return [
-        each
-        if each.not_before is not None
-        else msgspec.structs.replace(each, not_before=now, phase=None)
-        for each in status.replicas
-        if each.index >= wanted.get(each.role, 0) and each.attempt > 0
+        history
+        if history.not_before is not None
+        else msgspec.structs.replace(history, not_before=now, phase=None)
+        for history in status.replicas
+        if history.index >= wanted.get(history.role, 0) and history.attempt > 0
     ]
 
 
@@ -168,7 +172,10 @@ def histories(
     place = {role.name: number for number, role in enumerate(spec.roles)}
     kept = [slot.history for slot in slots if slot.history.attempt > 0] + list(others)
     return tuple(
-        sorted(kept, key=lambda each: (place.get(each.role, len(place)), each.role, each.index))
+        sorted(
+            kept,
+            key=lambda history: (place.get(history.role, len(place)), history.role, history.index),
+        )
     )
 
 

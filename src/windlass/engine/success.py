@@ -1,10 +1,11 @@
-"""Success: whose success is the job's, by framework."""
+"""Success: which replicas decide the success of a job, by framework."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from windlass.engine.slots import Slot
+from windlass.model.exhaustive import assert_never
 from windlass.model.job import JobSpec, SuccessPolicy
 
 _CHIEFS = ("chief", "master")
@@ -50,16 +51,20 @@ def deciding_slots(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
       alone is done when they are.
     - Where the success policy says so, the master (or chief) of any framework.
     """
-    if spec.success_policy is SuccessPolicy.LEADER:
-        leaders = [slot for slot in slots if slot.role.name in _CHIEFS]
-        if leaders:
-            return leaders
-    if spec.framework == "tensorflow":
-        chiefs = [slot for slot in slots if slot.role.name in _CHIEFS]
-        if chiefs:
-            return chiefs
-        workers = [slot for slot in slots if slot.role.name == _WORKER]
-        if workers:
-            all_workers = spec.success_policy is SuccessPolicy.ALL_WORKERS
-            return workers if all_workers else workers[:1]
+    is_tensorflow = spec.framework == "tensorflow"
+    match spec.success_policy:
+        case SuccessPolicy.LEADER:
+            has_leader, deciding_workers = True, 1
+        case SuccessPolicy.DEFAULT:
+            has_leader, deciding_workers = is_tensorflow, 1
+        case SuccessPolicy.ALL_WORKERS:
+            has_leader, deciding_workers = is_tensorflow, len(slots)
+        case _:
+            assert_never(spec.success_policy)
+    chiefs = [slot for slot in slots if slot.role.name in _CHIEFS]
+    if has_leader and chiefs:
+        return chiefs
+    workers = [slot for slot in slots if slot.role.name == _WORKER]
+    if is_tensorflow and workers:
+        return workers[:deciding_workers]
     return [slot for slot in slots if not slot.role.service] or list(slots)

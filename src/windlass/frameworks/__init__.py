@@ -1,8 +1,9 @@
-"""Frameworks of distributed training: what a replica must find in its environment to meet the rest.
+"""Frameworks of distributed training: the environment variables by which replicas find each other.
 
-A framework is a small value: a description of the cluster goes in, variables come out. Those of
-others come by the entry point group `windlass.frameworks`. Imports `model` only, does no I/O but
-look for entry points, and decides nothing: whose success counts is the engine's business.
+A framework is a small value: a description of the cluster goes in, variables come out. Other
+packages add frameworks by the entry point group `windlass.frameworks`. Imports `model` only, does
+no I/O except the lookup of entry points, and decides nothing: the engine decides whose success
+counts.
 """
 
 from windlass.frameworks.cluster import Cluster, Member, cluster_of

@@ -1,4 +1,4 @@
-"""A cluster: the replicas of one job as they see each other."""
+"""A cluster: the replicas of one job, with their addresses and ranks."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def peers(self) -> tuple[Member, ...]:
         """Those who train, by rank: leaders first. Services only serve them."""
-        trainers = [each for each in self.members if not each.service]
-        return tuple(sorted(trainers or self.members, key=lambda each: each.role not in LEADERS))
+        trainers = [member for member in self.members if not member.service]
+        return tuple(
+            sorted(trainers or self.members, key=lambda member: member.role not in LEADERS)
+        )
 
     @property
     def world_size(self) -> int:
@@ -56,17 +58,17 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     def member(self, role: str, index: int) -> Member:
         """The member of that role and index."""
-        for each in self.members:
-            if (each.role, each.index) == (role, index):
-                return each
+        for member in self.members:
+            if (member.role, member.index) == (role, index):
+                return member
         raise KeyError(f"{role}-{index}")
 
     def by_role(self) -> dict[str, list[str]]:
         """The addresses of every role, in the order of the indices."""
-        found: dict[str, list[str]] = {}
-        for each in self.members:
-            found.setdefault(each.role, []).append(each.address)
-        return found
+        addresses: dict[str, list[str]] = {}
+        for member in self.members:
+            addresses.setdefault(member.role, []).append(member.address)
+        return addresses
 
 
 def cluster_of(spec: JobSpec, addresses: Mapping[str, str], default: str = "") -> Cluster:

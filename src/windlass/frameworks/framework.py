@@ -1,4 +1,4 @@
-"""What a framework is: a name, its roles, and the environment it needs."""
+"""The definition of a framework: a name, its roles, and the environment of its replicas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.frameworks.cluster import Cluster, Member
 from windlass.model.job import EnvName, LongText, RestartScope, RoleName
-from windlass.model.learning import learned
+from windlass.model.thread_safe_types import learned
 
 
 class _Form(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""JAX: where the coordinator is, and which of the processes one is."""
+"""JAX: the address of the coordinator and the rank of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes no sense in a job with roles, by the rules of its framework."""
+"""Problems of a job with roles, by the rules of its framework."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def problems_of(spec: JobSpec) -> list[str]:
 
 def _unknown_role(framework: Framework, name: str) -> str:
     near = difflib.get_close_matches(name, framework.roles, n=1, cutoff=0.5)
-    known = ", ".join(framework.roles)
+    roles = ", ".join(framework.roles)
     others = " (and any that says service=True)" if framework.takes_services else ""
-    guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {known}{others}"
+    guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {roles}{others}"
     return f"{framework.name} has no role {shown(name)}; {guess}"

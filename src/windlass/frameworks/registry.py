@@ -1,4 +1,4 @@
-"""Which frameworks there are: ours, and those that other packages bring."""
+"""The available frameworks: the built-in ones and those of other packages."""
 
 from __future__ import annotations
 
@@ -45,17 +45,19 @@ def _others() -> dict[str, Framework]:
     import logging
     from importlib.metadata import entry_points
 
-    found: dict[str, Framework] = {}
-    for each in entry_points(group=ENTRY_POINTS):
+    frameworks: dict[str, Framework] = {}
+    for entry_point in entry_points(group=ENTRY_POINTS):
         try:
-            loaded = each.load()
+            loaded = entry_point.load()
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
-            logging.getLogger(__name__).warning("the framework %s: %s", each.name, error)
+            logging.getLogger(__name__).warning("the framework %s: %s", entry_point.name, error)
             continue
-        if not isinstance(loaded, Framework) or each.name in _OURS:
+        if not isinstance(loaded, Framework) or entry_point.name in _OURS:
             continue
         if loaded.flaw:
-            logging.getLogger(__name__).warning("the framework %s: %s", each.name, loaded.flaw)
+            logging.getLogger(__name__).warning(
+                "the framework %s: %s", entry_point.name, loaded.flaw
+            )
             continue
-        found.setdefault(each.name, loaded)
-    return found
+        frameworks.setdefault(entry_point.name, loaded)
+    return frameworks

@@ -1,4 +1,4 @@
-"""TensorFlow: the whole cluster and one's own task in `TF_CONFIG`."""
+"""TensorFlow: the whole cluster and the task of the replica in `TF_CONFIG`."""
 
 from __future__ import annotations
 

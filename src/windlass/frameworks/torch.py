@@ -1,4 +1,4 @@
-"""PyTorch: what `torch.distributed` reads with `env://`, and `torchrun` in place of options."""
+"""PyTorch: the variables of `torch.distributed` with `env://`, and those of `torchrun`."""
 
 from __future__ import annotations
 

@@ -10,10 +10,15 @@ from typing import Any
 
 import keras
 
-from windlass.integrations.telling import is_first, tell, tell_progress
-from windlass.worker.context import latest_checkpoint, save_checkpoint, should_stop, world_size
-from windlass.worker.outputs import output_dir, tensorboard_dir
-from windlass.worker.reporting import report
+from windlass.integrations.metric_groups import is_first, tell, tell_progress
+from windlass.worker.program.context import (
+    latest_checkpoint,
+    save_checkpoint,
+    should_stop,
+    world_size,
+)
+from windlass.worker.program.output_dir import output_dir, tensorboard_dir
+from windlass.worker.program.report import report
 
 _MODEL = "model.keras"
 _PLACE = "place.json"

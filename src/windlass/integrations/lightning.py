@@ -7,8 +7,8 @@ import sys
 import tempfile
 from typing import Any
 
-from windlass.integrations.telling import group_of, tell, tell_progress
-from windlass.worker.context import save_checkpoint, should_stop
+from windlass.integrations.metric_groups import group_of, tell, tell_progress
+from windlass.worker.program.context import save_checkpoint, should_stop
 
 # It is one library under two names, and a Trainer knows the callbacks of its own.
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from windlass.integrations.telling import LONGEST_NAME
-from windlass.worker.context import rank
-from windlass.worker.outputs import output_dir
-from windlass.worker.reporting import report
+from windlass.integrations.metric_groups import LONGEST_NAME
+from windlass.worker.program.context import rank
+from windlass.worker.program.output_dir import output_dir
+from windlass.worker.program.report import report
 
 _GROUP = "profiler"
 _FOLDER = "profiles"
@@ -121,24 +121,24 @@ class Profile:
         report(self._step, _GROUP, **self._averages(finished))
 
     def _averages(self, finished: Any) -> dict[str, float]:
-        found = finished.key_averages()
-        told: dict[str, float] = {
-            "total cpu_ms": sum(each.self_cpu_time_total for each in found) / 1000
+        averages = finished.key_averages()
+        values: dict[str, float] = {
+            "total cpu_ms": sum(average.self_cpu_time_total for average in averages) / 1000
         }
-        on_device = sum(_device_time(each) for each in found)
+        on_device = sum(_device_time(average) for average in averages)
         if on_device:
-            told["total device_ms"] = on_device / 1000
+            values["total device_ms"] = on_device / 1000
         if self._steps:
             now = time.perf_counter()
-            told["step_ms"] = (now - self._since) / self._steps * 1000
+            values["step_ms"] = (now - self._since) / self._steps * 1000
             self._since, self._steps = now, 0
-        for each in sorted(found, key=_cost, reverse=True)[: self._top]:
-            name = "".join(c if c.isprintable() else " " for c in each.key)[: LONGEST_NAME - 20]
-            told[f"{name} cpu_ms"] = each.self_cpu_time_total / 1000
-            told[f"{name} calls"] = each.count
-            if _device_time(each):
-                told[f"{name} device_ms"] = _device_time(each) / 1000
-        return told
+        for average in sorted(averages, key=_cost, reverse=True)[: self._top]:
+            name = "".join(c if c.isprintable() else " " for c in average.key)[: LONGEST_NAME - 20]
+            values[f"{name} cpu_ms"] = average.self_cpu_time_total / 1000
+            values[f"{name} calls"] = average.count
+            if _device_time(average):
+                values[f"{name} device_ms"] = _device_time(average) / 1000
+        return values
 
 
 def _cost(average: Any) -> float:

@@ -7,9 +7,9 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from windlass.integrations.parting import part_at_exit
-from windlass.integrations.telling import tell, tell_progress
-from windlass.worker.context import save_checkpoint, should_stop
+from windlass.integrations.exit_cleanup import part_at_exit
+from windlass.integrations.metric_groups import tell, tell_progress
+from windlass.worker.program.context import save_checkpoint, should_stop
 
 _STEPS_BETWEEN = 10  # looks, where several processes have to agree
 
@@ -51,6 +51,6 @@ def _any_rank(here: bool, device: Any) -> bool:
     """Whether it is so in any of the processes: all of them have to end at the same step."""
     import torch
 
-    told = torch.tensor(int(here), device=device)
-    torch.distributed.all_reduce(told, op=torch.distributed.ReduceOp.MAX)
-    return bool(told.item())
+    flag = torch.tensor(int(here), device=device)
+    torch.distributed.all_reduce(flag, op=torch.distributed.ReduceOp.MAX)
+    return bool(flag.item())

@@ -1,4 +1,4 @@
-"""What is said of a pod that does not run."""
+"""Explanations of a failure: a reason, a sentence and a remedy."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import msgspec
 
 from windlass.model.errors import WindlassError
 
-_MOST_LETTERS = 2000  # of what others say
+_MOST_LETTERS = 2000  # of text of other programs
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a pod is not running."""
+    """The cause of a failure, and its remedy."""
 
     reason: str  # one word for programs: Unschedulable, ImageMissing
     sentence: str
@@ -20,12 +20,12 @@ class Explanation(msgspec.Struct, frozen=True):
         return f"{in_a_line(self.sentence)} {self.remedy}".strip()
 
 
-def told_of_error(error: WindlassError) -> str:
-    """What went wrong, and what to do, on one line: as of a pod that does not run.
+def one_line_error(error: WindlassError) -> str:
+    """Return the message and the hint of an error on one line.
 
-    >>> told_of_error(WindlassError("The quota has no room", hint="Ask for less."))
+    >>> one_line_error(WindlassError("The quota has no room", hint="Ask for less."))
     'The quota has no room. Ask for less.'
-    >>> told_of_error(WindlassError("its pod is still there"))
+    >>> one_line_error(WindlassError("its pod is still there"))
     'its pod is still there'
     """
     if not error.hint:
@@ -48,17 +48,17 @@ def _on_one_line(hint: str) -> str:
 
 
 def in_a_line(text: str) -> str:
-    """What somebody else said, on one line: nothing of it steers a terminal, or fills one.
+    """Return text of another program on one line, shortened and without control characters.
 
     >>> in_a_line("no \\x1b[2Jspace left\\n on device")
     'no [2Jspace left on device'
     """
-    printable = "".join(each if each.isprintable() else " " for each in text[:_MOST_LETTERS])
+    printable = "".join(letter if letter.isprintable() else " " for letter in text[:_MOST_LETTERS])
     return " ".join(printable.split())
 
 
 def sentence_of(text: str) -> str:
-    """What somebody else said, on one line and with a full stop.
+    """Return text of another program on one line and with a full stop.
 
     >>> sentence_of("no space left\\n on device")
     'no space left on device.'

@@ -1,4 +1,4 @@
-"""What this machine has to give: its CPUs, memory and accelerators, as far as we may use them."""
+"""The capacity of this machine: the CPUs, memory and accelerators that this process may use."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import psutil
 
 from windlass.model.accelerators import kind_of_device
-from windlass.model.quantities import parse_size
 from windlass.model.resources import Capacity, Device
+from windlass.model.text.quantities import parse_size
 
 _UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number near 2**63
 
@@ -103,8 +103,8 @@ def _read(path: str) -> str:
 def _devices() -> tuple[Device, ...]:
     if sys.platform == "darwin":
         return ()
-    found = _devices_by_library()
-    return _devices_by_tool() if found is None else found
+    devices = _devices_by_library()
+    return _devices_by_tool() if devices is None else devices
 
 
 def _devices_by_library() -> tuple[Device, ...] | None:

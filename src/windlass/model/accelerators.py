@@ -136,12 +136,12 @@ v5e-128, v5e-256
         raise ValueError(
             f"{shown(text)} is no accelerator; write a name such as 'a100' or 'a100x2'"
         )
-    asked = text.strip().lower()
-    if asked == "cpu":
+    spelling = text.strip().lower()
+    if spelling == "cpu":
         return None
-    name, count = asked, 1
-    sized = _COUNTED.fullmatch(asked) or _TPU_SIZED.fullmatch(asked)
-    if asked not in _BY_NAME and sized:
+    name, count = spelling, 1
+    sized = _COUNTED.fullmatch(spelling) or _TPU_SIZED.fullmatch(spelling)
+    if spelling not in _BY_NAME and sized:
         name, count = sized[1], int(sized[2])
     if name not in _BY_NAME:
         import difflib
@@ -149,7 +149,7 @@ v5e-128, v5e-256
         near = difflib.get_close_matches(name, [*_BY_NAME, "cpu"], n=1, cutoff=0.5)
         guess = f"; did you mean '{near[0]}'?" if near else "."
         raise ValueError(f"there is no accelerator {shown(text)}{guess} See: windlass accelerators")
-    if name != asked and is_tpu(name) and "-" in asked:
+    if name != spelling and is_tpu(name) and "-" in spelling:
         _check_size(_BY_NAME[name].name, count)
     if count < 1:
         raise ValueError(f"{shown(text)} asks for 0 accelerators; ask for 1 or more, or for 'cpu'")
@@ -159,8 +159,8 @@ v5e-128, v5e-256
 def _check_size(kind: str, count: int) -> None:
     names = [size.name for size in tpu_sizes(kind)]
     if f"{kind}-{count}" not in names:
-        known = ", ".join(names if len(names) <= 10 else [*names[:9], f"... {names[-1]}"])
-        raise ValueError(f"there is no TPU '{kind}-{count}'; there is {known}")
+        sizes = ", ".join(names if len(names) <= 10 else [*names[:9], f"... {names[-1]}"])
+        raise ValueError(f"there is no TPU '{kind}-{count}'; there is {sizes}")
 
 
 def kind_of_device(title: str) -> str:

@@ -77,10 +77,10 @@ class InvalidArgument(WindlassError, ValueError):
         if len(problems) == 1:
             first, _, rest = problems[0].partition("\n")
             return cls(prefix + first, hint=rest or None)
-        told = problems[:_MOST_TOLD]
-        listed = "\n".join("- " + problem.replace("\n", "\n  ") for problem in told)
-        if len(problems) > len(told):
-            listed += f"\nand {len(problems) - len(told)} more"
+        shown = problems[:_MOST_TOLD]
+        listed = "\n".join("- " + problem.replace("\n", "\n  ") for problem in shown)
+        if len(problems) > len(shown):
+            listed += f"\nand {len(problems) - len(shown)} more"
         return cls(f"{prefix}{len(problems)} problems:", hint=listed)
 
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from windlass.model.kubernetes import KubernetesOptions
+from windlass.model.backends import LOCAL, Capabilities, capabilities_of
+from windlass.model.exhaustive import assert_never
+from windlass.model.kubernetes.job_options import KubernetesOptions
 from windlass.model.resources import Resources
-
-LOCAL, KUBERNETES = "local", "kubernetes"  # the backends there are
 
 # They end in \Z: a $ would let a line break pass.
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-# Of any blob: those of the files of checkpoints may be of another kind (worker/digests.py).
+# Of any blob: those of the files of checkpoints may be of another kind (worker/blobs/digest.py).
 BlobDigest = Annotated[str, msgspec.Meta(pattern=r"^(b3-)?[0-9a-f]{64}\Z")]
 RoleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")]
 EnvName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}\Z")]
@@ -179,9 +179,20 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     begin: Begin | None = None
 
     @property
-    def is_local(self) -> bool:
-        """Whether it runs on the server's machine, in room of that machine."""
-        return self.backend == LOCAL
+    def capabilities(self) -> Capabilities:
+        """The capabilities of the job's backend."""
+        return capabilities_of(self.backend)
+
+    @property
+    def restarts_together(self) -> bool:
+        """Whether all replicas restart when one of them does."""
+        match self.restart_scope:
+            case RestartScope.JOB:
+                return True
+            case RestartScope.REPLICA:
+                return False
+            case _:
+                return assert_never(self.restart_scope)
 
     def role(self, name: str) -> Role:
         """The role of that name."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 
-def near_metric(name: str, known: Collection[str]) -> str | None:
+def near_metric(name: str, names: Collection[str]) -> str | None:
     """The metric that was probably meant: of that name in a group, spelt nearly so, or cut short.
 
     >>> near_metric("accuracy", ["loss", "validation/accuracy"]), near_metric("los", ["loss"])
@@ -19,10 +19,10 @@ def near_metric(name: str, known: Collection[str]) -> str | None:
     import difflib
 
     name = str(name)
-    in_a_group = [each for each in known if each.endswith(f"/{name}")]
-    near = in_a_group or difflib.get_close_matches(name, known, n=1)
+    in_a_group = [metric for metric in names if metric.endswith(f"/{name}")]
+    near = in_a_group or difflib.get_close_matches(name, names, n=1)
     if not near and len(name) > 1:
-        near = [each for each in known if each.rpartition("/")[2].startswith(name)]
+        near = [metric for metric in names if metric.rpartition("/")[2].startswith(name)]
     return near[0] if near else None
 
 
@@ -38,13 +38,6 @@ class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: tuple[int, ...] = ()
     times: tuple[float, ...] = ()
     values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: JSON has no such numbers
-
-
-class PointsPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Some of the points of a trial; `start` is told of one metric alone."""
-
-    items: tuple[Points, ...]
-    next: str | None = None
 
 
 class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,6 +34,6 @@ class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class FetchOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for files of a trial, to be answered in one stream: see `server/api/outputs.py`."""
+    """Ask for files of a trial, to be answered in one stream: see `server/api/artifacts.py`."""
 
     files: Annotated[tuple[WantedOutput, ...], msgspec.Meta(min_length=1, max_length=MOST_OUTPUTS)]

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 
 from windlass.model.records import TrialRecord
+from windlass.model.requests import Priority
 from windlass.model.status import Pod
-from windlass.model.wire import Priority
 
 
 class SetPriority(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.model.job import Digest, JobSpec
+from windlass.model.job import Digest, Job, JobSpec
 from windlass.model.status import Condition, ConditionType, JobStatus, Pod
 
 
@@ -243,6 +243,18 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     description: str = ""
     notes: str = ""
 
+    @property
+    def job(self) -> Job:
+        """The trial as controller and runtimes need it."""
+        return Job(
+            uid=self.uid,
+            trial_id=self.id,
+            spec=self.spec,
+            name=self.name,
+            experiment=self.experiment,
+            params=self.params,
+        )
+
 
 class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Files that a trial saved at some step, whole."""
@@ -283,7 +295,7 @@ def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
     >>> list(own_metrics({"loss": Summary(count=1), "system/cpu_percent": Summary(count=9)}))
     ['loss']
     """
-    return {name: each for name, each in metrics.items() if is_own_metric(name)}
+    return {name: summary for name, summary in metrics.items() if is_own_metric(name)}
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):

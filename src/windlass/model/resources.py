@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from windlass.model.accelerators import is_tpu
-from windlass.model.quantities import format_size
+from windlass.model.text.quantities import format_size
 
 
 class Accelerator(msgspec.Struct, frozen=True, kw_only=True):

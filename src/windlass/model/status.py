@@ -51,8 +51,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         python = f"Python {self.python}" if self.python else ""
-        said = (f"{self.namespace}/{self.name}", self.image, python)
-        return f"<{', '.join(each for each in said if each)}>"
+        parts = (f"{self.namespace}/{self.name}", self.image, python)
+        return f"<{', '.join(part for part in parts if part)}>"
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,15 +135,15 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of that type, if anything was ever said of it."""
-        for each in self.conditions:
-            if each.type is kind:
-                return each
+        for condition in self.conditions:
+            if condition.type is kind:
+                return condition
         return None
 
     def holds(self, kind: ConditionType) -> bool:
         """Whether that is said of the job now."""
-        found = self.condition(kind)
-        return found is not None and found.status
+        condition = self.condition(kind)
+        return condition is not None and condition.status
 
     @property
     def is_finished(self) -> bool:

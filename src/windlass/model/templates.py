@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from windlass.model.wire import Name, Text, TrialKey
+from windlass.model.requests import Name, Text, TrialKey
 
 Fields = dict[Name, Any]
 

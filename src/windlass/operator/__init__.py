@@ -1,7 +1,7 @@
-"""The operator: TFJob and PyTorchJob objects in, the same controller and engine beneath.
+"""The operator for TFJob and PyTorchJob objects, on the same controller and engine as the server.
 
-What an object asks for becomes a job (`translating`), its pods are a runtime's replicas
-(`runtime`), what is remembered of it is kept in the object itself (`memory`), and what is said of
-it is its status (`projecting`). May import `model`, `engine`, `controller`, `frameworks`, `kube`
-and `runtimes.protocol`. Decides nothing about jobs itself: the engine does.
+`jobs` reads the objects as jobs and stores their status, `pods` runs replicas as pods. `pods` may
+import `jobs`, not the other way round; both may import the modules of this folder except
+`operator`. May import `model`, `engine`, `controller`, `frameworks`, `kube` and `runtimes.base`.
+The engine makes all decisions about jobs.
 """

@@ -1,6 +1,6 @@
-"""Events: what happened to a job, told on its object, where `kubectl describe` shows it.
+"""Kubernetes events of a job's object, as `kubectl describe` shows them.
 
-They are told beside the work: a cluster that takes no events holds nothing up.
+A thread of its own posts the events, so that a cluster that refuses them delays nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import uuid
 
 import msgspec
 
-from windlass.kube.connecting import Connection
-from windlass.kube.kinds import EVENTS, Object, place_of, uid_of
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import EVENTS, Object, location_of, uid_of
+from windlass.kube.timestamp import time_text
 from windlass.model.errors import WindlassError
 from windlass.model.status import EventKind
-from windlass.model.text import clean
-from windlass.operator.projecting import time_text
+from windlass.model.text.display import clean
 
 COMPONENT = "windlass-operator"
 _MOST_WAITING = 10_000
@@ -27,8 +27,8 @@ _LONGEST_MESSAGE = 1000
 _log = logging.getLogger(__name__)
 
 
-class Happening(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened; of several names the same may have happened at once."""
+class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event to post. Events that differ in `name` alone are merged."""
 
     about: Object  # apiVersion, kind, namespace, name, uid
     reason: str
@@ -39,8 +39,8 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reference_to(thing: Object) -> Object:
-    """How an event says what it is about."""
-    namespace, name = place_of(thing)
+    """Return the `involvedObject` of an event about an object."""
+    namespace, name = location_of(thing)
     return {
         "apiVersion": thing["apiVersion"],
         "kind": thing["kind"],
@@ -50,12 +50,12 @@ def reference_to(thing: Object) -> Object:
     }
 
 
-def gathered(happenings: list[Happening]) -> list[Happening]:
-    """As few as say the same: what happened to several names is told once.
+def merged(events: list[PendingEvent]) -> list[PendingEvent]:
+    """Merge events that differ in their `name` alone.
 
     >>> about = {"uid": "1", "name": "mnist"}
     >>> made = [
-    ...     Happening(
+    ...     PendingEvent(
     ...         about=about,
     ...         reason="SuccessfulCreatePod",
     ...         message="Created pod",
@@ -64,38 +64,38 @@ def gathered(happenings: list[Happening]) -> list[Happening]:
     ...     )
     ...     for name in ("a", "b")
     ... ]
-    >>> [each.message for each in gathered(made)]
+    >>> [each.message for each in merged(made)]
     ['Created pod: a, b']
     """
-    by_what: dict[tuple[str, str, str], list[Happening]] = {}
-    told: list[Happening] = []
-    for each in happenings:
-        if not each.name:
-            told.append(each)
+    by_what: dict[tuple[str, str, str], list[PendingEvent]] = {}
+    firsts: list[PendingEvent] = []
+    for event in events:
+        if not event.name:
+            firsts.append(event)
             continue
-        what = (each.about["uid"], each.reason, each.message)
+        what = (event.about["uid"], event.reason, event.message)
         if what not in by_what:
-            told.append(each)
-        by_what.setdefault(what, []).append(each)
+            firsts.append(event)
+        by_what.setdefault(what, []).append(event)
     return [
         msgspec.structs.replace(
-            each,
+            event,
             name="",
-            message=f"{each.message}: "
+            message=f"{event.message}: "
             + ", ".join(
-                other.name for other in by_what[each.about["uid"], each.reason, each.message]
+                other.name for other in by_what[event.about["uid"], event.reason, event.message]
             ),
         )
-        if each.name
-        else each
-        for each in told
+        if event.name
+        else event
+        for event in firsts
     ]
 
 
-def event_object(happening: Happening) -> Object:
-    """An event as the API is to have it."""
-    about = happening.about
-    when = time_text(happening.time)
+def event_object(event: PendingEvent) -> Object:
+    """Return an event as an object of the API."""
+    about = event.about
+    when = time_text(event.time)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -104,9 +104,9 @@ def event_object(happening: Happening) -> Object:
             "namespace": about["namespace"],
         },
         "involvedObject": about,
-        "reason": happening.reason,
-        "message": happening.message[:_LONGEST_MESSAGE],
-        "type": happening.kind.value,
+        "reason": event.reason,
+        "message": event.message[:_LONGEST_MESSAGE],
+        "type": event.kind.value,
         "source": {"component": COMPONENT},
         "firstTimestamp": when,
         "lastTimestamp": when,
@@ -114,18 +114,18 @@ def event_object(happening: Happening) -> Object:
     }
 
 
-class Recorder:
-    """Tells of events in a thread of its own; see `tell` and `stop`."""
+class EventRecorder:
+    """Posts events in a thread of its own; see `record` and `stop`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._waiting: queue.Queue[Happening | None] = queue.Queue(_MOST_WAITING)
+        self._queue: queue.Queue[PendingEvent | None] = queue.Queue(_MOST_WAITING)
         self._trouble = ""
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
-    def tell(
+    def record(
         self,
         thing: Object,
         reason: str,
@@ -135,26 +135,26 @@ class Recorder:
         kind: EventKind = EventKind.NORMAL,
         at: float | None = None,
     ) -> None:
-        """Something happened to an object; `name` says to which of what it consists of."""
-        happening = Happening(
+        """Queue an event of an object; `name` is the pod or service that the event is about."""
+        event = PendingEvent(
             about=reference_to(thing), reason=reason, message=message, name=name, kind=kind,
             time=time.time() if at is None else at,
         )  # fmt: skip
         try:
-            self._waiting.put_nowait(happening)
+            self._queue.put_nowait(event)
         except queue.Full:
             _log.warning("too many events wait to be told: %s %s is not", reason, message)
 
     @property
     def has_died(self) -> bool:
-        """Whether nothing is told any more, though nobody has stopped it."""
+        """Whether the thread ended without `stop`."""
         return not self._thread.is_alive() and not self._is_stopped
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Tell what is left, for so long."""
+        """Post the queued events, for at most `timeout` seconds."""
         self._is_stopped = True
         try:
-            self._waiting.put(None, timeout=timeout)
+            self._queue.put(None, timeout=timeout)
         except queue.Full:
             return
         self._thread.join(timeout)
@@ -162,28 +162,28 @@ class Recorder:
     def _run(self) -> None:
         is_over = False
         while not is_over:
-            batch = [self._waiting.get()]
-            while not self._waiting.empty():
-                batch.append(self._waiting.get())
+            batch = [self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get())
             is_over = None in batch
-            for each in gathered([each for each in batch if each is not None]):
-                _log_of(each)
-                self._post(each)
+            for event in merged([event for event in batch if event is not None]):
+                _log_event(event)
+                self._post(event)
 
-    def _post(self, happening: Happening) -> None:
-        path = EVENTS.path(happening.about["namespace"])
+    def _post(self, event: PendingEvent) -> None:
+        path = EVENTS.path(event.about["namespace"])
         try:
-            self._connection.request("POST", path, event_object(happening), timeout=10.0)
+            self._connection.request("POST", path, event_object(event), timeout=10.0)
         except WindlassError as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 _log.warning("an event could not be told: %s", error)
 
 
-def _log_of(happening: Happening) -> None:
-    """Events go after an hour, as most clusters are set up: the log keeps them."""
-    about = happening.about
-    level = logging.WARNING if happening.kind is EventKind.WARNING else logging.INFO
-    told = clean(happening.message[:_LONGEST_MESSAGE])
+def _log_event(event: PendingEvent) -> None:
+    """Log an event: most clusters delete events after an hour."""
+    about = event.about
+    level = logging.WARNING if event.kind is EventKind.WARNING else logging.INFO
+    message = clean(event.message[:_LONGEST_MESSAGE])
     where = f"{about['namespace']}/{about['name']}"
-    _log.log(level, "%s %s: %s: %s", about["kind"], where, happening.reason, told)
+    _log.log(level, "%s %s: %s: %s", about["kind"], where, event.reason, message)

@@ -1,11 +1,11 @@
-"""Names: what the pods and services of a job are called, and the labels that they are found by."""
+"""Names and labels of the pods and services of a job."""
 
 from __future__ import annotations
 
 import re
 
 from windlass.model.status import ReplicaId
-from windlass.operator.jobkinds import JobKind
+from windlass.operator.job_kinds import JobKind
 
 _PREFIX = "training.kubeflow.org"
 JOB_NAME = f"{_PREFIX}/job-name"
@@ -21,7 +21,7 @@ _SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 
 
 def replica_name(job: str, role: str, index: int) -> str:
-    """What the pod and the service of a replica are called.
+    """Return the name of the pod and the service of a replica.
 
     >>> replica_name("mnist", "worker", 0)
     'mnist-worker-0'
@@ -30,7 +30,7 @@ def replica_name(job: str, role: str, index: int) -> str:
 
 
 def address_of(job: str, namespace: str, role: str, index: int, port: int) -> str:
-    """Where the others of a job reach a replica, in every attempt.
+    """Return the address of a replica, which is the same in every attempt.
 
     >>> address_of("mnist", "lab", "worker", 0, 2222)
     'mnist-worker-0.lab.svc:2222'
@@ -39,19 +39,19 @@ def address_of(job: str, namespace: str, role: str, index: int, port: int) -> st
 
 
 def job_labels(kind: JobKind, job: str) -> dict[str, str]:
-    """What all pods and services of a job have in their labels."""
+    """Return the labels of all pods and services of a job."""
     return {JOB_NAME: job, OPERATOR_NAME: kind.operator_name}
 
 
 def replica_labels(kind: JobKind, job: str, role: str, index: int) -> dict[str, str]:
-    """What the pod and the service of a replica have in their labels, in every attempt."""
+    """Return the labels of the pod and the service of a replica in every attempt."""
     return {**job_labels(kind, job), REPLICA_TYPE: role, REPLICA_INDEX: str(index)}
 
 
 def replica_of(labels: dict[str, str]) -> ReplicaId | None:
-    """Which attempt of which replica has these labels; none if they say nothing of the sort.
+    """Return the attempt that labels belong to; none if they name no replica.
 
-    A pod that another operator made says nothing of attempts: it is the first.
+    A pod that another operator created has no attempt label and counts as the first attempt.
 
     >>> replica_of({REPLICA_TYPE: "worker", REPLICA_INDEX: "1", ATTEMPT: "2"})
     ReplicaId(role='worker', index=1, attempt=2)
@@ -67,7 +67,7 @@ def replica_of(labels: dict[str, str]) -> ReplicaId | None:
 
 
 def name_problem(job: str, longest: str) -> str:
-    """Why a job cannot have that name, if it cannot: its services are named after it.
+    """Return why a name is invalid for a job, or an empty text. Services are named after the job.
 
     >>> name_problem("mnist", "mnist-worker-0")
     ''

@@ -1,11 +1,11 @@
-"""Namespaces that the operator is to look after, and that are not there."""
+"""Configured namespaces that do not exist."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.kube.connecting import Connection
-from windlass.kube.kinds import Kind
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import Kind
 from windlass.model.errors import KubernetesError
 
 _NAMESPACES = Kind("", "v1", "namespaces", "Namespace")
@@ -13,13 +13,13 @@ _NOT_FOUND = 404
 
 
 def missing_namespaces(connection: Connection, namespaces: Sequence[str]) -> list[str]:
-    """Those of them that do not exist, as far as the account may know."""
-    return [each for each in namespaces if _is_missing(connection, each)]
+    """Return the namespaces that do not exist, as far as the account may read them."""
+    return [name for name in namespaces if _is_missing(connection, name)]
 
 
 def _is_missing(connection: Connection, name: str) -> bool:
     try:
         connection.request("GET", _NAMESPACES.path(name=name))
     except KubernetesError as error:
-        return error.status == _NOT_FOUND  # an account of one namespace may not ask
+        return error.status == _NOT_FOUND  # accounts of one namespace may not read it
     return False

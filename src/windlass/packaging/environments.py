@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from windlass.model.errors import InvalidArgument, WindlassError, shown
-from windlass.packaging.cachefiles import write_cache
+from windlass.packaging.cache_files import write_cache
 
 _PATIENCE = 300.0
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -50,12 +50,12 @@ pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
         packages = read_requirements(Path(text))
     if problems := requirement_problems(packages):
         raise InvalidArgument.of(problems, where="packages")
-    return tuple(each.strip() for each in packages)
+    return tuple(package.strip() for package in packages)
 
 
 def requirement_problems(packages: Sequence[object]) -> list[str]:
     """What is wrong with requirements, one sentence each."""
-    return [problem for each in packages if (problem := _problem(each))]
+    return [problem for package in packages if (problem := _problem(package))]
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:
@@ -84,12 +84,12 @@ def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_di
     """
     import hashlib
 
-    asked = check_requirements(packages)
-    if not asked:
+    requirements = check_requirements(packages)
+    if not requirements:
         return ""
     # What the answer depends on; an index chosen by the user's settings may hold other versions.
     settings = sorted(item for item in os.environ.items() if item[0].startswith(("UV_", "PIP_")))
-    parts = (sorted(asked), _interpreter(python_executable), sys.platform, settings)
+    parts = (sorted(requirements), _interpreter(python_executable), sys.platform, settings)
     key = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:32]
     file = os.path.join(str(cache_dir), "locks", key)
     try:
@@ -98,7 +98,7 @@ def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_di
                 return lock
     except (OSError, UnicodeDecodeError):
         pass  # not remembered yet
-    lock = compile_requirements(asked, python_executable)
+    lock = compile_requirements(requirements, python_executable)
     write_cache(file, lock.encode())
     return lock
 
@@ -112,8 +112,8 @@ def find_uv() -> str:
     except (ImportError, FileNotFoundError):
         import shutil
 
-        if found := shutil.which("uv"):
-            return found
+        if path := shutil.which("uv"):
+            return path
     raise WindlassError(
         "packages= needs the program uv, which is not there.",
         hint="Install it: pip install uv",
@@ -148,15 +148,15 @@ def _interpreter(executable: str) -> str:
     if not executable or os.path.realpath(executable) == os.path.realpath(sys.executable):
         return f"{sys.implementation.cache_tag} {os.uname().machine}"
     try:
-        found = os.stat(executable)
+        status = os.stat(executable)
     except OSError as error:
         raise InvalidArgument(
             f"The interpreter {executable!r} cannot be found: {error.strerror}."
         ) from error
-    return f"{os.path.realpath(executable)} {found.st_mtime_ns} {found.st_size}"
+    return f"{os.path.realpath(executable)} {status.st_mtime_ns} {status.st_size}"
 
 
-def compile_requirements(asked: Sequence[str], executable: str, *options: str) -> str:
+def compile_requirements(requirements: Sequence[str], executable: str, *options: str) -> str:
     """What uv makes of requirements for an interpreter: the text of a requirements file."""
     import subprocess
 
@@ -167,7 +167,7 @@ def compile_requirements(asked: Sequence[str], executable: str, *options: str) -
     try:
         done = subprocess.run(
             command,
-            input="\n".join(asked) + "\n",
+            input="\n".join(requirements) + "\n",
             capture_output=True,
             text=True,
             timeout=_PATIENCE,
@@ -176,29 +176,30 @@ def compile_requirements(asked: Sequence[str], executable: str, *options: str) -
         )
     except subprocess.TimeoutExpired as error:
         raise WindlassError(
-            f"uv did not find versions for packages={list(asked)} within {_PATIENCE:.0f} s.",
+            f"uv did not find versions for packages={list(requirements)} within {_PATIENCE:.0f} s.",
             hint="Check that the package index can be reached, then try again.",
         ) from error
     except OSError as error:
         raise WindlassError(f"uv cannot be started: {error.strerror}.") from error
     if done.returncode == 0:
         return done.stdout
-    raise _explained(asked, done.stderr)
+    raise _explained(requirements, done.stderr)
 
 
-def _explained(asked: Sequence[str], output: str) -> WindlassError:
+def _explained(requirements: Sequence[str], output: str) -> WindlassError:
     """What uv said, without its drawing."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", output)
     text = re.sub(r"^[^\w]*(?:error:|hint:)?", "", text, flags=re.MULTILINE)
-    said = " ".join(text.split())
-    said = said[:600] + ("…" if len(said) > 600 else "")
-    if re.search(r"failed to fetch|error sending request|dns error|timed out", said.lower()):
+    message = " ".join(text.split())
+    message = message[:600] + ("…" if len(message) > 600 else "")
+    if re.search(r"failed to fetch|error sending request|dns error|timed out", message.lower()):
         return WindlassError(
-            f"The package index could not be reached for packages={list(asked)}.",
-            hint=f"uv says: {said}\nCheck the network and which index is set up, then try again.",
+            f"The package index could not be reached for packages={list(requirements)}.",
+            hint=f"uv says: {message}\n"
+            "Check the network and which index is set up, then try again.",
         )
     return InvalidArgument(
-        f"packages={list(asked)} cannot be installed together, or not at all.",
-        hint=f"uv says: {said}\n"
+        f"packages={list(requirements)} cannot be installed together, or not at all.",
+        hint=f"uv says: {message}\n"
         "Check the names and versions, or ask for less: packages=['numpy'] takes the newest.",
     )

@@ -137,7 +137,7 @@ def _merged(rules: Sequence[Rule]) -> list[_Test]:
     run: list[Rule] = []
     for rule in [*reversed(rules), None]:
         if run and (rule is None or rule[1:4] != run[0][1:4]):
-            joined = "|".join(each.expression for each in run)
+            joined = "|".join(rule.expression for rule in run)
             first = run[0]
             tests.append(
                 _Test(
@@ -189,10 +189,10 @@ def _expression(pattern: str) -> str | None:
                 out.append("[^/]*")
                 i = stop
         elif char == "[":
-            found = _bracket(pattern, i)
-            if found is None:
+            bracket = _bracket(pattern, i)
+            if bracket is None:
                 return None
-            expression, i = found
+            expression, i = bracket
             out.append(expression)
         else:
             out.append(re.escape(char))

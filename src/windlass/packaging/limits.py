@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from windlass.model.errors import SnapshotError
-from windlass.model.quantities import format_size
+from windlass.model.text.quantities import format_size
 from windlass.packaging.ignore import quote_path
 from windlass.packaging.manifest import MAX_FILES, MAX_SIZE
 
@@ -73,7 +73,7 @@ def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[t
                 break
             folder, _, child = folder.rpartition("/")
             child += "/"
-    found: list[tuple[int, str]] = []
+    biggest: list[tuple[int, str]] = []
     opened = [("", total)]
     while opened:
         folder, whole = opened.pop()
@@ -84,18 +84,18 @@ def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[t
             if name.endswith("/") and _is_lopsided(inside[path[:-1]], weight):
                 opened.append((path[:-1], weight))
             else:
-                found.append((weight, path))
+                biggest.append((weight, path))
         if (
             folder
-            and not any(path.startswith(f"{folder}/") for _, path in found)
+            and not any(path.startswith(f"{folder}/") for _, path in biggest)
             and not any(other.startswith(f"{folder}/") for other, _ in opened)
         ):
-            found.append((whole, f"{folder}/"))
-    if not found:
-        found = [
+            biggest.append((whole, f"{folder}/"))
+    if not biggest:
+        biggest = [
             (weight, name) for name, weight in inside[""].items()
         ]  # all alike: the beginning of the list will do
-    return sorted(found, key=lambda pair: (-pair[0], pair[1]))[:_SHOWN]
+    return sorted(biggest, key=lambda pair: (-pair[0], pair[1]))[:_SHOWN]
 
 
 def _is_lopsided(children: dict[str, int], whole: int) -> bool:

@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from windlass.model.errors import SerializationError
-from windlass.model.quantities import format_size
+from windlass.model.text.quantities import format_size
 from windlass.packaging.params import describe_params
-from windlass.packaging.roots import is_installed
-from windlass.worker.picklefault import find_unpicklable, function_parts, refusal
+from windlass.packaging.project_root import is_installed
+from windlass.worker.program.unpicklable_part import find_unpicklable, function_parts, refusal
 
 __all__ = ["LARGEST_PAYLOAD", "describe_params", "pack_arguments", "pack_call"]
 
@@ -80,8 +80,8 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
         except Exception as error:  # of the user's classes: anything
             for name, value in arguments.items():
                 if refusal(value, cloudpickle.dumps) is not None:
-                    found = find_unpicklable(value, cloudpickle.dumps, f"argument {name!r}")
-                    raise SerializationError(f"It cannot be sent: {found}.") from error
+                    part = find_unpicklable(value, cloudpickle.dumps, f"argument {name!r}")
+                    raise SerializationError(f"It cannot be sent: {part}.") from error
             raise SerializationError(f"The arguments cannot be sent: {error}.") from error
     if len(packed) > LARGEST_PAYLOAD:
         raise SerializationError(
@@ -103,13 +103,13 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
     module = sys.modules.get(module_name)
     if module is None or not _travels(module, root) or _is_being_imported(module):
         return None
-    found: Any = module
+    value: Any = module
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-        if found is None:
+        value = getattr(value, part, None)
+        if value is None:
             return None
     # What the replica comes to: it takes a wrapper for ours. One that is not goes by value.
-    is_it = getattr(found, "__wrapped__", found) is fn
+    is_it = getattr(value, "__wrapped__", value) is fn
     return (module_name, qualname) if is_it else None
 
 
@@ -140,10 +140,10 @@ def _is_found_by_name(module: ModuleType) -> bool:
     folders = getattr(sys.modules.get(parent), "__path__", None) if parent else None
     if parent and folders is None:
         return False
-    found = PathFinder.find_spec(module.__name__, folders)
-    if found is None:  # perhaps another finder knows it: an editable install, a zip
+    spec = PathFinder.find_spec(module.__name__, folders)
+    if spec is None:  # perhaps another finder knows it: an editable install, a zip
         return is_installed(file) or _is_ours(module) or "site-packages" in file
-    return found.origin is None or os.path.realpath(found.origin) == os.path.realpath(file)
+    return spec.origin is None or os.path.realpath(spec.origin) == os.path.realpath(file)
 
 
 def _is_namespace(module: ModuleType, root: str) -> bool:
@@ -217,8 +217,8 @@ def _explained(
     )
     for path, value in _named_parts(fn, call):
         if refusal(value, dumps) is not None:
-            found = find_unpicklable(value, dumps, path)
-            return SerializationError(f"The call of {name} cannot be sent: {found}.", hint=hint)
+            part = find_unpicklable(value, dumps, path)
+            return SerializationError(f"The call of {name} cannot be sent: {part}.", hint=hint)
     reason = str(error).partition("\n")[0] or type(error).__name__
     return SerializationError(f"The call of {name} cannot be sent: {reason}.", hint=hint)
 

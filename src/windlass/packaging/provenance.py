@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from windlass.model.records import Git, Provenance
-from windlass.packaging.cachefiles import write_cache
-from windlass.packaging.repository import GitStatus
+from windlass.packaging.cache_files import write_cache
+from windlass.packaging.git import GitStatus
 from windlass.version import __version__
 
 _ARGV_LIMIT = 200
@@ -40,8 +40,8 @@ def installed_packages(cache_dir: Path) -> bytes:
     file = os.path.join(str(cache_dir), "packages", key)
     try:
         with open(file, "rb") as opened:
-            found = opened.read()
-        checksum, _, listed = found.partition(b"\n")
+            cached = opened.read()
+        checksum, _, listed = cached.partition(b"\n")
         if checksum == hashlib.sha256(listed).hexdigest().encode():
             return listed
     except OSError:
@@ -85,7 +85,7 @@ def _package_folders() -> list[tuple[str, int]]:
 
 
 def _list_packages() -> bytes:
-    from windlass.worker.inventory import list_packages
+    from windlass.worker.supervise.package_list import list_packages
 
     return "".join(f"{line}\n" for line in list_packages()).encode("utf-8", "replace")
 
@@ -97,8 +97,8 @@ def _platform() -> str:
 
 def user_name() -> str:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        if found := os.environ.get(name):
-            return _text(found)
+        if user := os.environ.get(name):
+            return _text(user)
     return _name_of(os.getuid())
 
 

@@ -20,16 +20,16 @@ from operator import ne
 from pathlib import Path
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging import statcache
-from windlass.packaging.contents import Reader
-from windlass.packaging.freshness import compare_listing, distrust_recent, forget_folders
-from windlass.packaging.gitmemory import GitMemory
+from windlass.packaging import stat_cache
+from windlass.packaging.file_contents import Reader
+from windlass.packaging.file_listing import Listing, list_tree
+from windlass.packaging.git import GitStatus, given_settings
+from windlass.packaging.git_cache import GitMemory
 from windlass.packaging.limits import check_limits
-from windlass.packaging.listing import Listing, list_tree
+from windlass.packaging.listing_freshness import compare_listing, distrust_recent, forget_folders
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
-from windlass.packaging.repository import GitStatus, given_settings
-from windlass.packaging.roots import Root, loaded_files
-from windlass.packaging.statcache import Remembered, Table
+from windlass.packaging.project_root import Root, loaded_files
+from windlass.packaging.stat_cache import Remembered, Table
 
 # With more changes than this, making the manifest anew is no slower.
 _PATCH_LIMIT = 32
@@ -101,11 +101,11 @@ class Snapshot:
 
     def iter_blobs(self, missing: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """The bytes of the given digests, one after another; the manifest's come last."""
-        asked = dict.fromkeys(missing)
-        for digest in asked:
+        requested = dict.fromkeys(missing)
+        for digest in requested:
             if digest != self.tree:
                 yield digest, self.read(digest)
-        if self.tree in asked:
+        if self.tree in requested:
             yield self.tree, self.manifest
 
     def _path_of(self, digest: str) -> str:
@@ -132,7 +132,7 @@ def take_snapshot(
     has to be read is kept in memory: for the second try, after `SnapshotChanged`.
 
     >>> import tempfile
-    >>> from windlass.packaging.roots import find_root
+    >>> from windlass.packaging.project_root import find_root
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "train.py").write_text("print('hello')")
     >>> snapshot = take_snapshot(find_root(script=folder / "train.py"), folder / ".cache")
@@ -154,14 +154,14 @@ class _Taking:
         self._looked = time.time_ns()
         # Settings given by variables are as good as those in files, which the listing rests on.
         # They may hold a password: only what tells them apart is written down.
-        given = repr(given_settings() if root.kind == "git" else ()).encode()
-        settings = hashlib.sha256(given).hexdigest()
+        git_settings = repr(given_settings() if root.kind == "git" else ()).encode()
+        settings = hashlib.sha256(git_settings).hexdigest()
         self._conditions = f"2 {root.kind} {os.fsencode(self._home)!r} {settings}"
-        self._file = statcache.cache_file(str(cache_dir), self._path)
+        self._file = stat_cache.cache_file(str(cache_dir), self._path)
         self._reader = Reader(self._path, looked=self._looked, hold=hold)
 
     def run(self) -> Snapshot:
-        before = statcache.load(self._file, self._path, self._conditions)
+        before = stat_cache.load(self._file, self._path, self._conditions)
         git = _Git(self._status, self._file, self._path, before)
         listed = None if before is None else self._from_last(before)
         if listed is None:
@@ -175,11 +175,11 @@ class _Taking:
         self._check_limits(table, stale)
         old_entries: dict[int, Entry] = {}
         left_out: list[str] = []
-        for path, found in stale.items():
+        for path, status in stale.items():
             row = table.row(path)
             if len(old_entries) <= _PATCH_LIMIT:
                 old_entries[row] = table.entry(row)
-            if not self._reader.read(table, row, found):
+            if not self._reader.read(table, row, status):
                 left_out.append(path)
         gone += left_out
         listing = forget_folders(listing, self._prefix, left_out)
@@ -192,7 +192,7 @@ class _Taking:
             table = table.changed_by((), gone)
             manifest = table.manifest()
         tree = tree_digest(manifest)
-        generation = statcache.save(
+        generation = stat_cache.save(
             self._file, self._path, self._conditions, table, listing, manifest, tree
         )
         git.is_saved(listing, generation)
@@ -284,15 +284,15 @@ class _Taking:
             strict=True,
         ):
             try:
-                found = lstat(path)
+                status = lstat(path)
                 if (
-                    found.st_mtime_ns != modified
-                    or found.st_ctime_ns != changed
-                    or found.st_size != size
-                    or found.st_ino != inode
-                    or found.st_mode != mode
+                    status.st_mtime_ns != modified
+                    or status.st_ctime_ns != changed
+                    or status.st_size != size
+                    or status.st_ino != inode
+                    or status.st_mode != mode
                 ):
-                    stale[path] = found
+                    stale[path] = status
             except OSError:
                 self._look(path, stale, gone)
         return stale, gone
@@ -310,9 +310,9 @@ class _Taking:
         sizes = table.sizes.tolist()
         for row in table.links:
             sizes[row] = 0
-        for path, found in stale.items():
-            if stat.S_ISREG(found.st_mode):
-                sizes[table.row(path)] = found.st_size
+        for path, status in stale.items():
+            if stat.S_ISREG(status.st_mode):
+                sizes[table.row(path)] = status.st_size
         check_limits(self._prefix, table.paths, sizes, sum(sizes))
 
 

@@ -1,5 +1,6 @@
-"""Where replicas live: the local machine today, behind one protocol.
+"""Runtimes, which run replicas: on this machine or in pods, behind one protocol.
 
-May import `model` and `worker`. A runtime reports what it sees and does what it is
-asked; it never decides whether a replica should run, and never unpickles anything.
+May import `model`, `frameworks`, `machine`, `kube` and `worker`. A runtime reports observed
+replicas and carries out requests. It never decides whether a replica should run, and never
+unpickles anything.
 """

@@ -1,4 +1,4 @@
-"""The files of one attempt, read as far as they can be believed: what it was told, how it ended."""
+"""The files of one attempt, validated when read: launch file, state, exit record."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from windlass.model.learning import learned
 from windlass.model.status import Phase, Pod, Replica, ReplicaId
-from windlass.runtimes import layout
-from windlass.worker.files import read_json
-from windlass.worker.supervision import OUT_OF_TIME
+from windlass.model.thread_safe_types import learned
+from windlass.runtimes import paths
+from windlass.worker.common.atomic_files import read_json
+from windlass.worker.supervise.attempt import OUT_OF_TIME
 
 _T = TypeVar("_T")
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -90,22 +90,22 @@ class AttemptFiles:
 
     @property
     def has_ended(self) -> bool:
-        return (self.path / layout.EXIT).exists()
+        return (self.path / paths.EXIT).exists()
 
     @property
     def was_asked_for(self) -> bool:
         """Whether there is anything a supervisor could begin with, or ever was."""
-        return (self.path / layout.LAUNCH).exists() or self.has_ended
+        return (self.path / paths.LAUNCH).exists() or self.has_ended
 
     @property
     def was_begun(self) -> bool:
         """Whether a supervisor ever had it; before that, no process was started."""
-        return (self.path / layout.STATE).exists()
+        return (self.path / paths.STATE).exists()
 
     def launch(self) -> dict[str, Any] | None:
         """What its supervisor was or will be told; none if that is not there, or is damaged."""
         if self._launch is None:  # else it was read before: it is written once
-            launch = read_json(self._file(layout.LAUNCH))
+            launch = read_json(self._file(paths.LAUNCH))
             self._launch = None if _as(launch, _Launch) is None else launch
         return self._launch
 
@@ -121,14 +121,14 @@ class AttemptFiles:
             phase=Phase.RUNNING if is_running else Phase.PENDING,
             message=storable(state.message or ("" if is_running else state.stage)),
             started=state.started,
-            deleting=(self.path / layout.STOP).exists(),
+            deleting=(self.path / paths.STOP).exists(),
         )
 
     def _ended(self) -> Replica | None:
         if self._final is not None or not self.has_ended:
             return self._final
         # Written whole or not at all: one that makes no sense is no reason to wait for another.
-        record = self._read(layout.EXIT, ExitRecord) or _UNREADABLE
+        record = self._read(paths.EXIT, ExitRecord) or _UNREADABLE
         # One that ran out of time may answer by leaving with 0, and has failed all the same.
         is_success = record.exit_code == 0 and record.reason != OUT_OF_TIME
         self._final = self._replica(
@@ -142,7 +142,7 @@ class AttemptFiles:
         return self._final
 
     def _state(self) -> StateRecord:
-        return self._read(layout.STATE, StateRecord) or StateRecord()
+        return self._read(paths.STATE, StateRecord) or StateRecord()
 
     def _read(self, name: str, kind: type[_T]) -> _T | None:
         """One of its JSON files; none if it is not there, or is damaged."""
@@ -168,7 +168,7 @@ class AttemptFiles:
 
     def _last_beat(self) -> float:
         try:
-            return (self.path / layout.STATE).stat().st_mtime
+            return (self.path / paths.STATE).stat().st_mtime
         except FileNotFoundError:
             return time.time()
 

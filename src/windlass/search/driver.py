@@ -12,24 +12,24 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.building import hold
-from windlass.client.experiment_stream import ExperimentFollowing, ExperimentNews
-from windlass.client.listing import list_trials
-from windlass.client.live import Live
-from windlass.client.transport import path_of
-from windlass.client.trials import Trial
+from windlass.client.connection.experiment_events import ExperimentFollowing, ExperimentNews
+from windlass.client.connection.transport import path_of
+from windlass.client.resources.experiment.builder import hold
+from windlass.client.resources.trial.list_query import list_trials
+from windlass.client.resources.trial.trial import Trial
+from windlass.client.terminal.live_lines import Live
 from windlass.model.errors import Conflict
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
-from windlass.model.wire import AskToStop
-from windlass.search.board import Board
-from windlass.search.course import INTERRUPTED, Course, Standing
-from windlass.search.failing import flaw_of, how_to_go_on
-from windlass.search.result import SearchResult, summary, told
+from windlass.model.requests import AskToStop
+from windlass.search.hopeless import flaw_of, how_to_go_on
+from windlass.search.policy import INTERRUPTED, SearchPolicy, Standing
+from windlass.search.progress_table import ProgressTable
+from windlass.search.result import SearchResult, metric_text, summary
 from windlass.search.values import returned_value
 
 if TYPE_CHECKING:
-    from windlass.client.session import Client
+    from windlass.client.client import Client
     from windlass.search.launcher import Launcher
     from windlass.search.settings import Settings
 
@@ -47,8 +47,8 @@ class Driver:
         self._launcher = launcher
         self._concurrent = concurrent
         self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._course = Course(name, settings, self._returned)
-        self._board = Board(self._course, concurrent)
+        self._policy = SearchPolicy(name, settings, self._returned)
+        self._progress = ProgressTable(self._policy, concurrent)
         self._following = ExperimentFollowing(
             self._transport, experiment.id, metric=settings.metric
         )
@@ -63,18 +63,18 @@ class Driver:
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
         try:
-            with Live(self._board.lines) as live:
+            with Live(self._progress.lines) as live:
                 try:
                     self._recall(live)
                     self._go_on(live)
                 except KeyboardInterrupt:
                     self._interrupted(live)
                     raise KeyboardInterrupt from None
-                live.say(*([(line, "")] for line in summary(self._course)))
+                live.say(*([(line, "")] for line in summary(self._policy)))
         finally:
             self._following.cut()
             building.release()
-        return SearchResult(self._course, self._transport)
+        return SearchResult(self._policy, self._transport)
 
     # -- the loop -----------------------------------------------------------------------
 
@@ -90,53 +90,53 @@ class Driver:
                 points.append(news)
             else:
                 rounds += 1
-        self._course.recall(records, points, time.monotonic())
-        self._board.begin_after(len(self._course.ended))
-        self._board.update()
-        if (done := len(self._course.ended)) and not live.is_live:
-            running = len(self._course.running)
+        self._policy.recall(records, points, time.monotonic())
+        self._progress.begin_after(len(self._policy.ended))
+        self._progress.update()
+        if (done := len(self._policy.ended)) and not live.is_live:
+            running = len(self._policy.running)
             goes_on = f", {running} running" if running else ""
-            live.say([(f"search {self._course.name!r} goes on: {done} trials ended{goes_on}", "")])
+            live.say([(f"search {self._policy.name!r} goes on: {done} trials ended{goes_on}", "")])
 
     def _go_on(self, live: Live) -> None:
         while True:
             if not self._is_late:
                 self._fill()
-            self._board.update()
-            if not self._course.running and (self._is_late or not self._course.to_begin):
+            self._progress.update()
+            if not self._policy.running and (self._is_late or not self._policy.to_begin):
                 return
             self._follow(live)
-            if (flaw := flaw_of(self._course, self._transport)) is not None:
+            if (flaw := flaw_of(self._policy, self._transport)) is not None:
                 self._stop_all(self._unfinished())
                 raise flaw
 
     def _fill(self) -> None:
         """Begin as many trials as may run at once."""
-        course = self._course
-        while course.to_begin and len(course.running) < self._concurrent:
-            self._adding = len(course.tried), course.propose()
+        policy = self._policy
+        while policy.to_begin and len(policy.running) < self._concurrent:
+            self._adding = len(policy.tried), policy.propose()
             added = self._launcher.add(*self._adding)
-            course.begun(added.record, time.monotonic())
+            policy.begun(added.record, time.monotonic())
             self._adding = None
 
     def _follow(self, live: Live) -> None:
         """Wait for something to happen, and do what follows from it."""
-        course = self._course
-        going = course.running
-        due = course.next_due(time.monotonic())
+        policy = self._policy
+        going = policy.running
+        due = policy.next_due(time.monotonic())
         with contextlib.suppress(queue.Empty):
             for place in range(_AT_ONCE):
                 news = self._next(0.0 if place else due)
                 if not isinstance(news, ExperimentRecord):
-                    course.learn(news, time.monotonic())
-        for order in course.take_orders(time.monotonic()):
+                    policy.learn(news, time.monotonic())
+        for order in policy.take_orders(time.monotonic()):
             if order.is_request:
                 self._ask_to_stop(order.trial_id, order.reason)
             else:
                 self._stop(order.trial_id, order.reason)
         if not live.is_live:
-            ended = [each for each in going if each.standing is not Standing.RUNNING]
-            live.say(*([(self._board.line_of(each), "")] for each in ended))
+            ended = [tried for tried in going if tried.standing is not Standing.RUNNING]
+            live.say(*([(self._progress.line_of(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
         """The next piece of news; `queue.Empty` if there is none for so long."""
@@ -159,7 +159,7 @@ class Driver:
     # -- trials -------------------------------------------------------------------------
 
     def _returned(self, record: TrialRecord) -> float | None:
-        return returned_value(Trial(self._transport, record), self._course.settings.metric)
+        return returned_value(Trial(self._transport, record), self._policy.settings.metric)
 
     def _ask_to_stop(self, trial_id: int, reason: str) -> None:
         with contextlib.suppress(Conflict):  # it has ended meanwhile
@@ -197,8 +197,8 @@ class Driver:
         if self._adding is not None:
             self._launcher.add(*self._adding)
         states = [state.value for state in TrialState if not state.is_final]
-        found = list_trials(self._transport, experiment=self._experiment.id, state=states)
-        return [trial for trial in found if self._course.is_mine(trial.record)]
+        trials = list_trials(self._transport, experiment=self._experiment.id, state=states)
+        return [trial for trial in trials if self._policy.is_mine(trial.record)]
 
     def _stop_all(self, running: list[Trial[Any]]) -> None:
         """Stop trials that are to be tried again when the search goes on. The newest first."""
@@ -206,10 +206,10 @@ class Driver:
             trial.stop(reason=INTERRUPTED)
 
     def _farewell(self) -> list[str]:
-        course = self._course
-        done, whole = len(course.ended), course.settings.trials
-        after = f" after {done} of {whole} trials" if course.tried else ""
-        lines = [f"Search {course.name!r} was interrupted{after}."]
-        if (best := course.best) is not None:
-            lines.append(f"Best so far: trial {best.record.id}, {told(course, best)}")
+        policy = self._policy
+        done, whole = len(policy.ended), policy.settings.trials
+        after = f" after {done} of {whole} trials" if policy.tried else ""
+        lines = [f"Search {policy.name!r} was interrupted{after}."]
+        if (best := policy.best) is not None:
+            lines.append(f"Best so far: trial {best.record.id}, {metric_text(policy, best)}")
         return [*lines, f"To go on: {how_to_go_on(self._experiment.id)}"]

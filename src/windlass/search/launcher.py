@@ -6,17 +6,17 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from windlass.authoring.adding import Wish, add_job, job_of
-from windlass.authoring.function import Function
-from windlass.authoring.jobs import Job, JobGroup
-from windlass.authoring.laying import changed, with_arguments
-from windlass.authoring.packing import package
-from windlass.authoring.problems import check_job, refuse_unsupported
-from windlass.client.session import Client
-from windlass.client.trials import Trial
+from windlass.authoring.checks.job import check_job, refuse_unsupported
+from windlass.authoring.prepare.add_to_experiment import AddOptions, add_job, as_job
+from windlass.authoring.prepare.overrides import replace_fields, with_arguments
+from windlass.authoring.prepare.package_code import package
+from windlass.authoring.public.jobs import Job, JobGroup
+from windlass.authoring.public.run_decorator import Function
+from windlass.client.client import Client
+from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import Conflict, InvalidArgument, shown
 from windlass.model.records import ExperimentRecord, SearchPlace
-from windlass.search.course import identity
+from windlass.search.policy import identity
 
 
 class Launcher:
@@ -34,22 +34,22 @@ class Launcher:
         self._experiment = experiment
         self._name = name
         job, problems = with_arguments(_job_of(what), args)
-        told = [text for _, text in problems]
-        told += [
-            f"{each} is both in space and in args: which of them is it to be?"
-            for each in space
-            if _is_given(args, each)
+        messages = [text for _, text in problems]
+        messages += [
+            f"{name} is both in space and in args: which of them is it to be?"
+            for name in space
+            if _is_given(args, name)
         ]
         if isinstance(job, JobGroup):
-            told += _role_flaws(job, space)
-        if told:
-            raise InvalidArgument.of(told, where="exp.search")
+            messages += _role_flaws(job, space)
+        if messages:
+            raise InvalidArgument.of(messages, where="exp.search")
         self._job = job
 
     @property
     def job_name(self) -> str:
         """What the job is called."""
-        from windlass.authoring.programs import executable_name
+        from windlass.authoring.prepare.programs import executable_name
 
         if self._job.name is not None:
             return self._job.name
@@ -69,19 +69,19 @@ class Launcher:
         """Snapshot its code now: all the trials that are added from here on run the same."""
         if isinstance(self._job, Job):
             [packaged] = package(self._client, [self._job.executable])
-            self._job = changed(self._job, executable=packaged)
+            self._job = replace_fields(self._job, executable=packaged)
             return
         names = list(self._job.roles)
-        found = package(self._client, [self._job.roles[name].executable for name in names])
+        executables = package(self._client, [self._job.roles[name].executable for name in names])
         roles = {
-            name: changed(self._job.roles[name], executable=each)
-            for name, each in zip(names, found, strict=True)
+            name: replace_fields(self._job.roles[name], executable=executable)
+            for name, executable in zip(names, executables, strict=True)
         }
-        self._job = changed(self._job, roles=roles)
+        self._job = replace_fields(self._job, roles=roles)
 
     def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
         """The trial of that number: a new one, or the one there is, whatever it tries."""
-        wish = Wish(
+        wish = AddOptions(
             args=self._arguments(params),
             identity=identity(self._name, number),
             search=SearchPlace(search=self._name, number=number, params=dict(params)),
@@ -107,7 +107,7 @@ class Launcher:
 
 def _job_of(what: Any) -> Job | JobGroup:
     if isinstance(what, (Job, JobGroup, Function)):
-        return job_of(what)
+        return as_job(what)
     if inspect.isfunction(what):
         name = what.__name__
         remedy = f"Decorate it with @wl.run, or give wl.Job(wl.PythonFunction({name}))."
@@ -131,8 +131,8 @@ def _is_given(args: Any, name: str) -> bool:
 def _role_flaws(group: JobGroup, space: Iterable[str]) -> list[str]:
     roles = list(group.roles)
     return [
-        f"space: {shown(each)} names no role of the group; write "
-        f"{shown(f'{roles[0]}.{each}')}, or another of its roles: {', '.join(roles)}."
-        for each in space
-        if each.partition(".")[0] not in roles or not each.partition(".")[2]
+        f"space: {shown(name)} names no role of the group; write "
+        f"{shown(f'{roles[0]}.{name}')}, or another of its roles: {', '.join(roles)}."
+        for name in space
+        if name.partition(".")[0] not in roles or not name.partition(".")[2]
     ]

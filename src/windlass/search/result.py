@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from windlass.comparing.tables import Table
-from windlass.model.lasting import seconds_run
-from windlass.model.quantities import format_duration
-from windlass.search.course import Course, Standing, Tried
+from windlass.comparison.tables import Table
+from windlass.model.run_time import seconds_run
+from windlass.model.text.quantities import format_duration
+from windlass.search.policy import SearchPolicy, SearchTrial, Standing
 
 if TYPE_CHECKING:
-    from windlass.client.transport import Transport
-    from windlass.client.trials import Trial
+    from windlass.client.connection.transport import Transport
+    from windlass.client.resources.trial.trial import Trial
 
 _TOP = 10
 _ENOUGH = 10  # trials that ran to their end, before it can be said what matters
@@ -30,33 +30,33 @@ class SearchResult:
     ```
     """
 
-    def __init__(self, course: Course, transport: Transport) -> None:
-        self._course = course
+    def __init__(self, policy: SearchPolicy, transport: Transport) -> None:
+        self._policy = policy
         self._transport = transport
 
     @property
     def name(self) -> str:
         """What the search is called."""
-        return self._course.name
+        return self._policy.name
 
     @property
     def best(self) -> Trial[Any] | None:
         """The best of the trials that ran to their end; None if there is none."""
-        from windlass.client.trials import Trial
+        from windlass.client.resources.trial.trial import Trial
 
-        best = self._course.best
+        best = self._policy.best
         return None if best is None else Trial(self._transport, best.record)
 
     @property
     def best_params(self) -> dict[str, Any]:
         """What the best trial tried."""
-        best = self._course.best
+        best = self._policy.best
         return {} if best is None else dict(best.params)
 
     @property
     def best_value(self) -> float | None:
         """What the best trial came to."""
-        best = self._course.best
+        best = self._policy.best
         return None if best is None else best.value
 
     @property
@@ -68,7 +68,7 @@ class SearchResult:
             print(row["trial"], row["state"], row["lr"])
         ```
         """
-        return table_of(self._course, ordered(self._course))
+        return table_of(self._policy, ordered(self._policy))
 
     @property
     def importances(self) -> dict[str, float]:
@@ -81,124 +81,124 @@ class SearchResult:
             print(name, f"{share:.0%}")
         ```
         """
-        return importances(self._course)
+        return importances(self._policy)
 
     @property
     def counts(self) -> dict[str, int]:
         """How many trials ended how."""
-        return counts(self._course)
+        return counts(self._policy)
 
     def __len__(self) -> int:
-        return len(self._course.tried)
+        return len(self._policy.tried)
 
     def __str__(self) -> str:
-        return "\n".join(summary(self._course))
+        return "\n".join(summary(self._policy))
 
     def __repr__(self) -> str:
-        best = self._course.best
-        found = "nothing found" if best is None else f"best {told(self._course, best)}"
-        return f"<SearchResult {self.name}: {len(self)} trials, {found}>"
+        best = self._policy.best
+        summary = "nothing found" if best is None else f"best {metric_text(self._policy, best)}"
+        return f"<SearchResult {self.name}: {len(self)} trials, {summary}>"
 
 
-def summary(course: Course) -> list[str]:
+def summary(policy: SearchPolicy) -> list[str]:
     """What is said at the end."""
-    many = f"{len(course.tried)} {'trial' if len(course.tried) == 1 else 'trials'}"
-    how = ", ".join(f"{number} {word}" for word, number in counts(course).items())
-    lines = [f"Search {course.name!r}: {many}" + (f": {how}." if how else ".")]
-    best = course.best
+    many = f"{len(policy.tried)} {'trial' if len(policy.tried) == 1 else 'trials'}"
+    how = ", ".join(f"{number} {word}" for word, number in counts(policy).items())
+    lines = [f"Search {policy.name!r}: {many}" + (f": {how}." if how else ".")]
+    best = policy.best
     if best is None:
         return [*lines, "No trial ran to its end with a value."]
-    lines.append(f"Best: trial {best.record.id}, {told(course, best)}")
+    lines.append(f"Best: trial {best.record.id}, {metric_text(policy, best)}")
     lines += [f"  {name} = {value!r}" for name, value in best.params.items()]
-    if len(course.tried) > 1:
-        top = table_of(course, ordered(course)[:_TOP])
+    if len(policy.tried) > 1:
+        top = table_of(policy, ordered(policy)[:_TOP])
         lines += ["", *str(top).splitlines()]
-    if len(course.settings.space) == 1 or len(course.tried) < _ENOUGH:
+    if len(policy.settings.space) == 1 or len(policy.tried) < _ENOUGH:
         return lines
-    if len(course.ranked()) < _ENOUGH:
+    if len(policy.ranked()) < _ENOUGH:
         return [*lines, "", "Too few trials ran to their end to say which parameter matters."]
-    if shares := importances(course):
+    if shares := importances(policy):
         rows = [{"parameter": name, "importance": f"{share:.0%}"} for name, share in shares.items()]
         lines += ["", *str(Table(["parameter", "importance"], rows)).splitlines()]
     return lines
 
 
-def importances(course: Course) -> dict[str, float]:
+def importances(policy: SearchPolicy) -> dict[str, float]:
     """How much each parameter mattered; empty where too few ran to their end to say so."""
-    return course.study.importances() if len(course.ranked()) >= _ENOUGH else {}
+    return policy.study.importances() if len(policy.ranked()) >= _ENOUGH else {}
 
 
-def ordered(course: Course) -> list[Tried]:
+def ordered(policy: SearchPolicy) -> list[SearchTrial]:
     """The best first, then those that were ended early, then the others."""
-    rest = [each for each in course.tried if each.standing is not Standing.COMPLETE]
+    rest = [tried for tried in policy.tried if tried.standing is not Standing.COMPLETE]
     # Of those that were ended early, the one that went furthest was the best.
-    rest.sort(key=lambda each: (each.standing is not Standing.PRUNED, -(each.step or 0)))
-    return [*course.ranked(), *rest]
+    rest.sort(key=lambda tried: (tried.standing is not Standing.PRUNED, -(tried.step or 0)))
+    return [*policy.ranked(), *rest]
 
 
-def table_of(course: Course, tried: list[Tried]) -> Table:
+def table_of(policy: SearchPolicy, trials: list[SearchTrial]) -> Table:
     """Some of the trials, in that order."""
-    params = {name: _apart(name, _FIXED) for name in course.settings.space}
-    metric = _apart(course.settings.metric, (*_FIXED, *params.values()))
+    params = {name: _apart(name, _FIXED) for name in policy.settings.space}
+    metric = _apart(policy.settings.metric, (*_FIXED, *params.values()))
     rows = [
         {
-            "trial": each.record.id,
-            "state": word_of(each),
-            metric: each.value,
-            "step": each.step,
-            "seconds": _passed(each),
-            **{params[name]: value for name, value in each.params.items()},
+            "trial": tried.record.id,
+            "state": word_of(tried),
+            metric: tried.value,
+            "step": tried.step,
+            "seconds": _passed(tried),
+            **{params[name]: value for name, value in tried.params.items()},
         }
-        for each in tried
+        for tried in trials
     ]
     columns = ["trial", "state", metric, "step", "seconds", *params.values()]
     empty = [name for name in ("step",) if all(row[name] is None for row in rows)]
     return Table([name for name in columns if name not in empty], rows)
 
 
-def counts(course: Course) -> dict[str, int]:
+def counts(policy: SearchPolicy) -> dict[str, int]:
     """How many are how: those that go on first, then in the order of the states."""
     order = [state.value for state in Standing]
-    found: dict[str, int] = {}
-    for each in course.tried:
-        found[word_of(each)] = found.get(word_of(each), 0) + 1
+    by_state: dict[str, int] = {}
+    for tried in policy.tried:
+        by_state[word_of(tried)] = by_state.get(word_of(tried), 0) + 1
     return dict(
-        sorted(found.items(), key=lambda each: order.index(each[0]) if each[0] in order else -1)
+        sorted(by_state.items(), key=lambda item: order.index(item[0]) if item[0] in order else -1)
     )
 
 
-def word_of(tried: Tried) -> str:
+def word_of(tried: SearchTrial) -> str:
     """How a trial stands, in a word: one that goes on may as well wait for room."""
     goes_on = tried.standing is Standing.RUNNING
     return tried.record.state.value.lower() if goes_on else tried.standing.value
 
 
-def told(course: Course, tried: Tried) -> str:
+def metric_text(policy: SearchPolicy, tried: SearchTrial) -> str:
     """The value of a trial with its name."""
-    return f"{course.settings.metric} {_number(tried.value)}"
+    return f"{policy.settings.metric} {_number(tried.value)}"
 
 
-def eta(course: Course, concurrent: int) -> float | None:
+def eta(policy: SearchPolicy, concurrent: int) -> float | None:
     """In how many seconds it may be over, by how long trials took so far."""
-    took = [seconds for each in course.ended if (seconds := seconds_of(each)) is not None]
-    left = course.to_begin + len(course.running)
+    took = [seconds for tried in policy.ended if (seconds := seconds_of(tried)) is not None]
+    left = policy.to_begin + len(policy.running)
     if not took or not left:
         return None
     return sum(took) / len(took) * left / max(min(concurrent, left), 1)
 
 
-def eta_text(course: Course, concurrent: int) -> str:
+def eta_text(policy: SearchPolicy, concurrent: int) -> str:
     """The same in words."""
-    left = eta(course, concurrent)
+    left = eta(policy, concurrent)
     return "" if left is None else f"about {format_duration(max(round(left), 1))} left"
 
 
-def seconds_of(tried: Tried) -> float | None:
+def seconds_of(tried: SearchTrial) -> float | None:
     """How long a trial took, if it is over."""
     return seconds_run(tried.record)
 
 
-def _passed(tried: Tried) -> float | None:
+def _passed(tried: SearchTrial) -> float | None:
     """How long a trial took, or takes already."""
     seconds = seconds_run(tried.record, time.time())
     if seconds is None or tried.record.ended is not None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from windlass.model.errors import Conflict, InvalidArgument, shown
-from windlass.model.learning import learned
+from windlass.model.thread_safe_types import learned
 from windlass.search.spaces import Choice, Randint, Space, Uniform
 
 Method = Literal["grid", "random", "tpe", "asha"]
@@ -67,8 +67,8 @@ def check_settings(
     if mode not in get_args(Mode):
         problems.append(f'mode is {shown(mode)}; it is "min" or "max".')
     if method not in get_args(Method):
-        known = ", ".join(f'"{each}"' for each in get_args(Method))
-        problems.append(f"method is {shown(method)}; it is one of {known}.")
+        methods = ", ".join(f'"{name}"' for name in get_args(Method))
+        problems.append(f"method is {shown(method)}; it is one of {methods}.")
     size = grid_size(space, problems) if method == "grid" else None
     number = _count(problems, "trials", trials, 1, _MOST_TRIALS) if trials is not None else size
     if seed is not None:
@@ -83,13 +83,13 @@ def check_settings(
 def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
     """How many combinations a grid has; what cannot be counted is a problem each."""
     sizes = []
-    for name, each in space.items():
-        values = each.values
+    for name, axis in space.items():
+        values = axis.values
         if values is None:
-            low, high = f"{each.low:g}", f"{each.high:g}"  # type: ignore[union-attr]  # no choice
-            step = "" if getattr(each, "log", False) else f" or wl.uniform({low}, {high}, step=...)"
+            low, high = f"{axis.low:g}", f"{axis.high:g}"  # type: ignore[union-attr]  # no choice
+            step = "" if getattr(axis, "log", False) else f" or wl.uniform({low}, {high}, step=...)"
             problems.append(
-                f"{name} is {each}, which has no end of values: a grid tries them all.\n"
+                f"{name} is {axis}, which has no end of values: a grid tries them all.\n"
                 f'Use wl.choice({low}, ..., {high}){step}, or method="random".'
             )
         else:
@@ -104,14 +104,14 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
 
 
 def check_same(
-    name: str, recorded: Mapping[str, Any], asked: Settings, *, is_seeded: bool
+    name: str, recorded: Mapping[str, Any], requested: Settings, *, is_seeded: bool
 ) -> Settings:
     """The settings to go on with; refused if they are those of another search.
 
     Without a seed of its own, it goes on with the one there is.
     """
     free = ("trials",) if is_seeded else ("trials", "seed")
-    before, now = _flat(recorded, free), _flat(msgspec.to_builtins(asked), free)
+    before, now = _flat(recorded, free), _flat(msgspec.to_builtins(requested), free)
     differing = [
         f"{key} was {_told(before.get(key))}, now {_told(now.get(key))}"
         for key in dict.fromkeys([*before, *now])
@@ -123,15 +123,15 @@ def check_same(
             + "; ".join(differing) + ".",
             hint='Give this one a name of its own, name="...", or go on with the settings it has.',
         )  # fmt: skip
-    known = msgspec.convert(dict(recorded), learned(Settings))
+    settings = msgspec.convert(dict(recorded), learned(Settings))
     # The options as they were given: JSON knows no tuples.
-    return msgspec.structs.replace(known, space=asked.space, trials=asked.trials)
+    return msgspec.structs.replace(settings, space=requested.space, trials=requested.trials)
 
 
 def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
     """What must stay as it is, each parameter of the space by itself."""
-    plain = {key: each for key, each in settings.items() if key not in (*free, "space")}
-    spaces = {f"space[{name!r}]": each for name, each in settings.get("space", {}).items()}
+    plain = {key: value for key, value in settings.items() if key not in (*free, "space")}
+    spaces = {f"space[{name!r}]": value for name, value in settings.get("space", {}).items()}
     return {**spaces, **plain}
 
 

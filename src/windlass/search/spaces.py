@@ -32,7 +32,7 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
         """All of them, in order; None if they cannot be counted."""
         if self.step is None:
             return None
-        low, high, step = (Decimal(str(each)) for each in (self.low, self.high, self.step))
+        low, high, step = (Decimal(str(number)) for number in (self.low, self.high, self.step))
         return [float(low + step * i) for i in range(int((high - low) // step) + 1)]
 
     def __repr__(self) -> str:
@@ -155,19 +155,21 @@ def choice(*options: Any) -> Choice:
     choice(2, 4, 8)
     """
     if len(options) == 1 and isinstance(options[0], (list, tuple, range, set, frozenset)):
-        given = options[0]
-        options = tuple(sorted(given, key=repr) if isinstance(given, (set, frozenset)) else given)
+        values = options[0]
+        options = tuple(
+            sorted(values, key=repr) if isinstance(values, (set, frozenset)) else values
+        )
     if not options:
         raise InvalidArgument(
             "wl.choice: there is nothing to choose from.", hint='Name options: wl.choice("a", "b")'
         )
     if len(options) > _MOST_OPTIONS:
         raise InvalidArgument(f"wl.choice: {len(options)} options are too many.")
-    plain = tuple(_option(each) for each in options)
+    plain = tuple(_option(option) for option in options)
     seen: set[bytes] = set()
-    for each in plain:
-        if (text := msgspec.json.encode(each)) in seen:
-            raise InvalidArgument(f"wl.choice: {shown(each)} is there twice.")
+    for option in plain:
+        if (text := msgspec.json.encode(option)) in seen:
+            raise InvalidArgument(f"wl.choice: {shown(option)} is there twice.")
         seen.add(text)
     return Choice(plain)
 
@@ -183,13 +185,13 @@ def flatten(space: Mapping[str, Any]) -> dict[str, Space]:
             f"space is a {type(space).__name__}; it maps names of parameters to what they may be.",
             hint='As in: space={"lr": wl.loguniform(1e-5, 1e-1), "layers": wl.choice(2, 4, 8)}',
         )
-    found = dict(_flat(space, ""))
-    if not found:
+    axes = dict(_flat(space, ""))
+    if not axes:
         raise InvalidArgument(
             "space is empty: there is nothing to search.",
             hint='As in: space={"lr": wl.loguniform(1e-5, 1e-1)}',
         )
-    return found
+    return axes
 
 
 def _flat(space: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Space]]:
@@ -228,9 +230,9 @@ def _option(value: Any) -> Any:
     if kind in _PLAIN:
         return value
     if kind in (list, tuple):
-        return kind(_option(each) for each in value)
+        return kind(_option(item) for item in value)
     if kind is dict and all(isinstance(key, str) for key in value):
-        return {key: _option(each) for key, each in value.items()}
+        return {key: _option(item) for key, item in value.items()}
     raise InvalidArgument(
         f"wl.choice: {shown(value)} cannot be recorded: options are texts, numbers, booleans, "
         "None, and lists or mappings of them.",

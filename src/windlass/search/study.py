@@ -69,7 +69,7 @@ class Study:
         assert self._proposed is not None  # noqa: S101 -- it was proposed just now
         trial = self._proposed[0]
         if _text(params) in map(_text, self._again):
-            self._again = [each for each in self._again if _text(each) != _text(params)]
+            self._again = [other for other in self._again if _text(other) != _text(params)]
             self._repeats += 1
         if _text(params) != _text(proposed):
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
@@ -113,18 +113,20 @@ class Study:
         done = self._study.get_trials(
             deepcopy=False, states=(self._optuna.trial.TrialState.COMPLETE,)
         )
-        if len({each.value for each in done}) < 2:
+        if len({trial.value for trial in done}) < 2:
             return {}
         with _quiet(self._optuna):
             # The one that needs no other package.
             evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
-            found = self._optuna.importance.get_param_importances(self._study, evaluator=evaluator)
-        return dict(sorted(found.items(), key=lambda each: -each[1]))
+            importances = self._optuna.importance.get_param_importances(
+                self._study, evaluator=evaluator
+            )
+        return dict(sorted(importances.items(), key=lambda item: -item[1]))
 
     def optuna_trials(self) -> list[optuna.trial.FrozenTrial]:
         """The trials as Optuna knows them, by number."""
-        known = self._study.get_trials(deepcopy=False)
-        return [known[trial.number] for trial in self._trials]
+        optuna_trials = self._study.get_trials(deepcopy=False)
+        return [optuna_trials[trial.number] for trial in self._trials]
 
     def _due(self) -> dict[str, Any] | None:
         """What is to be tried whatever Optuna would say."""
@@ -137,7 +139,7 @@ class Study:
     def _ask(self, params: dict[str, Any] | None) -> tuple[optuna.Trial, dict[str, Any]]:
         if params is not None:
             inner = {
-                name: _inner(self._settings.space[name], each) for name, each in params.items()
+                name: _inner(self._settings.space[name], value) for name, value in params.items()
             }
             self._study.enqueue_trial(inner)
         trial = self._study.ask(self._distributions)
@@ -196,7 +198,7 @@ def _inner(space: Space, value: Any) -> Any:
     """A value as Optuna knows it."""
     if not isinstance(space, Choice):
         return value
-    return [_text(each) for each in space.options].index(_text(value))
+    return [_text(option) for option in space.options].index(_text(value))
 
 
 def _outer(space: Space, value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.client.trials import Trial
+from windlass.client.resources.trial.trial import Trial
 from windlass.model.records import TrialState
 
 

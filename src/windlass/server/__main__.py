@@ -17,12 +17,12 @@ def main() -> int:
     sys.path[:] = [path for path in sys.path if path and os.path.abspath(path) != here]
     sys.path += [path for path in sys.argv[3:] if path not in sys.path]
     _load_own_package(os.path.dirname(here))
-    from windlass.runtimes.launchers import Launchers
+    from windlass.runtimes.local.warm_launchers import Launchers
 
     # It gets ready while we do: most trials are of the interpreter that started us.
     launchers = Launchers()
     launchers.prepare(sys.executable, os.environ)
-    from windlass.server.lifecycle import serve_home
+    from windlass.server.startup import serve_home
 
     return serve_home(sys.argv[1], int(sys.argv[2]), launchers)
 

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.model.wire import API
+from windlass.model.requests import API
 from windlass.server.api import (
     agents,
+    artifacts,
     blobs,
     checkpoints,
-    clusters,
     experiments,
+    kubernetes,
     logs,
     metrics,
-    outputs,
-    places,
+    models,
     queue,
-    registry,
     shells,
     system,
     templates,
     trials,
+    workspaces,
 )
-from windlass.server.faults import answer_to
-from windlass.server.guard import Guard
-from windlass.server.http import Request, send_answer
-from windlass.server.listening import LOOPBACK
-from windlass.server.routing import Route, Routes
 from windlass.server.services import Services
+from windlass.server.web.auth import Guard
+from windlass.server.web.error_responses import answer_to
+from windlass.server.web.listen_address import LOOPBACK
+from windlass.server.web.messages import Request, send_answer
+from windlass.server.web.routing import Route, Routes
 from windlass.version import __version__
 
-_ROOMS = (
+_ROUTE_MODULES = (
     system,
     trials,
     logs,
     metrics,
-    outputs,
+    artifacts,
     queue,
     experiments,
-    places,
+    workspaces,
     checkpoints,
-    registry,
+    models,
     templates,
     shells,
-    clusters,
+    kubernetes,
     blobs,
     agents,
 )
@@ -59,7 +59,7 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._described = [route for room in _ROOMS for route in room.routes]
+        self._described = [route for module in _ROUTE_MODULES for route in module.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*self._described, describing])
 
@@ -75,7 +75,7 @@ class _App:
 
     async def _describe_api(self) -> dict[str, Any]:
         """The OpenAPI document."""
-        from windlass.server.openapi import document_of
+        from windlass.server.web.openapi import document_of
 
         return document_of(
             self._described, title="Windlass", version=__version__, is_open=f"{API}/health"

@@ -6,26 +6,27 @@ import asyncio
 from dataclasses import dataclass, field
 
 from windlass.controller.admission import AdmissionQueue
-from windlass.controller.loop import Controller
+from windlass.controller.controller import Controller
 from windlass.home import Home
 from windlass.model.resources import Capacity
-from windlass.runtimes.choosing import Runtimes
-from windlass.server.blobs import BlobStore
-from windlass.server.checkpoints import CheckpointReader, CheckpointStore
-from windlass.server.database import Database
-from windlass.server.experiments import ExperimentStore
-from windlass.server.garbage import Garbage
-from windlass.server.holding import Holds
-from windlass.server.hub import Hub
-from windlass.server.kinship import Kinship
-from windlass.server.logs import LogStore
-from windlass.server.metrics import MetricReader
-from windlass.server.outputs import OutputStore
-from windlass.server.places import PlaceStore
-from windlass.server.private import PrivateFiles
-from windlass.server.registry import ModelStore
-from windlass.server.templates import TemplateStore
-from windlass.server.trials import TrialStore
+from windlass.runtimes.base import ServerRuntime
+from windlass.server.db.base import Database
+from windlass.server.operations.experiment_leases import ExperimentLeases
+from windlass.server.stores.artifacts import ArtifactStore
+from windlass.server.stores.blobs.base import BlobStore
+from windlass.server.stores.blobs.garbage import Garbage
+from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
+from windlass.server.stores.experiments import ExperimentStore
+from windlass.server.stores.logs.base import LogStore
+from windlass.server.stores.metrics.base import MetricStore
+from windlass.server.stores.metrics.reader import MetricReader
+from windlass.server.stores.models import ModelStore
+from windlass.server.stores.private_files import PrivateFiles
+from windlass.server.stores.templates import TemplateStore
+from windlass.server.stores.trials.relations import TrialRelations
+from windlass.server.stores.trials.store import TrialStore
+from windlass.server.stores.workspaces import WorkspaceStore
+from windlass.server.web.notifications import Hub
 
 
 @dataclass
@@ -35,22 +36,24 @@ class Services:
     home: Home
     database: Database
     trials: TrialStore
-    kinship: Kinship
+    kinship: TrialRelations
     experiments: ExperimentStore
-    places: PlaceStore
+    places: WorkspaceStore
     models: ModelStore
     templates: TemplateStore
     blobs: BlobStore
     garbage: Garbage
     logs: LogStore
-    outputs: OutputStore
-    metrics: MetricReader
+    outputs: ArtifactStore
+    metrics: MetricStore
+    metric_reader: MetricReader
     checkpoints: CheckpointStore
     saved: CheckpointReader
     private: PrivateFiles
     hub: Hub
-    holds: Holds
-    runtime: Runtimes
+    holds: ExperimentLeases
+    runtime: ServerRuntime
+    nudge_path: str  # the socket for nudges, named in `server.json`
     admission: AdmissionQueue
     controller: Controller
     capacity: Capacity

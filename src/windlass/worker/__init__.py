@@ -1,8 +1,8 @@
-"""What runs beside user code: supervisor, bootstrap, log segments, what it can ask in a trial.
+"""The worker: supervisor, bootstrap, log segments, and the functions of a program in a trial.
 
-May import nothing of ours from outside this room, and nothing but the standard
-library and cloudpickle: it must start in milliseconds, under any Python >= 3.9. The errors
-that users know are imported once something is refused (`refusing.py`).
-Never talks to the server but through files and nudges, and never decides: it
-does what `launch.json` says and writes down how it went.
+May import only this package, the standard library and cloudpickle: the worker must start in
+milliseconds, under any Python >= 3.9. The one exception is `common/errors.py`, which imports the
+public errors when it raises one. Except for the agent, the worker communicates with the server only
+through files and nudges. It decides nothing: it does what `launch.json` says and records the
+result.
 """

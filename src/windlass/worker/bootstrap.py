@@ -22,7 +22,7 @@ def _load_room() -> Callable[[str], None]:
     package = type(sys)("windlass")
     package.__path__ = [os.path.dirname(room)]
     sys.modules["windlass"] = package
-    from windlass.worker.call import run_call
+    from windlass.worker.program.call import run_call
 
     for name in list(sys.modules):
         if name.split(".")[0] == "windlass":

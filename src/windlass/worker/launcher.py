@@ -18,7 +18,7 @@ def main() -> None:
     package = type(sys)("windlass")
     package.__path__ = [os.path.dirname(room)]
     sys.modules["windlass"] = package
-    from windlass.worker.forking import serve
+    from windlass.worker.supervise.warm_fork import serve
 
     serve(int(sys.argv[1]))
 

@@ -12,7 +12,7 @@ import sys
 def main() -> None:
     """Supervise the attempt whose directory is the first argument."""
     _make_room_importable()
-    from windlass.worker.supervision import supervise
+    from windlass.worker.supervise.attempt import supervise
 
     supervise(sys.argv[1])
 

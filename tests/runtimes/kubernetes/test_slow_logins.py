@@ -12,15 +12,15 @@ import pytest
 
 import windlass as wl
 from harness import PATIENCE, eventually
-from kube_room.kubeconfigs import write_kubeconfig
+from kube.kubeconfig_files import write_kubeconfig
 from windlass.home import Home
-from windlass.kube.connecting import Connection, connect
+from windlass.kube.api.connection import Connection, connect
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
-from windlass.model.kubernetes import KubernetesOptions
+from windlass.model.kubernetes.job_options import KubernetesOptions
 from windlass.model.status import ReplicaId
-from windlass.runtimes.kubernetes import sight
+from windlass.runtimes.kubernetes import cluster_view
 from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
-from windlass.runtimes.kubernetes.surroundings import Surroundings
+from windlass.runtimes.kubernetes.server_context import KubernetesContext
 
 SHORT = 20.0  # seconds: far less than a login has here, or than all would wait for it in turn
 FIRST = ReplicaId("main", 0, 1)
@@ -58,7 +58,7 @@ def login(tmp_path: Path) -> Login:
 
 @pytest.fixture
 def runtime(login: Login, tmp_path: Path) -> Iterator[KubernetesRuntime]:
-    around = Surroundings(
+    around = KubernetesContext(
         connect=login.connect,
         worker=lambda: b"",
         token_for=lambda _uid: "",
@@ -91,7 +91,7 @@ def test_looks_do_not_wait_for_a_connection_that_is_being_made(
     for job in jobs:
         runtime.create(job, FIRST, Assignment())
         assert len(runtime.list(job)) == 1
-        runtime.delete(job.uid, FIRST, 1.0)
+        runtime.delete(job, FIRST, 1.0)
         runtime.give_up(job.uid)
     assert time.monotonic() - began < SHORT
     eventually(lambda: login.times == 1, "it is being made")
@@ -152,11 +152,11 @@ def test_whoever_can_wait_has_the_connection_or_why_there_is_none(
 def test_those_who_wait_in_a_queue_for_a_slow_login_fail_together(
     runtime: KubernetesRuntime, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sight, "_SHARED", PATIENCE)  # all of them come in that time
+    monkeypatch.setattr(cluster_view, "_SHARED", PATIENCE)  # all of them come in that time
     login.error = wl.KubernetesError("the program is gone")
     with ThreadPoolExecutor(1) as asker:
         asked = [asker.submit(runtime.validate, a_job(1).spec) for _ in range(8)]
         eventually(lambda: login.times == 1, "it is being made")
-        threading.Timer(sight._SOON + 0.5, login.end).start()  # longer than is usual
+        threading.Timer(cluster_view._SOON + 0.5, login.end).start()  # longer than is usual
         assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
     assert login.times == 1

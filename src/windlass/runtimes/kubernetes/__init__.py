@@ -1,7 +1,7 @@
 """Replicas in the pods of a Kubernetes cluster. Nothing needs to be installed there.
 
-Of a job there is one Secret, which owns all the rest, and a pod for each attempt; where replicas
-meet each other, a headless service for each of them. What runs in a pod is the agent of `worker`,
-which brings the code there and what was reported back: into the same files that a local supervisor
-writes. So an attempt is known by these files, and where they say nothing, by its pod.
+A job has one Secret, which owns all its other objects, and a pod for each attempt. If its replicas
+communicate, each has a headless service. A pod runs the agent of `worker`, which downloads the code
+and uploads the results into the same files that a local supervisor writes. These files describe an
+attempt, and its pod does where the files are missing.
 """

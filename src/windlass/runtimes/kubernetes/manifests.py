@@ -1,87 +1,408 @@
-"""What would be created in a cluster for a job that was not submitted."""
+"""The manifests of a job: a Secret, services and pods, as plain JSON. Pure."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import base64
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from windlass.kube.connecting import Connection
-from windlass.kube.examining import which
-from windlass.kube.nodes import Node, placement
-from windlass.kube.seeing import list_nodes
-from windlass.model.errors import KubernetesError
-from windlass.model.findings import ClusterCheck, ClusterManifests, ShowManifests
-from windlass.model.job import Job, JobSpec
-from windlass.model.kubernetes import KubernetesOptions
-from windlass.model.status import ReplicaId
-from windlass.runtimes.kubernetes.building import (
-    Object,
-    claim_of,
-    elided,
-    has_services,
-    pod_of,
-    secret_of,
-    service_of,
+from windlass.kube.capacity.nodes import Placement
+from windlass.model.errors import InvalidArgument
+from windlass.model.job import FunctionCall, Job, JobSpec, Role
+from windlass.model.kubernetes.job_options import (
+    KubernetesOptions,
+    PodSource,
+    patch_flaw,
+    read_source,
 )
+from windlass.model.resources import Resources
+from windlass.model.status import ReplicaId
+from windlass.model.text.quantities import parse_size
+from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.merge_patch import merged
 
-_NOBODY = "0" * 32  # what is known only once it is there
-_TOLD_BY_THE_CLUSTER = "00000000-0000-0000-0000-000000000000"
+Object = dict[str, Any]
+
+CONTAINER = "main"  # the one in which the program runs
+AGENT_PORT = 8477  # at which the agent listens, where it cannot reach the server itself
+GRACE = 60  # seconds that a pod has which the cluster takes away
+_THEIR_GRACE = 30  # where a pod does not say
+WORKER, SETTINGS = "worker.zip", "agent.json"  # in the Secret
+MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
+_AGENT_GRACE = "WINDLASS_AGENT_GRACE"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_USER = 1000  # in images of ours, which need no other
+_PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
 
 
-def preset_image() -> str:
-    """What pods run in whose jobs name none, if this process is told so."""
-    return os.environ.get("WINDLASS_KUBERNETES_IMAGE", "")
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Where everything of a job is in the cluster."""
+
+    uid: str
+    trial_id: int
+    namespace: str
+    base: str  # what all its names begin with
+    home: str  # the server it belongs to
+    server: str = ""  # which cluster it is in: `Connection.place`; empty until it is begun
+    is_begun: bool = False  # whether any object was requested: before that no cluster has any
+    is_given_up: bool = False  # whether nobody waits any more for a cluster that does not answer
+    placements: dict[str, Placement] = {}  # where pods of its roles with accelerators were last put
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return pod_names.job_labels(self.uid, self.trial_id, self.home)
 
 
-def manifests_here(
-    asked: ShowManifests, connect: Callable[[], Connection], image: str = ""
-) -> ClusterManifests:
-    """What would be created in the cluster at hand; what that does not say is left open."""
-    namespace, nodes = asked.namespace or "default", None
-    cluster = ClusterCheck(findings=())
-    try:
-        with closing(connect()) as connection:
-            cluster = which(connection)
-            namespace = connection.namespace
-            nodes = list_nodes(connection)
-    except KubernetesError:
-        pass  # accelerators become what is in common use
-    return ClusterManifests(
-        objects=manifests_of(asked.spec, namespace, nodes, image), cluster=cluster
+def job_record(job: Job, namespace: str, home: str, server: str = "") -> JobRecord:
+    """The claim of a job in a namespace of the cluster whose API is there."""
+    return JobRecord(
+        uid=job.uid,
+        trial_id=job.trial_id,
+        namespace=namespace,
+        base=pod_names.base_of(job.trial_id, job.uid),
+        home=home,
+        server=server,
     )
 
 
-def manifests_of(
-    spec: JobSpec, namespace: str, nodes: Sequence[Node] | None, image: str = ""
-) -> list[Object]:
-    """The Secret, the services and the pods of the first attempts; `nodes` as `placement` has them.
+def build_secret(record: JobRecord, worker: bytes, settings: Mapping[str, Any]) -> Object:
+    """The Secret of a job: what its agents begin with, and the owner of all else."""
+    data = {WORKER: worker, SETTINGS: json.dumps(settings).encode()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": record.base,
+            "namespace": record.namespace,
+            "labels": record.labels,
+        },
+        "type": "Opaque",
+        "data": {name: base64.b64encode(content).decode() for name, content in data.items()},
+    }
 
-    >>> from windlass.model.job import ProcessCall, Role
-    >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=2)
-    >>> made = manifests_of(JobSpec(roles=(role,), backend="kubernetes"), "lab", None)
-    >>> [each["kind"] for each in made]
-    ['Secret', 'Service', 'Pod', 'Service', 'Pod']
+
+def build_service(record: JobRecord, role: str, index: int, owner: str) -> Object:
+    """The headless service of a replica: its name is the replica's address over all attempts."""
+    labels = {**record.labels, **pod_names.replica_labels(role, index)}
+    chosen = (pod_names.UID, pod_names.ROLE, pod_names.INDEX)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": pod_names.service_name(record.base, role, index),
+            "namespace": record.namespace,
+            "labels": labels,
+            "ownerReferences": [_owner(record, owner)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": {name: labels[name] for name in chosen},
+            "ports": [{"name": "main", "port": pod_names.PORT, "targetPort": pod_names.PORT}],
+            # Replicas look for each other before any of them is ready.
+            "publishNotReadyAddresses": True,
+        },
+    }
+
+
+def build_pod(
+    record: JobRecord,
+    job: Job,
+    replica: ReplicaId,
+    owner: str,
+    *,
+    placement: Placement | None = None,
+    image: str = "",
+) -> Object:
+    """The pod of an attempt. `image` is what jobs run in that name none."""
+    role = job.spec.role(replica.role)
+    options = role.kubernetes or KubernetesOptions()
+    placement = placement or Placement()
+    labels = {
+        **record.labels,
+        **pod_names.replica_labels(replica.role, replica.index),
+        pod_names.ATTEMPT: str(replica.attempt),
+        **(
+            {pod_names.SLICE: pod_names.slice_name(record.base, role.name)}
+            if placement.together
+            else {}
+        ),
+    }
+    metadata: Object = {
+        "name": pod_names.pod_name(record.base, replica),
+        "namespace": record.namespace,
+        "labels": labels,
+    }
+    _queue(metadata, record, job.spec, options.queue)
+    spec = _pod_spec(record, job.spec, role, options, placement, image)
+    if placement.together:
+        spec["containers"][0]["env"] += _of_slice(record, role, replica.index)
+    spec["containers"][0]["env"] += [
+        {"name": "WINDLASS_AGENT_ROLE", "value": replica.role},
+        {"name": "WINDLASS_AGENT_INDEX", "value": str(replica.index)},
+        {"name": "WINDLASS_AGENT_ATTEMPT", "value": str(replica.attempt)},
+    ]
+    pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return _ours(_patched(pod, options.pod_patch), pod, _owner(record, owner))
+
+
+def has_services(spec: JobSpec) -> bool:
+    """Whether the replicas of a job meet each other; one that is alone meets nobody."""
+    return bool(spec.framework) or sum(role.replicas for role in spec.roles) > 1
+
+
+def default_image(spec: JobSpec) -> str:
+    """What a job runs in that names no image: one with its Python.
+
+    >>> from windlass.model.job import ProcessCall, Python
+    >>> role = Role(executable=ProcessCall(argv=("true",)))
+    >>> default_image(JobSpec(roles=(role,), python=Python(version="3.12")))
+    'python:3.12-slim'
     """
-    job = Job(uid=_NOBODY, trial_id=0, spec=spec)
-    named = (spec.roles[0].kubernetes or KubernetesOptions()).namespace
-    claim = claim_of(job, named or namespace, "0")
-    made = [secret_of(claim, b"", {})]
+    return f"python:{spec.python.version or '3'}-slim"
+
+
+def image_problems(spec: JobSpec, image: str = "") -> list[str]:
+    """What is known to be wrong with the images of a job: pickles are of one Python."""
+    problems = []
     for role in spec.roles:
-        options = role.kubernetes or KubernetesOptions()
-        where = placement(
-            role.resources.accelerator,
-            role.replicas,
-            nodes,
-            tolerations=[msgspec.to_builtins(each) for each in options.tolerations],
-            node_selector=options.node_selector or None,
+        named = (role.kubernetes.container_image if role.kubernetes else "") or image
+        python = _PYTHON_IMAGE.search(named)
+        if not python or not spec.python.version or python[1] == spec.python.version:
+            continue
+        if isinstance(role.executable, FunctionCall):
+            problems.append(
+                f"the image {named} has Python {python[1]}, and the function was pickled by Python "
+                f"{spec.python.version}: choose an image with that."
+            )
+    return problems
+
+
+def _pod_spec(
+    record: JobRecord,
+    spec: JobSpec,
+    role: Role,
+    options: KubernetesOptions,
+    placement: Placement,
+    image: str,
+) -> Object:
+    is_ours = not options.container_image
+    volumes, mounts = _volumes(record, options)
+    container: Object = {
+        "name": CONTAINER,
+        "image": options.container_image or image or default_image(spec),
+        "command": ["python3", posixpath.join(MOUNT, WORKER), "agent"],
+        "env": _environment(options, is_ours=is_ours),
+        "resources": _resources(role.resources, placement.resources),
+        "volumeMounts": mounts,
+        "securityContext": {"allowPrivilegeEscalation": False},
+        # What it says before our part of it begins is all there is to say why it did not.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    security: Object = {"seccompProfile": {"type": "RuntimeDefault"}}
+    if is_ours:
+        # As strict as namespaces may ask for; images of others may need to be root.
+        container["securityContext"]["capabilities"] = {"drop": ["ALL"]}
+        security |= {"runAsNonRoot": True, "runAsUser": _USER, "runAsGroup": _USER}
+        security |= {"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"}
+    tolerations = [*placement.tolerations, *map(msgspec.to_builtins, options.tolerations)]
+    selector = {**placement.node_selector, **options.node_selector}
+    secrets = [{"name": name} for name in options.image_pull_secrets]
+    affinity = _affinity(placement, pod_names.slice_name(record.base, role.name))
+    return {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE,
+        "automountServiceAccountToken": bool(options.service_account),
+        "enableServiceLinks": False,  # else every service of the namespace is in its environment
+        "securityContext": security,
+        "containers": [container],
+        "volumes": volumes,
+        **({"serviceAccountName": options.service_account} if options.service_account else {}),
+        **({"priorityClassName": options.priority_class} if options.priority_class else {}),
+        **({"nodeSelector": selector} if selector else {}),
+        **({"affinity": affinity} if affinity else {}),
+        **({"tolerations": tolerations} if tolerations else {}),
+        **({"imagePullSecrets": secrets} if secrets else {}),
+    }
+
+
+def _affinity(placement: Placement, slice_name: str) -> Object:
+    made: Object = {}
+    if placement.node_terms:
+        terms = {"nodeSelectorTerms": list(placement.node_terms)}
+        made["nodeAffinity"] = {_REQUIRED: terms}
+    if placement.together:
+        is_slice = {"key": pod_names.SLICE, "operator": "Exists"}
+        is_another = {"key": pod_names.SLICE, "operator": "NotIn", "values": [slice_name]}
+        # The first of them fits anywhere, since it is what it asks for; the others go where it is.
+        own = {
+            "labelSelector": {"matchLabels": {pod_names.SLICE: slice_name}},
+            "topologyKey": placement.together,
+        }
+        # Those of other jobs stay away: two that had half of a TPU each would wait for ever.
+        others = {
+            "labelSelector": {"matchExpressions": [is_slice, is_another]},
+            "namespaceSelector": {},  # in all of them; clusters before 1.21 look at its own alone
+            "topologyKey": placement.together,
+        }
+        made["podAffinity"], made["podAntiAffinity"] = {_REQUIRED: [own]}, {_REQUIRED: [others]}
+    return made
+
+
+def _of_slice(record: JobRecord, role: Role, index: int) -> list[Object]:
+    """Which of a TPU's machines it is, and where they all are.
+
+    By these the machines find each other. GKE sets them for pods of its own kinds of jobs alone;
+    all else of a TPU (its grid, its chips) it tells every pod.
+    """
+    hosts = [
+        pod_names.host_of(record.base, record.namespace, role.name, host_index)
+        for host_index in range(role.replicas)
+    ]
+    return [
+        {"name": "TPU_WORKER_ID", "value": str(index)},
+        {"name": "TPU_WORKER_HOSTNAMES", "value": ",".join(hosts)},
+    ]
+
+
+def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
+    variables = {"WINDLASS_AGENT_HOME": POD_HOME, _AGENT_GRACE: str(GRACE)}
+    if is_ours:
+        # The user has no entry in the image: many programs ask who they are, and where at home.
+        variables |= {"HOME": f"{POD_HOME}/user", "USER": "windlass", "LOGNAME": "windlass"}
+    if POD_CACHE in map(posixpath.normpath, options.volumes):
+        variables |= {"WINDLASS_AGENT_CACHE": POD_CACHE, "UV_CACHE_DIR": f"{POD_CACHE}/uv"}
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _resources(resources: Resources, accelerators: Mapping[str, str]) -> Object:
+    """CPUs are set aside and not enforced, as on a machine; memory is both."""
+    requests = {"cpu": f"{max(round(resources.cpus * 1000), 1)}m", **accelerators}
+    limits = dict(accelerators)
+    if resources.memory:
+        requests["memory"] = limits["memory"] = str(resources.memory)
+    return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
+def _volumes(record: JobRecord, options: KubernetesOptions) -> tuple[list[Object], list[Object]]:
+    """What there is to see, and where in the container."""
+    volumes: list[Object] = [
+        {"name": "windlass", "secret": {"secretName": record.base, "defaultMode": 0o444}},
+        {"name": "windlass-home", "emptyDir": {}},
+    ]
+    mounts: list[Object] = [
+        {"name": "windlass", "mountPath": MOUNT, "readOnly": True},
+        {"name": "windlass-home", "mountPath": POD_HOME},
+    ]
+    named: dict[str, str] = {}  # of one claim several folders may be seen
+    for target, text in options.volumes.items():
+        source = read_source(text)
+        what = json.dumps(_volume(source), sort_keys=True)
+        if what not in named or source.kind in ("scratch", "memory"):
+            named[what] = f"volume-{len(volumes) - 2}"
+            volumes.append({"name": named[what], **_volume(source)})
+        mounts.append(
+            {
+                "name": named[what],
+                "mountPath": posixpath.normpath(target),
+                **({"subPath": source.inside} if source.inside else {}),
+                **({"readOnly": True} if source.is_read_only else {}),
+            }
         )
-        for index in range(role.replicas):
-            if has_services(spec):
-                made.append(service_of(claim, role.name, index, _TOLD_BY_THE_CLUSTER))
-            replica = ReplicaId(role.name, index, 1)
-            pod = pod_of(claim, job, replica, _TOLD_BY_THE_CLUSTER, placement=where, image=image)
-            made.append(pod)
-    return elided(made)
+    return volumes, mounts
+
+
+def _volume(source: PodSource) -> Object:
+    if source.kind == "claim":
+        return {"persistentVolumeClaim": {"claimName": source.name}}
+    if source.kind == "config":
+        return {"configMap": {"name": source.name}}
+    if source.kind == "secret":
+        return {"secret": {"secretName": source.name}}
+    if source.kind == "host":
+        return {"hostPath": {"path": source.name}}
+    most = {"sizeLimit": str(parse_size(source.name))} if source.name else {}
+    return {"emptyDir": {**({"medium": "Memory"} if source.kind == "memory" else {}), **most}}
+
+
+def _queue(metadata: Object, record: JobRecord, spec: JobSpec, queue: str) -> None:
+    """Have Kueue let it in, all replicas of a job together."""
+    if not queue:
+        return
+    metadata["labels"][pod_names.QUEUE] = queue
+    total = sum(role.replicas for role in spec.roles)
+    if total > 1:
+        metadata["labels"][pod_names.GROUP] = record.base
+        metadata["annotations"] = {pod_names.GROUP_SIZE: str(total)}
+
+
+def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
+    """The pod with what a user wrote laid over its specification, or over all of it."""
+    if not patch:
+        return pod
+    if flaw := patch_flaw(patch):  # of who asks for nothing but to see it
+        raise InvalidArgument(f"pod_patch: {flaw}.")
+    is_whole = set(patch) <= {"metadata", "spec"}
+    laid: Object = merged(pod, patch if is_whole else {"spec": patch})
+    return laid
+
+
+def _ours(pod: Object, made: Object, owner: Object) -> Object:
+    """What nobody may change: by these it is found, and goes when the job does."""
+    made_metadata = made["metadata"]
+    metadata: Object = {
+        **(pod.get("metadata") or {}),
+        "name": made_metadata["name"],
+        "namespace": made_metadata["namespace"],
+        "ownerReferences": [owner],
+    }
+    metadata["labels"] = {**(metadata.get("labels") or {}), **made_metadata["labels"]}
+    spec: Object = {**(pod.get("spec") or {}), "restartPolicy": "Never"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _agreed(spec)}
+
+
+def _agreed(spec: Object) -> Object:
+    """A specification by which the agent and the cluster know of each other's part, patch or not.
+
+    The agent is told how long it has to end. On the network of its machine it has a port of that:
+    the cluster is told, and puts no other there which wants it, too.
+    """
+    grace = spec.get("terminationGracePeriodSeconds", _THEIR_GRACE)
+    required: Object = {"env": [{"name": _AGENT_GRACE, "value": str(grace)}]}
+    if spec.get("hostNetwork"):
+        required["ports"] = [{"containerPort": AGENT_PORT, "protocol": "TCP"}]
+    containers = spec.get("containers")
+    if not isinstance(containers, list):
+        return spec  # the cluster says what is wrong with that
+    return {**spec, "containers": [_laid(container, required) for container in containers]}
+
+
+def _laid(container: Any, required: Object) -> Any:
+    is_main = isinstance(container, Mapping) and container.get("name") == CONTAINER
+    return merged(container, required) if is_main else container
+
+
+def _owner(record: JobRecord, uid: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "name": record.base,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,  # that would take a right on the Secret's finalizers
+    }
+
+
+def elided(objects: Sequence[Object]) -> list[Object]:
+    """The objects as they may be shown: without what the Secret holds."""
+    shown = []
+    for manifest in objects:
+        if manifest.get("kind") == "Secret":
+            hidden = dict.fromkeys(manifest["data"], "...")
+            manifest = {**manifest, "data": hidden}
+        shown.append(manifest)
+    return shown

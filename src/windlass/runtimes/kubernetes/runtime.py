@@ -1,4 +1,4 @@
-"""The runtime of trials in pods: what is asked of it is written down, then done in the cluster."""
+"""The runtime of trials in pods: it stores each request, then carries it out in the cluster."""
 
 from __future__ import annotations
 
@@ -6,27 +6,44 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from windlass.kube.kinds import Object, labels_of
+from windlass.kube.api.connection import connect
+from windlass.kube.api.resource_kinds import Object, labels_of
 from windlass.model.job import Assignment, Job, JobSpec
-from windlass.model.kubernetes import KubernetesOptions
+from windlass.model.kubernetes.job_options import KubernetesOptions
 from windlass.model.status import Replica, ReplicaId
-from windlass.runtimes.away import ask_for
-from windlass.runtimes.kubernetes import naming
-from windlass.runtimes.kubernetes.abroad import HOW_TO_LOOK_THERE, told_of_left
-from windlass.runtimes.kubernetes.attempts import HAND_OVER
-from windlass.runtimes.kubernetes.building import Claim, claim_of, has_services
-from windlass.runtimes.kubernetes.checking import Checks
-from windlass.runtimes.kubernetes.claims import Claims
-from windlass.runtimes.kubernetes.deeds import Deeds
-from windlass.runtimes.kubernetes.errands import Errands
-from windlass.runtimes.kubernetes.known import KnownAttempts
-from windlass.runtimes.kubernetes.observing import Observing
-from windlass.runtimes.kubernetes.reaching import Reaching
-from windlass.runtimes.kubernetes.sight import Sight
-from windlass.runtimes.kubernetes.surroundings import Surroundings
-from windlass.runtimes.kubernetes.tunnels import Tunnels
+from windlass.runtimes.base import AttemptProcess, ServerContext
+from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.agent_tunnels import AgentTunnels
+from windlass.runtimes.kubernetes.attempt_index import AttemptIndex
+from windlass.runtimes.kubernetes.cluster_view import ClusterView
+from windlass.runtimes.kubernetes.job_records import JobRecords
+from windlass.runtimes.kubernetes.manifests import JobRecord, has_services, job_record
+from windlass.runtimes.kubernetes.observe_attempt import AttemptObserver
+from windlass.runtimes.kubernetes.other_cluster import HOW_TO_CONNECT_THERE, abandoned_message
+from windlass.runtimes.kubernetes.pod_actions import PodActions
+from windlass.runtimes.kubernetes.pod_attempt import HAND_OVER
+from windlass.runtimes.kubernetes.port_forward import Tunnels
+from windlass.runtimes.kubernetes.preview_manifests import preset_image
+from windlass.runtimes.kubernetes.retry_queue import RetryQueue
+from windlass.runtimes.kubernetes.server_context import KubernetesContext
+from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
+from windlass.runtimes.remote_attempt import ask_for
+from windlass.runtimes.worker_zip import worker_zip
 
-_ABROAD = 5.0  # seconds between two looks at one that is to end where nobody looks
+_RECHECK = 5.0  # seconds between two looks at one that is to end where nobody looks
+
+
+def create_runtime(server: ServerContext) -> KubernetesRuntime:
+    """Create the runtime of a server's pods."""
+    context = KubernetesContext(
+        connect=lambda: connect(home=server.home),
+        worker=worker_zip,
+        token_for=server.token_for,
+        urls=server.urls,
+        url=server.url,
+        image=preset_image(),
+    )
+    return KubernetesRuntime(server.home.path, context)
 
 
 class KubernetesRuntime:
@@ -38,28 +55,28 @@ class KubernetesRuntime:
     called.
     """
 
-    def __init__(self, home: Path, around: Surroundings) -> None:
+    def __init__(self, home: Path, context: KubernetesContext) -> None:
         self._home = home.absolute()
-        self._claims = Claims(self._home)
-        self._known = KnownAttempts(self._home, around.clock)
-        self._errands = Errands(on_failure=self._failed)
-        self._checks = Checks(around.image)
-        self._tunnels = Tunnels(around.url, around.tunnels)
-        self._sight = Sight(
-            around.connect,
-            self._claims,
-            self._errands,
+        self._records = JobRecords(self._home)
+        self._attempts = AttemptIndex(self._home, context.clock)
+        self._retries = RetryQueue(on_failure=self._failed)
+        self._checks = SubmitChecks(context.image)
+        self._tunnels = Tunnels(context.url, context.tunnels)
+        self._view = ClusterView(
+            context.connect,
+            self._records,
+            self._retries,
             on_pod=self._pod_changed,
             on_login=self._tunnels.drop_all,  # opened anew by the first look at each pod
-            tell=self._tell,
+            notify=self._notify,
         )
-        self._reaching = Reaching(
-            around, self._tunnels, self._claims, self._known, self._errands, self._sight
+        self._agent_tunnels = AgentTunnels(
+            context, self._tunnels, self._records, self._attempts, self._retries, self._view
         )
-        self._deeds = Deeds(
-            around, self._claims, self._errands, self._sight, self._checks, self._tell
+        self._actions = PodActions(
+            context, self._records, self._retries, self._view, self._checks, self._notify
         )
-        self._observing = Observing(self._errands, self._sight, self._deeds, self._tell)
+        self._observer = AttemptObserver(self._retries, self._view, self._actions, self._notify)
         self._callbacks: list[Callable[[str], None]] = []
         self._on_orders: list[Callable[[int], None]] = []
 
@@ -67,151 +84,157 @@ class KubernetesRuntime:
         """What cannot be had there; it raises where the cluster cannot be asked."""
         problems = self._checks.problems(spec)
         if not problems:
-            self._checks.ask(self._sight.connected(), spec)
+            self._checks.check(self._view.connected(), spec)
         return problems
 
     def watch(self, callback: Callable[[str], None]) -> None:
         """Have the uid of each job told whose replicas may have changed."""
         self._callbacks.append(callback)
 
-    def watch_orders(self, callback: Callable[[int], None]) -> None:
-        """Have the id of each trial told whose agents are told something."""
+    def watch_trials(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the id of each trial whose agents have orders."""
         self._on_orders.append(callback)
 
-    def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
+    def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
         """The names of the services of all replicas; one alone needs none."""
         if not has_services(job.spec):
-            return dict(known)
-        claim = self._claim(job)
+            return dict(assigned)
+        record = self._record(job)
         made = {
-            f"{role.name}-{index}": naming.address_of(claim.base, claim.namespace, role.name, index)
+            f"{role.name}-{index}": pod_names.address_of(
+                record.base, record.namespace, role.name, index
+            )
             for role in job.spec.roles
             for index in range(role.replicas)
         }
-        return {**made, **known}
+        return {**made, **assigned}
 
-    def create(self, job: Job, replica: ReplicaId, given: Assignment) -> None:
+    def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
         """Have a pod made for an attempt, unless it was."""
-        claim = self._claim(job)
-        attempt = self._known.one(claim, job.spec, replica)
+        record = self._record(job)
+        attempt = self._attempts.one(record, job.spec, replica)
         if attempt.has_ended or attempt.was_made:
             return
-        ask_for(self._home, job, replica, given)
-        self._deeds.make(claim, job, attempt)
+        ask_for(self._home, job, replica, assignment)
+        self._actions.make(record, job, attempt)
 
-    def delete(self, job_uid: str, replica: ReplicaId, grace: float) -> None:
-        """Have an attempt end: by its agent if it has begun, else by its pod's end."""
-        claim = self._claims.find(job_uid)
-        if claim is None:
+    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+        """Stop an attempt: by its agent if the agent has started, else by deleting its pod."""
+        record = self._records.find(job.uid)
+        if record is None:
             return
-        attempt = self._known.one(claim, None, replica)
+        attempt = self._attempts.one(record, None, replica)
         if not attempt.was_asked_for:
             return
         if attempt.has_ended:
-            self._deeds.end(claim, attempt)
+            self._actions.end(record, attempt)
             return
-        attempt.tell_to_stop(grace)
+        attempt.request_stop(grace)
         if not attempt.was_made:
-            attempt.bury_unstarted()
-            self._tell(job_uid)
+            attempt.record_never_started()
+            self._notify(job.uid)
         for callback in self._on_orders:
-            callback(claim.trial_id)
+            callback(record.trial_id)
         # What has begun ends by itself, and hands over what it left; this is for what does not.
         after = grace + HAND_OVER if attempt.was_begun else 0.0
-        self._deeds.end(claim, attempt, after=after)
+        self._actions.end(record, attempt, after=after)
 
     def give_up(self, job_uid: str) -> None:
         """Have a job that is being stopped end without its cluster, should that not answer.
 
-        What it has there goes when the cluster is back: its claim stays until then.
+        What it has there goes when the cluster is back: its job record stays until then.
         """
-        self._claims.change(job_uid, is_given_up=True)
-        claim = self._claims.find(job_uid)
-        if claim is not None:
-            self._sight.reach(claim)
+        self._records.change(job_uid, is_given_up=True)
+        record = self._records.find(job_uid)
+        if record is not None:
+            self._view.reach(record)
 
     def list(self, job: Job) -> Sequence[Replica]:
         """How each attempt of a job stands."""
-        claim = self._claims.find(job.uid)
-        if claim is None:
+        record = self._records.find(job.uid)
+        if record is None:
             return []
-        attempts = [*self._known.all(claim, job.spec)]
+        attempts = [*self._attempts.all(record, job.spec)]
         # The watch first: of two clusters, one after the other, this is not the newer one's.
-        watcher = self._sight.now(claim.namespace)
-        abroad = self._sight.abroad(claim)
+        watcher = self._view.now(record.namespace)
+        elsewhere = self._view.elsewhere(record)
         now = time.time()
-        if claim.is_given_up and (why := abroad or self._why_away(claim)):
-            is_news = not all(each.has_ended for each in attempts)
-            seen = [each.give_up(told_of_left(claim, why)) for each in attempts]
+        if record.is_given_up and (why := elsewhere or self._why_unreachable(record)):
+            is_news = not all(attempt.has_ended for attempt in attempts)
+            seen = [attempt.give_up(abandoned_message(record, why)) for attempt in attempts]
             for callback in self._on_orders if is_news else ():
-                callback(claim.trial_id)
+                callback(record.trial_id)
             return seen
-        if abroad:
-            told, left = f"{abroad}: {HOW_TO_LOOK_THERE}", told_of_left(claim, abroad)
-            seen = [each.observe_abroad(told, left, now) for each in attempts]
-            if any(each.deleting for each in seen):  # nothing tells when their time is up
-                self._observing.look_later(job.uid, _ABROAD)
+        if elsewhere:
+            message = f"{elsewhere}: {HOW_TO_CONNECT_THERE}"
+            abandoned = abandoned_message(record, elsewhere)
+            seen = [attempt.observe_elsewhere(message, abandoned, now) for attempt in attempts]
+            if any(replica.deleting for replica in seen):  # nothing tells when their time is up
+                self._observer.reconcile_after(job.uid, _RECHECK)
             return seen
-        if abroad is not None:  # else there may be nothing of it there to see
-            self._sight.watch(claim.namespace)
-        is_seen = watcher is not None and watcher.synced.is_set() and abroad is not None
+        if elsewhere is not None:  # else there may be nothing of it there to see
+            self._view.watch(record.namespace)
+        is_seen = watcher is not None and watcher.synced.is_set() and elsewhere is not None
         return [
-            self._observing.observe(claim, each, watcher, is_seen=is_seen, now=now)
-            for each in attempts
+            self._observer.observe(record, attempt, watcher, is_seen=is_seen, now=now)
+            for attempt in attempts
         ]
 
     def release(self, job_uid: str) -> None:
         """Have all that a job has in the cluster go."""
-        self._known.forget(job_uid)
-        claim = self._claims.find(job_uid)
-        if claim is not None:
-            self._deeds.release(claim)
+        self._attempts.forget(job_uid)
+        record = self._records.find(job_uid)
+        if record is not None:
+            self._actions.release(record)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Take over what another runtime of this home left: to be called once, at the start."""
         unfinished = {job.uid: job for job in jobs}
-        for claim in self._claims.all():
-            job = unfinished.get(claim.uid)
+        for record in self._records.all():
+            job = unfinished.get(record.uid)
             if job is None:
-                self.release(claim.uid)
+                self.release(record.uid)
                 continue
-            if claim.is_given_up:
-                self._sight.reach(claim)
-            for attempt in self._known.all(claim, job.spec):
+            if record.is_given_up:
+                self._view.reach(record)
+            for attempt in self._attempts.all(record, job.spec):
                 if attempt.has_ended:
                     continue
-                if attempt.is_told_to_stop:
+                if attempt.is_stop_requested:
                     after = attempt.time_to_stop() + HAND_OVER if attempt.was_begun else 0.0
-                    self._deeds.end(claim, attempt, after=after)
+                    self._actions.end(record, attempt, after=after)
                 elif not attempt.was_made:
-                    self._deeds.make(claim, job, attempt)
+                    self._actions.make(record, job, attempt)
 
-    def has(self, job_uid: str) -> bool:
-        """Whether a job has anything in the cluster, or is to have."""
-        return self._claims.find(job_uid) is not None
+    def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
+        """Return nothing: pods have no process on the server's machine."""
+        del job, replica
+        return AttemptProcess()
 
     def close(self) -> None:
         """Let go of the cluster. Pods live on."""
-        self._deeds.close()
-        self._observing.close()
+        self._actions.close()
+        self._observer.close()
         self._tunnels.close()
-        self._sight.close()
+        self._view.close()
 
-    def _why_away(self, claim: Claim) -> str:
+    def _why_unreachable(self, record: JobRecord) -> str:
         """Why the cluster of a job does not answer, if it does not."""
-        trouble = self._sight.trouble(claim)
+        trouble = self._view.trouble(record)
         return "" if trouble.is_busy else trouble.message
 
-    def _claim(self, job: Job) -> Claim:
-        found = self._claims.find(job.uid)
-        if found is None:
+    def _record(self, job: Job) -> JobRecord:
+        record = self._records.find(job.uid)
+        if record is None:
             options = job.spec.roles[0].kubernetes or KubernetesOptions()
-            namespace = options.namespace or self._sight.connected_soon().namespace
-            found = claim_of(job, namespace, self._claims.identity)  # where is noted as it begins
-            self._claims.keep(found)
-        return found
+            namespace = options.namespace or self._view.connected_soon().namespace
+            record = job_record(
+                job, namespace, self._records.identity
+            )  # where is noted as it begins
+            self._records.keep(record)
+        return record
 
-    def _tell(self, uid: str) -> None:
+    def _notify(self, uid: str) -> None:
         for callback in list(self._callbacks):
             callback(uid)
 
@@ -221,18 +244,18 @@ class KubernetesRuntime:
             return
         what, which, *_ = key
         if what == "make":
-            for uid in self._known.jobs_with(which):
-                self._tell(uid)
+            for uid in self._attempts.jobs_with(which):
+                self._notify(uid)
         elif what == "watch":
-            self._sight.tell_all(which)
+            self._view.notify_namespace(which)
         elif what in ("abroad", "reach"):
-            self._tell(which)
+            self._notify(which)
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before
         assert pod is not None  # noqa: S101 -- one of them is there
-        uid = labels_of(pod).get(naming.UID, "")
+        uid = labels_of(pod).get(pod_names.UID, "")
         if after is None:
-            self._observing.forget(pod)
-        self._reaching.see(uid, pod, is_there=after is not None)
-        self._tell(uid)
+            self._observer.forget(pod)
+        self._agent_tunnels.observe(uid, pod, is_there=after is not None)
+        self._notify(uid)

@@ -19,22 +19,28 @@ from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument, NotFound
 from windlass.model.job import BlobDigest, RoleName
-from windlass.model.learning import learned
+from windlass.model.requests import BlobsAnswer, FetchBlobs
 from windlass.model.status import ReplicaId
-from windlass.model.wire import BlobsAnswer, FetchBlobs
-from windlass.runtimes import layout
-from windlass.runtimes.kubernetes.hearing import HEARD
-from windlass.server.agents import AGENTS, GROWING, LEFT_BEHIND, Away, Part, Piece
+from windlass.model.thread_safe_types import learned
+from windlass.runtimes import paths
+from windlass.runtimes.kubernetes.agent_last_seen import AGENTS_LAST_SEEN
 from windlass.server.api.blobs import fetch_blobs, get_blob
-from windlass.server.checkpoints import Saved
-from windlass.server.coming import LOOK_EVERY, Coming
-from windlass.server.faults import MissingBlobs
-from windlass.server.http import OCTETS, Answer, Request
-from windlass.server.room import check_room
-from windlass.server.routing import Route
+from windlass.server.errors import MissingBlobs
 from windlass.server.services import Services
-from windlass.worker.digests import kind_of
-from windlass.worker.files import read_json, remove_if_there, write_json
+from windlass.server.stores.agent_uploads import (
+    GROWING,
+    LEFT_BEHIND,
+    Away,
+    Part,
+    Piece,
+)
+from windlass.server.stores.blobs.upload import CHECK_EVERY, IncomingFile
+from windlass.server.stores.checkpoints.store import Saved
+from windlass.server.web.agent_token import AGENTS
+from windlass.server.web.messages import OCTETS, Answer, Request
+from windlass.server.web.routing import Route
+from windlass.worker.blobs.digest import is_digest, kind_of
+from windlass.worker.common.atomic_files import read_json, remove_if_there, write_json
 
 _LARGEST_SHIPMENT = 16 << 20
 _LARGEST_LIST = 2 << 20
@@ -97,12 +103,12 @@ async def begin(
 def _note(services: Services, away: Away, facts: Facts) -> None:
     """Keep what is said of the place beside what else is known of the attempt."""
     listed = "".join(f"{line}\n" for line in facts.packages).encode("utf-8", "replace")
-    told = {
+    stored = {
         "python": facts.python,
         "platform": facts.platform,
         "packages": services.blobs.put(listed) if listed else None,
     }
-    write_json(str(away.path / layout.FACTS), told)
+    write_json(str(away.path / paths.FACTS), stored)
 
 
 async def ship(
@@ -119,11 +125,11 @@ def _parts(body: bytes) -> list[Piece]:
     head, _, data = body.partition(b"\n")
     listed = msgspec.json.decode(head, type=learned(list[_PartHead]))
     parts, at = [], 0
-    for each in listed:
-        if each.name not in GROWING and each.name != layout.STATE:
-            raise InvalidArgument(f"{each.name!r} is no file that grows.")
-        parts.append(Piece(each.name, each.start, data[at : at + each.length]))
-        at += each.length
+    for entry in listed:
+        if entry.name not in GROWING and entry.name != paths.STATE:
+            raise InvalidArgument(f"{entry.name!r} is no file that grows.")
+        parts.append(Piece(entry.name, entry.start, data[at : at + entry.length]))
+        at += entry.length
     if at != len(data):
         raise InvalidArgument("The shipment is not as long as it says.")
     return parts
@@ -163,15 +169,14 @@ async def put_blob(
     """A blob of a checkpoint."""
     away = _away(services, uid, role, index, attempt)
     away.check()
-    try:
-        place, hasher = services.blobs.place(digest), kind_of(digest).hasher()
-    except ValueError as error:
-        raise InvalidArgument(f"{error}.") from error
+    if not is_digest(digest):
+        raise InvalidArgument(f"{digest[:100]!r} is no digest.")
+    hasher = kind_of(digest).hasher()
 
     def keep(coming: Path) -> None:
         if kind_of(digest).digest(hasher) != digest:
             raise InvalidArgument("A blob was damaged on its way.")
-        services.blobs.bring(coming, place)
+        services.blobs.put_upload(coming, digest)
 
     return await _receive(request, services, keep, hasher)
 
@@ -186,7 +191,7 @@ async def room(
 ) -> dict[str, bool]:
     """Whether so much can be brought now: who asks first sends nothing in vain."""
     _away(services, uid, role, index, attempt).check()
-    check_room(services.blobs.root, size)
+    services.blobs.check_space(size)
     return {"has_room": True}
 
 
@@ -199,13 +204,13 @@ async def _receive(
     room_from: int = 0,
 ) -> dict[str, int]:
     """Write a body to a file of no name, and have it kept once it is whole and on the disk."""
-    told = request.header(b"content-length")
-    expected = int(told) if told.isdecimal() else LOOK_EVERY
+    length = request.header(b"content-length")
+    expected = int(length) if length.isdecimal() else CHECK_EVERY
     if expected >= room_from:
-        check_room(services.blobs.root, expected)
-    path = services.blobs.coming()
+        services.blobs.check_space(expected)
+    path = services.blobs.upload_path()
     try:
-        with Coming(path, hasher) as coming:
+        with IncomingFile(path, hasher) as coming:
             waiting, size = [], 0
             async for piece in request.stream():
                 waiting.append(piece)
@@ -232,8 +237,8 @@ async def missing(
 ) -> BlobsAnswer:
     """Which blobs are not here."""
     _away(services, uid, role, index, attempt).check()
-    found = await asyncio.to_thread(services.blobs.missing, data.digests)
-    return BlobsAnswer(missing=tuple(found))
+    lacking = await asyncio.to_thread(services.blobs.missing, data.digests)
+    return BlobsAnswer(missing=tuple(lacking))
 
 
 async def put_checkpoint(
@@ -289,10 +294,10 @@ async def orders(
         while True:
             news.clear()
             away.check(may_have_ended=True)
-            told = away.orders()
+            current = away.orders()
             left = until - loop.time()
-            if told["seen"] != seen or left <= 0 or services.hub.is_closing:
-                return told
+            if current["seen"] != seen or left <= 0 or services.hub.is_closing:
+                return current
             try:
                 await asyncio.wait_for(news.wait(), left)
             except asyncio.TimeoutError:
@@ -319,7 +324,7 @@ async def fetch_one(
 
 async def package(services: Services, uid: str, role: str, index: int, attempt: int) -> Answer:
     """What its program imports as `windlass`, as a zip."""
-    from windlass.runtimes.workerzip import package_zip
+    from windlass.runtimes.worker_zip import package_zip
 
     _away(services, uid, role, index, attempt).check()
     return Answer(await asyncio.to_thread(package_zip), media_type=OCTETS)
@@ -332,8 +337,8 @@ def _away(services: Services, uid: str, role: str, index: int, attempt: int) -> 
         raise NotFound("There is no such attempt.") from error
     job, _ = _load(services, uid)
     replica = ReplicaId(role, index, attempt)
-    HEARD.note(uid, replica)
-    return Away(services.home.path, job, replica, services.runtime.nudge_path)
+    AGENTS_LAST_SEEN.note(uid, replica)
+    return Away(services.home.path, job, replica, services.nudge_path)
 
 
 def _load(services: Services, uid: str) -> Any:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterator
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument, NotFound
-from windlass.model.wire import API, BlobsAnswer, FetchBlobs, SnapshotAnswer
+from windlass.model.requests import API, BlobsAnswer, FetchBlobs, SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
-from windlass.server.blobs import Arrivals, BlobStore, IncomingBlob
-from windlass.server.http import OCTETS, Answer, Request, file_answer
-from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.stores.blobs.base import BlobStore
+from windlass.server.web.messages import OCTETS, Answer, Request, file_answer
+from windlass.server.web.routing import Route
 
 _ONE = "(b3-)?[0-9a-f]{64}"
 Digests = Annotated[str, Meta(pattern=rf"^{_ONE}(,{_ONE}){{0,99}}\Z")]  # joined by commas
@@ -79,25 +80,24 @@ async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
 
 
 class _Intake:
-    """Takes a pack apart as it arrives."""
+    """Reads a pack as it arrives and stores its blobs."""
 
     def __init__(self, blobs: BlobStore) -> None:
-        self._blobs = blobs
+        self._uploads = blobs.start_uploads()
         self._header = bytearray()
-        self._blob: IncomingBlob | None = None
-        self._arrivals = Arrivals()
+        self._is_in_blob = False
         self._left = 0
         self._digest = ""
         self.stored = 0
 
     @property
     def is_torn(self) -> bool:
-        return self._blob is not None or bool(self._header)
+        return self._is_in_blob or bool(self._header)
 
     def feed(self, chunk: bytes) -> None:
         view = memoryview(chunk)
-        while view or (self._blob is not None and not self._left):
-            if self._blob is None:
+        while view:
+            if not self._is_in_blob:
                 need = _HEADER - len(self._header)
                 self._header += view[:need]
                 view = view[need:]
@@ -105,23 +105,21 @@ class _Intake:
                     self._begin()
             else:
                 piece = view[: self._left]
-                self._blob.write(piece)
+                self._uploads.write(piece)
                 self._left -= len(piece)
                 view = view[len(piece) :]
-            if self._blob is not None and not self._left:
-                self._finish(self._blob)
+            if self._is_in_blob and not self._left:
+                self._finish()
 
     def settle(self) -> None:
-        """Have all that came whole in its place."""
-        self._arrivals.settle()
+        """Store all complete blobs."""
+        self._uploads.commit()
 
     def close(self) -> None:
-        """Let go; of what was torn or damaged, keep what came whole before that."""
+        """Store the complete blobs of a torn or damaged pack, and discard the rest."""
         with contextlib.suppress(OSError):
-            self._arrivals.settle()
-        self._arrivals.close()
-        if self._blob is not None:
-            self._blob.__exit__()
+            self._uploads.commit()
+        self._uploads.close()
 
     def _begin(self) -> None:
         self._digest = self._header[:32].hex()
@@ -129,15 +127,14 @@ class _Intake:
         self._header.clear()
         if self._left > _LARGEST_BLOB:
             raise InvalidArgument("A blob in the pack is larger than 8 GB.")
-        self._blob = self._blobs.incoming()
+        self._is_in_blob = True
 
-    def _finish(self, blob: IncomingBlob) -> None:
+    def _finish(self) -> None:
         try:
-            blob.check(self._digest)
+            self._uploads.finish(self._digest)
         except ValueError as error:
             raise InvalidArgument(f"A blob in the pack is damaged: {error}.") from error
-        self._blob = None
-        self._arrivals.add(blob)
+        self._is_in_blob = False
         self.stored += 1
 
 
@@ -145,7 +142,7 @@ async def get_blob(services: Services, digest: str) -> Answer:
     """The bytes of a blob."""
     blobs = services.blobs
     try:
-        return await asyncio.to_thread(file_answer, blobs.place(digest))
+        return await asyncio.to_thread(file_answer, partial(blobs.open, digest))
     except (ValueError, FileNotFoundError) as error:
         raise NotFound(f"There is no blob {digest[:80]}.") from error
 
@@ -161,13 +158,13 @@ async def fetch_blobs(data: FetchBlobs, services: Services) -> Answer:
 
 
 def _sizes(blobs: BlobStore, digests: tuple[str, ...]) -> dict[str, int]:
-    found = {}
+    sizes = {}
     for digest in dict.fromkeys(digests):
         try:
-            found[digest] = blobs.size(digest)
+            sizes[digest] = blobs.size(digest)
         except FileNotFoundError:
             continue
-    return found
+    return sizes
 
 
 async def _packed(blobs: BlobStore, sizes: dict[str, int]) -> AsyncGenerator[bytes, None]:
@@ -183,7 +180,7 @@ def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
     for digest, size in sizes.items():
         buffered.append(bytes.fromhex(digest[-64:]) + size.to_bytes(8, "big"))
         try:
-            with open(blobs.place(digest), "rb") as file:
+            with blobs.open(digest) as file:
                 while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
                     size -= len(piece)
                     buffered.append(piece)

@@ -8,11 +8,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.records import CheckpointRecord
-from windlass.model.wire import API, ChangeCheckpoint, CheckpointPage
-from windlass.server.paging import Cursor
-from windlass.server.queries import Limit, Text
-from windlass.server.routing import Route
+from windlass.model.requests import API, ChangeCheckpoint, CheckpointPage
 from windlass.server.services import Services
+from windlass.server.web.query_types import Cursor, Limit, Text
+from windlass.server.web.routing import Route
 
 Key = Annotated[str, Meta(max_length=100)]  # an id or a uid
 

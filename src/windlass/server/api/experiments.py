@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.records import ExperimentRecord, ExperimentState, TrialState
-from windlass.model.wire import (
+from windlass.model.requests import (
     API,
     ChangeExperiment,
     CreateExperiment,
@@ -18,17 +18,16 @@ from windlass.model.wire import (
     ExperimentPage,
     StopTrial,
 )
-from windlass.server.deletion import delete_experiment
-from windlass.server.experiment_stream import follow_experiment
-from windlass.server.faults import MissingBlobs
-from windlass.server.http import EVENTS, Answer
-from windlass.server.hub import experiment_topic
-from windlass.server.labels import LabelText, read_labels
-from windlass.server.paging import Cursor
-from windlass.server.queries import Limit, MaybeText, Text
-from windlass.server.routing import Route
+from windlass.server.errors import MissingBlobs
+from windlass.server.operations.delete import delete_experiment
+from windlass.server.operations.experiment_stream import follow_experiment
+from windlass.server.operations.stop import stop_all
 from windlass.server.services import Services
-from windlass.server.stopping import stop_all
+from windlass.server.web.label_query import LabelText, read_labels
+from windlass.server.web.messages import EVENTS, Answer
+from windlass.server.web.notifications import experiment_topic
+from windlass.server.web.query_types import Cursor, Limit, MaybeText, Text
+from windlass.server.web.routing import Route
 
 Holder = Annotated[str, Meta(min_length=1, max_length=100)]
 
@@ -69,13 +68,13 @@ async def list_experiments(
 
 
 def _states(text: str | None) -> list[ExperimentState]:
-    known = [state.value for state in ExperimentState]
+    states = [state.value for state in ExperimentState]
     names = [name.strip().upper() for name in text.split(",")] if text else []
-    wrong = [name for name in names if name not in known]
+    wrong = [name for name in names if name not in states]
     if wrong:
         raise InvalidArgument(
             f"There is no state {wrong[0]!r} of an experiment.",
-            hint=f"It is one of: {', '.join(known)}.",
+            hint=f"It is one of: {', '.join(states)}.",
         )
     return [ExperimentState(name) for name in names]
 
@@ -105,7 +104,7 @@ async def change_experiment(
 
 async def _put_forward(services: Services, experiment_id: int, priority: int) -> None:
     """Give all trials of an experiment that wait in the queue another priority."""
-    from windlass.server.queueing import set_priority
+    from windlass.server.operations.queue_order import set_priority
 
     for trial_id in reversed(await services.kinship.going_on(experiment_id)):
         record = await services.trials.record(trial_id)

@@ -1,7 +1,9 @@
-"""The logs of many trials, searched."""
+"""Logs: the log of one trial, read, followed and searched, and the logs of many, searched."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import re
 import time
 from typing import Annotated
@@ -9,28 +11,108 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument
-from windlass.model.logs import LogHit, LogHits
-from windlass.model.records import LISTED_KINDS
-from windlass.model.wire import API
-from windlass.server.api.trials import states_of
-from windlass.server.asking import Asked, asked_of, in_search_thread
-from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
-from windlass.server.database import Row
-from windlass.server.labels import LabelText, read_labels
-from windlass.server.logs import Chosen
-from windlass.server.merging import HITS, Slice
-from windlass.server.paging import Conditions
-from windlass.server.patterns import Pattern
-from windlass.server.queries import MaybeText, Text
-from windlass.server.routing import Route
-from windlass.server.scopes import Scope
+from windlass.model.logs import LogHit, LogHits, LogPage
+from windlass.model.records import LISTED_KINDS, TrialRecord
+from windlass.model.requests import API
+from windlass.server.api.trials import LogCursor, TrialId, states_of
+from windlass.server.db.base import Row
+from windlass.server.db.paging import Conditions
+from windlass.server.db.scopes import Scope
+from windlass.server.db.where_parser import MAX_LENGTH, parse
+from windlass.server.db.where_sql import WhereCompiler
+from windlass.server.operations.log_pages import (
+    LogQuery,
+    in_search_thread,
+    log_page,
+    parse_log_query,
+)
+from windlass.server.operations.trial_stream import time_to_end
 from windlass.server.services import Services
-from windlass.server.where import LONGEST, parse
-from windlass.server.wherein import Compiling
+from windlass.server.stores.logs.base import HITS, Chosen, Slice
+from windlass.server.stores.logs.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.stores.logs.pattern import Pattern
+from windlass.server.web.label_query import LabelText, read_labels
+from windlass.server.web.query_types import MaybeText, Text
+from windlass.server.web.routing import Route
 
+_LONG_POLL = 10.0
+_CLOCK = 1.0  # seconds that a written line may take until it is in the log
 _TRIALS = 200  # whose ids are fetched at a time
 _IDS = re.compile(r"\d{1,18}(,\d{1,18})*", re.ASCII)
 _CURSOR = re.compile(r"(\d{1,18})(?:/(.*))?", re.ASCII | re.DOTALL)
+
+
+async def read_logs(
+    services: Services,
+    trial_id: TrialId,
+    cursor: LogCursor = None,
+    tail: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None,
+    search: MaybeText = None,
+    regex: bool = False,
+    stream: MaybeText = None,
+    follow: bool = False,
+    role: MaybeText = None,
+    index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
+    attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
+) -> LogPage:
+    """What a trial wrote. With `follow`, an answer waits until there is something to tell.
+
+    A search tells after a while how far it came: an empty page with a cursor is not the end.
+    `since` and `until` are seconds since the epoch.
+    """
+    if tail is not None and cursor is not None:
+        raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
+    query = await parse_log_query(search, regex=regex, stream=stream, limit=limit)
+    whose = Chosen(role, index, attempt, since, until)
+    _check_exists(await services.trials.record(trial_id), whose)
+    news = services.hub.subscribe(trial_id)
+    try:
+        while True:
+            news.clear()
+            record = await services.trials.record(trial_id)
+            left = time_to_end(record) if follow and record.state.is_final else 0.0
+            ended = record.state.is_final and left <= 0
+            ended = ended or (until is not None and time.time() > until + _CLOCK)
+            query = query.replace(is_followed=follow and not ended)
+            page = await log_page(services, trial_id, cursor, tail, query, whose)
+            if page.parts or page.has_more or ended or not follow or services.hub.is_closing:
+                goes_on = page.has_more or (follow and not ended)
+                return LogPage(items=tuple(page.parts), next=page.cursor if goes_on else None)
+            cursor, tail = page.cursor, None
+            wait = min(left if left > 0 else _LONG_POLL, _until(until))
+            try:
+                await asyncio.wait_for(news.wait(), wait)
+            except asyncio.TimeoutError:
+                return LogPage(items=(), next=cursor)
+    finally:
+        services.hub.unsubscribe(news, trial_id)
+
+
+def _until(until: float | None) -> float:
+    """Seconds until nothing more can come of what is asked for."""
+    return math.inf if until is None else max(until + _CLOCK - time.time(), 0.0) + 0.01
+
+
+def _check_exists(record: TrialRecord, whose: Chosen) -> None:
+    """Refuse to wait for the lines of a replica that is none of this trial's."""
+    sizes = {role.name: role.replicas for role in record.spec.roles}
+    for attempt in record.attempts:  # some may be gone since
+        sizes[attempt.role] = max(sizes.get(attempt.role, 0), attempt.index + 1)
+    if whose.role is not None and whose.role not in sizes:
+        raise InvalidArgument(
+            f"Trial {record.id} ({record.name}) has no role {whose.role!r}.",
+            hint=f"It has: {', '.join(sizes)}.",
+        )
+    size = max(sizes.values()) if whose.role is None else sizes[whose.role]
+    if whose.index is not None and whose.index >= size:
+        which = f"{whose.role}-{whose.index}" if whose.role else f"replica {whose.index}"
+        raise InvalidArgument(
+            f"Trial {record.id} ({record.name}) has no {which}.",
+            hint=f"The first is 0, the last {size - 1}.",
+        )
 
 
 async def search_logs(
@@ -45,7 +127,7 @@ async def search_logs(
     state: Annotated[str, Meta(max_length=200)] | None = None,
     name: MaybeText = None,
     labels: LabelText = None,
-    where: Annotated[str, Meta(max_length=LONGEST)] | None = None,
+    where: Annotated[str, Meta(max_length=MAX_LENGTH)] | None = None,
     role: MaybeText = None,
     index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
     attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
@@ -61,23 +143,23 @@ async def search_logs(
     `trials` are ids, joined by commas. Commands and shells are searched if they are named there,
     or `where` asks for them.
     """
-    asked = await asked_of(search, regex=regex, stream=stream, limit=limit)
-    if asked.pattern is None:
+    query = await parse_log_query(search, regex=regex, stream=stream, limit=limit)
+    if query.pattern is None:
         raise InvalidArgument("There is nothing to search for: the text is empty.")
     wanted = Conditions()
     wanted.one_of("trials.id", _ids(trials))
     clause = None if where is None else _require(wanted, where)
     if trials is None and not (clause and clause.mentions_kind):
-        wanted.one_of("trials.kind", [each.value for each in LISTED_KINDS])
+        wanted.one_of("trials.kind", [value.value for value in LISTED_KINDS])
     scope = Scope(
         experiment=experiment, experiment_id=experiment_id, project=project, project_id=project_id
     )
     await services.trials.limit(wanted, scope, is_first=cursor is None)
-    wanted.one_of("trials.state", [each.value for each in states_of(state)])
+    wanted.one_of("trials.state", [value.value for value in states_of(state)])
     wanted.equal("trials.name", name)
     wanted.all_in("trials.labels", read_labels(labels))
     whose = Chosen(role, index, attempt, since, until)
-    hunt = _Hunt(services, asked, asked.pattern, whose, counts=count)
+    hunt = _Hunt(services, query, query.pattern, whose, counts=count)
     first, place = _parse(cursor)
     while True:
         rows = await services.trials.ids(wanted, first, _TRIALS)
@@ -93,9 +175,9 @@ async def search_logs(
         return LogHits(items=tuple(hunt.found), count=hunt.count, next=following, hint=hint)
 
 
-def _require(wanted: Conditions, where: str) -> Compiling:
+def _require(wanted: Conditions, where: str) -> WhereCompiler:
     now = time.time()
-    clause = Compiling(wanted, where, now)
+    clause = WhereCompiler(wanted, where, now)
     wanted.require(clause.condition(parse(where, now)))
     return clause
 
@@ -104,10 +186,10 @@ class _Hunt:
     """One page of a search over many trials."""
 
     def __init__(
-        self, services: Services, asked: Asked, pattern: Pattern, whose: Chosen, *, counts: bool
+        self, services: Services, query: LogQuery, pattern: Pattern, whose: Chosen, *, counts: bool
     ) -> None:
         self._logs = services.logs
-        self._asked = asked
+        self._asked = query
         self._pattern = pattern
         self._whose = whose
         self._counts = counts
@@ -153,7 +235,7 @@ def _ids(text: str | None) -> list[int]:
         return []
     if not _IDS.fullmatch(text):
         raise InvalidArgument(f"{text[:100]!r} is no list of trial ids.", hint="Write it as 3,5,7.")
-    return [int(each) for each in text.split(",")]
+    return [int(part) for part in text.split(",")]
 
 
 def _parse(cursor: str | None) -> tuple[int, str | None]:
@@ -169,4 +251,7 @@ def _parse(cursor: str | None) -> tuple[int, str | None]:
     return int(match[1]), match[2]
 
 
-routes = [Route("GET", f"{API}/logs", search_logs)]
+routes = [
+    Route("GET", f"{API}/logs", search_logs),
+    Route("GET", f"{API}/trials/{{trial_id:int}}/logs", read_logs, is_log=True),
+]

@@ -8,35 +8,35 @@ from msgspec import Meta
 
 from windlass.model.queue import MoveTrial, QueuePage, SetPriority, TaskPage
 from windlass.model.records import TrialRecord
-from windlass.model.wire import API
-from windlass.server.queries import Limit
-from windlass.server.records import describe
-from windlass.server.routing import Route
+from windlass.model.requests import API
+from windlass.server.operations.describe import describe
 from windlass.server.services import Services
+from windlass.server.web.query_types import Limit
+from windlass.server.web.routing import Route
 
 Cursor = Annotated[str, Meta(max_length=10_000)] | None
 
 
 async def list_queue(services: Services, cursor: Cursor = None, limit: Limit = 100) -> QueuePage:
     """The trials that wait for room, the first to be let in first, a page at a time."""
-    from windlass.server import queueing
+    from windlass.server.operations import queue_order
 
-    return await queueing.page_of_queue(services, cursor, limit)
+    return await queue_order.page_of_queue(services, cursor, limit)
 
 
 async def set_priority(services: Services, trial_id: int, data: SetPriority) -> TrialRecord:
     """Give a trial another priority; one that waits has its new place at once."""
-    from windlass.server import queueing
+    from windlass.server.operations import queue_order
 
-    await queueing.set_priority(services, trial_id, data.priority)
+    await queue_order.set_priority(services, trial_id, data.priority)
     return await describe(services, trial_id)
 
 
 async def move_trial(services: Services, trial_id: int, data: MoveTrial) -> TrialRecord:
     """Have a trial that waits stand right ahead of another that does."""
-    from windlass.server import queueing
+    from windlass.server.operations import queue_order
 
-    await queueing.move_ahead_of(services, trial_id, data.ahead_of)
+    await queue_order.move_ahead_of(services, trial_id, data.ahead_of)
     return await describe(services, trial_id)
 
 
@@ -44,7 +44,7 @@ async def list_tasks(
     services: Services, trial_id: int, cursor: Cursor = None, limit: Limit = 100
 ) -> TaskPage:
     """The replicas of a trial, every attempt of each, with what they were given."""
-    from windlass.server import tasks
+    from windlass.server.operations import tasks
 
     return await tasks.page_of_tasks(services, trial_id, cursor, limit)
 

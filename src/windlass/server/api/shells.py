@@ -6,11 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from windlass.model.wire import API, ShellSize, ShellTaken
-from windlass.server import shells
-from windlass.server.http import EVENTS, Answer, Request
-from windlass.server.routing import Route
+from windlass.model.requests import API, ShellSize, ShellTaken
+from windlass.server.operations import shells
 from windlass.server.services import Services
+from windlass.server.web.messages import EVENTS, Answer, Request
+from windlass.server.web.routing import Route
 
 _MOST_TYPED = 64 * 1024  # bytes at once
 

@@ -9,9 +9,9 @@ import socket
 from functools import partial
 
 from windlass.model.records import TrialState
-from windlass.model.wire import API, CollectGarbage, GarbageReport, ServerInfo
-from windlass.server.routing import Route
+from windlass.model.requests import API, CollectGarbage, GarbageReport, ServerInfo
 from windlass.server.services import Services
+from windlass.server.web.routing import Route
 from windlass.version import __version__
 
 
@@ -24,7 +24,7 @@ async def server_info(services: Services) -> ServerInfo:
     """The server: version, home, what the machine has and what of it is free."""
     waiting = (TrialState.QUEUED, TrialState.SUSPENDED)
     active = [state for state in TrialState if not state.is_final and state not in waiting]
-    timing = services.controller.timing
+    latency = services.controller.latency
     free = services.admission.free()
     return ServerInfo(
         version=__version__,
@@ -40,9 +40,9 @@ async def server_info(services: Services) -> ServerInfo:
         cpus_free=free.cpus,
         memory_free=free.memory,
         devices_free=len(free.devices),
-        reconciles=timing.count,
-        reconcile_p50=timing.quantile(0.5),
-        reconcile_p99=timing.quantile(0.99),
+        reconciles=latency.count,
+        reconcile_p50=latency.quantile(0.5),
+        reconcile_p99=latency.quantile(0.99),
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from windlass.model.requests import API
 from windlass.model.templates import ChangeTemplate, CreateTemplate, TemplatePage, TemplateRecord
-from windlass.model.wire import API
-from windlass.server.paging import Cursor
-from windlass.server.queries import Limit, Text
-from windlass.server.routing import Route
 from windlass.server.services import Services
+from windlass.server.web.query_types import Cursor, Limit, Text
+from windlass.server.web.routing import Route
 
 
 async def list_templates(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
 
 from windlass.model.errors import Conflict, InvalidArgument, NotFound
 from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
-from windlass.model.logs import LogPage
 from windlass.model.records import TrialKind, TrialRecord, TrialState
-from windlass.model.status import Event
-from windlass.model.wire import (
+from windlass.model.requests import (
     API,
     AskToStop,
     Built,
@@ -26,28 +23,23 @@ from windlass.model.wire import (
     StopTrial,
     TrialPage,
 )
-from windlass.server.asking import asked_of, log_page
-from windlass.server.cursors import LONGEST_CURSOR, parse_cursor
-from windlass.server.deletion import delete_trial
-from windlass.server.generators import built
-from windlass.server.http import EVENTS, OCTETS, Answer, Request, file_answer
-from windlass.server.labels import LabelText, read_labels
-from windlass.server.listing import Asked
-from windlass.server.logs import Chosen
-from windlass.server.merging import HITS
-from windlass.server.paging import Cursor
-from windlass.server.queries import Limit, MaybeText, Text
-from windlass.server.records import describe, enrich, enrich_page
-from windlass.server.routing import Route
-from windlass.server.scopes import Scope
+from windlass.model.status import Event
+from windlass.server.db.scopes import Scope
+from windlass.server.db.where_parser import MAX_LENGTH
+from windlass.server.operations.delete import delete_trial
+from windlass.server.operations.describe import describe, enrich, enrich_page
+from windlass.server.operations.generators import built
+from windlass.server.operations.stop import ask_to_stop, stop
+from windlass.server.operations.submit import submit
+from windlass.server.operations.trial_stream import follow
 from windlass.server.services import Services
-from windlass.server.stopping import ask_to_stop, stop
-from windlass.server.streams import follow, time_to_end
-from windlass.server.submission import submit
-from windlass.server.where import LONGEST
+from windlass.server.stores.logs.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.stores.trials.list_query import TrialQuery
+from windlass.server.web.label_query import LabelText, read_labels
+from windlass.server.web.messages import EVENTS, OCTETS, Answer, Request, file_answer
+from windlass.server.web.query_types import Cursor, Limit, MaybeText, Text
+from windlass.server.web.routing import Route
 
-_LONG_POLL = 10.0
-_CLOCK = 1.0  # that what was written before a time may take to be in the log
 _LARGEST_TRIAL = 64 << 20
 
 TrialId = int  # one that no trial could have is not found, like any other
@@ -87,14 +79,14 @@ async def list_trials(
     user: MaybeText = None,
     created_after: Time = None,
     created_before: Time = None,
-    where: Annotated[str, Meta(max_length=LONGEST)] | None = None,
+    where: Annotated[str, Meta(max_length=MAX_LENGTH)] | None = None,
     sort: Text = "id",
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TrialPage:
     """Trials that match, sorted, a page at a time; commands and shells if their kind is named."""
     page = await services.trials.page(
-        Asked(
+        TrialQuery(
             uid=uid,
             scope=Scope(
                 experiment=experiment,
@@ -139,79 +131,6 @@ async def stream_trial(
     return _stream(services, trial_id, logs=logs, cursor=cursor)
 
 
-async def read_logs(
-    services: Services,
-    trial_id: TrialId,
-    cursor: LogCursor = None,
-    tail: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None,
-    search: MaybeText = None,
-    regex: bool = False,
-    stream: MaybeText = None,
-    follow: bool = False,
-    role: MaybeText = None,
-    index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
-    attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
-    since: float | None = None,
-    until: float | None = None,
-    limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
-) -> LogPage:
-    """What a trial wrote. With `follow`, an answer waits until there is something to tell.
-
-    A search tells after a while how far it came: an empty page with a cursor is not the end.
-    `since` and `until` are seconds since the epoch.
-    """
-    if tail is not None and cursor is not None:
-        raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
-    asked = await asked_of(search, regex=regex, stream=stream, limit=limit)
-    whose = Chosen(role, index, attempt, since, until)
-    _check_exists(await services.trials.record(trial_id), whose)
-    news = services.hub.subscribe(trial_id)
-    try:
-        while True:
-            news.clear()
-            record = await services.trials.record(trial_id)
-            left = time_to_end(record) if follow and record.state.is_final else 0.0
-            ended = record.state.is_final and left <= 0
-            ended = ended or (until is not None and time.time() > until + _CLOCK)
-            asked = asked.replace(is_followed=follow and not ended)
-            page = await log_page(services, trial_id, cursor, tail, asked, whose)
-            if page.parts or page.has_more or ended or not follow or services.hub.is_closing:
-                goes_on = page.has_more or (follow and not ended)
-                return LogPage(items=tuple(page.parts), next=page.cursor if goes_on else None)
-            cursor, tail = page.cursor, None
-            wait = min(left if left > 0 else _LONG_POLL, _until(until))
-            try:
-                await asyncio.wait_for(news.wait(), wait)
-            except asyncio.TimeoutError:
-                return LogPage(items=(), next=cursor)
-    finally:
-        services.hub.unsubscribe(news, trial_id)
-
-
-def _until(until: float | None) -> float:
-    """Seconds until nothing more can come of what is asked for."""
-    return math.inf if until is None else max(until + _CLOCK - time.time(), 0.0) + 0.01
-
-
-def _check_exists(record: TrialRecord, whose: Chosen) -> None:
-    """Refuse to wait for the lines of a replica that is none of this trial's."""
-    sizes = {role.name: role.replicas for role in record.spec.roles}
-    for each in record.attempts:  # some may be gone since
-        sizes[each.role] = max(sizes.get(each.role, 0), each.index + 1)
-    if whose.role is not None and whose.role not in sizes:
-        raise InvalidArgument(
-            f"Trial {record.id} ({record.name}) has no role {whose.role!r}.",
-            hint=f"It has: {', '.join(sizes)}.",
-        )
-    size = max(sizes.values()) if whose.role is None else sizes[whose.role]
-    if whose.index is not None and whose.index >= size:
-        which = f"{whose.role}-{whose.index}" if whose.role else f"replica {whose.index}"
-        raise InvalidArgument(
-            f"Trial {record.id} ({record.name}) has no {which}.",
-            hint=f"The first is 0, the last {size - 1}.",
-        )
-
-
 async def list_events(services: Services, trial_id: TrialId) -> list[Event]:
     """What happened to a trial, oldest first."""
     await services.trials.record(trial_id)
@@ -235,7 +154,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         raise NotFound(
             f"Trial {trial_id} has no value: {why}.", hint=f"See: windlass show {trial_id}"
         )
-    return await asyncio.to_thread(file_answer, services.blobs.place(record.result.digest))
+    return await asyncio.to_thread(file_answer, partial(services.blobs.open, record.result.digest))
 
 
 async def get_error(services: Services, trial_id: TrialId) -> Answer:
@@ -245,7 +164,7 @@ async def get_error(services: Services, trial_id: TrialId) -> Answer:
         raise NotFound(
             f"Trial {trial_id} left no exception.", hint=f"See: windlass show {trial_id}"
         )
-    return await asyncio.to_thread(file_answer, services.blobs.place(record.error.pickle))
+    return await asyncio.to_thread(file_answer, partial(services.blobs.open, record.error.pickle))
 
 
 async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> TrialRecord:
@@ -275,25 +194,25 @@ async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial)
 
 async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """Stop a trial's replicas without failing it; nothing runs until it is resumed."""
-    from windlass.server import steering
+    from windlass.server.operations import suspend_and_scale
 
-    await steering.suspend(services, trial_id, suspended=True)
+    await suspend_and_scale.suspend(services, trial_id, suspended=True)
     return await describe(services, trial_id)
 
 
 async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """Start a suspended trial again, as soon as there is room."""
-    from windlass.server import steering
+    from windlass.server.operations import suspend_and_scale
 
-    await steering.suspend(services, trial_id, suspended=False)
+    await suspend_and_scale.suspend(services, trial_id, suspended=False)
     return await describe(services, trial_id)
 
 
 async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -> TrialRecord:
     """Have other numbers of replicas, by role; roles that are not named stay as they are."""
-    from windlass.server import steering
+    from windlass.server.operations import suspend_and_scale
 
-    await steering.scale(services, trial_id, data.replicas)
+    await suspend_and_scale.scale(services, trial_id, data.replicas)
     return await describe(services, trial_id)
 
 
@@ -309,12 +228,12 @@ def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None
 def _kinds(text: str | None) -> Sequence[TrialKind]:
     if not text:
         return ()
-    known = {kind.value for kind in TrialKind}
+    kinds = {kind.value for kind in TrialKind}
     names = [name.strip().lower() for name in text.split(",")]
-    wrong = [name for name in names if name not in known]
+    wrong = [name for name in names if name not in kinds]
     if wrong:
         raise InvalidArgument(
-            f"There is no kind {wrong[0]!r} of trial.", hint=f"It is one of: {', '.join(known)}."
+            f"There is no kind {wrong[0]!r} of trial.", hint=f"It is one of: {', '.join(kinds)}."
         )
     return [TrialKind(name) for name in names]
 
@@ -323,12 +242,12 @@ def states_of(text: str | None) -> list[TrialState]:
     """The states that a query asks for."""
     if not text:
         return []
-    known = {state.value for state in TrialState}
+    states = {state.value for state in TrialState}
     names = [name.strip().upper() for name in text.split(",")]
-    wrong = [name for name in names if name not in known]
+    wrong = [name for name in names if name not in states]
     if wrong:
         raise InvalidArgument(
-            f"There is no state {wrong[0]!r}.", hint=f"States are: {', '.join(sorted(known))}."
+            f"There is no state {wrong[0]!r}.", hint=f"States are: {', '.join(sorted(states))}."
         )
     return [TrialState(name) for name in names]
 
@@ -342,7 +261,6 @@ routes = [
     Route("GET", _TRIAL, get_trial),
     Route("PATCH", _TRIAL, change_trial),
     Route("GET", f"{_TRIAL}/stream", stream_trial, media_type=EVENTS),
-    Route("GET", f"{_TRIAL}/logs", read_logs, is_log=True),
     Route("GET", f"{_TRIAL}/events", list_events),
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),

@@ -1,7 +1,7 @@
-"""What runs beside a supervisor where there is no server: in a pod, on another machine.
+"""The agent runs beside a supervisor where there is no server: in a pod, on another machine.
 
-It brings a trial's code and data here, has the same supervisor run it in a home of its own, and
-carries what that writes down to the server: the same files, byte for byte. Like all of `worker`
-it is the standard library alone. It is the only part of it that talks to the server, and keeps
-whatever the server has not taken in yet.
+It fetches a trial's code and data, has the same supervisor run the trial in its own home, and
+uploads the files of the supervisor to the server, byte for byte. Like all of `worker`, it uses only
+the standard library. No other part of `worker` connects to the server. The agent keeps all data
+that the server has not stored yet.
 """

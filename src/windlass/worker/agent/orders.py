@@ -1,6 +1,6 @@
-"""What the server wants of an attempt: that it stop, that its program end by itself.
+"""Orders of the server for an attempt: to stop it, or to ask its program to end.
 
-It is asked in one long request after the other, which is answered when there is something new.
+The agent sends one long-polling request after another. The server answers when an order changes.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import os
 import sys
 import threading
 
-from windlass.worker.agent.channel import GivenUp, Refused
-from windlass.worker.files import write_json
+from windlass.worker.agent.http_channel import GivenUp, Refused
+from windlass.worker.common.atomic_files import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from windlass.worker.agent.channel import Channel
+    from windlass.worker.agent.http_channel import Channel
 
 _AGAIN = 1.0  # seconds until an order that could not be written down is asked for again
 
@@ -34,7 +34,7 @@ class Orders:
         self._trial = os.path.dirname(os.path.dirname(attempt_dir))
         self._on_stop = on_stop
         self._seen = ""
-        self._said = ""
+        self._last_message = ""
         self.is_dismissed = False  # the server wants nothing more of this attempt
         threading.Thread(target=self._listen, name="windlass-orders", daemon=True).start()
 
@@ -68,6 +68,6 @@ class Orders:
 
     def _say(self, what: str) -> None:
         """Say something, unless it was the last that was said."""
-        if what != self._said:
-            self._said = what
+        if what != self._last_message:
+            self._last_message = what
             sys.stderr.write(f"windlass: {what}\n")

@@ -1,0 +1,292 @@
+"""Converts arguments to a command line, and a command line to parameters."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from windlass.authoring.checks.options import Problem, flaw_of, key_of
+from windlass.authoring.public.executables import Raw
+from windlass.model.errors import shown
+
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
+_SETTING = re.compile(r"\+{0,2}([A-Za-z_][\w./-]*)=(.*)", re.ASCII | re.DOTALL)
+_OPTION = re.compile(r"--?([A-Za-z_][\w.-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
+_EXACT = 2**53  # JSON readers lose digits of larger numbers
+_LONGEST_EXACT = 17  # including the sign
+_FLAG = re.compile(r"\w[\w.-]*")
+DEEPEST = 20  # levels of nested mappings
+_MOST_DIGITS = 1000
+_MOST_WORDS = 9_000  # what a command itself says comes to them
+
+
+def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
+    """Convert arguments to words. A list is used as is, with numbers as text.
+
+    >>> command_line(["--lr", 0.1, "data"])
+    ['--lr', '0.1', 'data']
+
+    Of a mapping each entry is a flag, its name as it is written. A truth value is a flag or its
+    `--no-` form, as `argparse.BooleanOptionalAction` has them; a list repeats the flag; a mapping
+    in it joins the names with a dot; `None` says nothing, and nothing comes of it.
+
+    >>> command_line({"lr": 0.1, "amp": True, "cache": False, "tag": ["a", "b"], "seed": None})
+    ['--lr=0.1', '--amp', '--no-cache', '--tag=a', '--tag=b']
+    >>> command_line({"model": {"depth": 3}, "shift": -1})
+    ['--model.depth=3', '--shift=-1']
+
+    Name and value are one word: given as two, `argparse` would take a value that begins with a
+    dash for the next flag. A `wl.Raw` is the words it spells, without the flag's name.
+
+    >>> command_line({"lr": 0.1, "more": Raw("-v 'two words'")})
+    ['--lr=0.1', '-v', 'two words']
+    """
+    if not isinstance(arguments, Mapping):
+        return [word for value in arguments for word in _words(value)]
+    return [word for name, value in _flat(arguments) for word in _flag(name, value)]
+
+
+def dropped_names(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
+    """Names of arguments that the command line omits because their value is none.
+
+    >>> dropped_names({"lr": None, "model": {"depth": None}, "seed": 1})
+    ['lr', 'model.depth']
+    """
+    if not isinstance(arguments, Mapping):
+        return []
+    return [name for name, value in _flat(arguments) if value is None]
+
+
+def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
+    """Problems of arguments that follow the words `own` of the command."""
+    if arguments is None:
+        return []
+    if _is_deep(arguments):
+        flaw = f"mappings in mappings, more than {DEEPEST} deep, make no names of flags"
+        return [(("args",), f"args: {flaw}")]
+    problems = _find_flaws(arguments) or clashes(arguments, own)
+    if not problems and (count := len(command_line(arguments))) > _MOST_WORDS:
+        return [(("args",), f"args: {count} words; a command line has at most {_MOST_WORDS}")]
+    return problems
+
+
+def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
+    """Problems of entries with the same flag, and of flags that the command already has.
+
+    >>> clashes({"model": {"depth": 3}, "model.depth": 4})
+    [(('args', 'model.depth'), 'args: model.depth is given twice')]
+    >>> clashes({"batch_size": 8, "lr": 1}, ["--batch-size", "4"])
+    [(('args', 'batch_size'), 'args: batch_size: the command has the flag --batch-size already')]
+    """
+    if not isinstance(arguments, Mapping):
+        return []
+    problems: list[Problem] = []
+    there = {_flag_key(word): word for word in own_flags(own)}
+    seen: dict[str, str] = {}
+    for name, value in _flat(arguments):
+        if value is None or isinstance(value, Raw):
+            continue  # produces no flag
+        key = _flag_key(name)
+        flaw = ""
+        if key in there:
+            flaw = f"{name}: the command has the flag {there[key]} already"
+        elif key in seen:
+            same = seen[key] == name
+            flaw = f"{name} is given twice" if same else f"{name} and {seen[key]} are one flag"
+        if flaw:
+            problems.append((("args", name), f"args: {flaw}"))
+        seen.setdefault(key, name)
+    return problems
+
+
+def own_flags(words: Sequence[str]) -> list[str]:
+    """The flags of a command that belong to the program that receives the arguments.
+
+    Flags before a script belong to its interpreter.
+
+    >>> own_flags(["--nproc-per-node", "2", "train.py", "--lr=0.1", "-v"])
+    ['--lr', '-v']
+    """
+    scripts = [number for number, word in enumerate(words) if word.endswith(".py")]
+    after = words[scripts[-1] + 1 :] if scripts else words
+    return [word.partition("=")[0] for word in after if _is_option(word) and word != "--"]
+
+
+def _flag_key(name: str) -> str:
+    """The normalized spelling of a flag."""
+    return name.lstrip("-").replace("-", "_").removeprefix("no_")
+
+
+def _find_flaws(arguments: Any) -> list[Problem]:
+    if isinstance(arguments, Mapping):
+        return [problem for entry in arguments.items() for problem in _check_entry(*entry)]
+    if isinstance(arguments, (str, bytes)) or not isinstance(arguments, Sequence):
+        flaw = "is neither a mapping of flags nor a list of words"
+        return [
+            (("args",), f'args: {shown(arguments)} {flaw}; write {{"lr": 0.1}} or ["--lr", "0.1"]')
+        ]
+    return [
+        (("args",), f"args: {shown(value)} {flaw}")
+        for value in arguments
+        if (flaw := _value_flaw(value))
+    ]
+
+
+def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator[Problem]:
+    keys = ("args", *above, key_of(name))
+    if not isinstance(name, str) or not _FLAG.fullmatch(name):
+        meant = key_of(name).lstrip("-").partition("=")[0]
+        guess = f"; write {shown(meant)}" if _FLAG.fullmatch(meant) else ""
+        yield keys, f"args: {shown(name)} is no name of a flag{guess}"
+    elif isinstance(value, Mapping):
+        for inner in value.items():
+            yield from _check_entry(*inner, above=(*above, name))
+    elif value is not None and not isinstance(value, bool):
+        path = ".".join((*above, name))
+        for item in value if _is_list(value) else [value]:
+            flaw = _value_flaw(item)
+            if flaw:
+                yield keys, f"args: {path} is {shown(item)}, which {flaw}"
+
+
+def _is_deep(value: Any, left: int = DEEPEST) -> bool:
+    """Whether mappings are nested too deeply, as in a mapping that contains itself."""
+    return isinstance(value, Mapping) and (
+        left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())
+    )
+
+
+def _value_flaw(value: Any) -> str:
+    if isinstance(value, str):
+        return flaw_of(value)
+    if isinstance(value, Raw):
+        return _raw_flaw(value)
+    if isinstance(value, os.PathLike):
+        return flaw_of(os.fsdecode(value))
+    is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
+    if is_number and isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
+        return f"has more than {_MOST_DIGITS} digits"  # Python limits the digits of such numbers
+    return "" if is_number else "is neither a text nor a number"
+
+
+def _flat(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    return [
+        word
+        for item in (value if _is_list(value) else [value])
+        for word in (_words(item) if isinstance(item, Raw) else [f"--{name}={text_of(item)}"])
+    ]
+
+
+def _words(value: Any) -> list[str]:
+    return shlex.split(value.text) if isinstance(value, Raw) else [text_of(value)]
+
+
+def _raw_flaw(raw: Raw) -> str:
+    if not isinstance(raw.text, str):
+        return "is no text"
+    try:
+        shlex.split(raw.text)
+    except ValueError as error:
+        return f"a shell could not read: {str(error)[:1].lower()}{str(error)[1:]}"
+    return flaw_of(raw.text)
+
+
+def text_of(value: Any) -> str:
+    """A value as one word of a command line."""
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def read_params(arguments: Sequence[str]) -> dict[str, Any]:
+    """Parse parameters from arguments, by common conventions of programs.
+
+    >>> read_params(["--lr", "0.1", "--batch-size=32", "--shuffle", "--no-cache", "data"])
+    {'lr': 0.1, 'batch_size': 32, 'shuffle': True, 'cache': False, 'args': ['data']}
+    >>> read_params(["model.depth=3", "seed=true", "-v", "--bias", "-1"])
+    {'model.depth': 3, 'seed': True, 'v': True, 'bias': -1}
+    >>> read_params(["--tag", "a", "--tag", "b", "--", "--plain"])
+    {'tag': ['a', 'b'], 'args': ['--plain']}
+    """
+    params: dict[str, Any] = {}
+    others: list[Any] = []
+    waiting = list(reversed(arguments))
+    while waiting:
+        word = waiting.pop()
+        if word == "--":
+            others += reversed(waiting)
+            break
+        following = waiting[-1] if waiting else None
+        if (option := _OPTION.fullmatch(word)) and not _is_number(word):
+            name, value = option[1], option[2]
+            if value is not None:
+                _add(params, name, read_value(value))
+            elif name.startswith("no-") and not (following and _is_number(following)):
+                _add(params, name.removeprefix("no-"), False)
+            elif following is None or _is_option(following):
+                _add(params, name, True)
+            else:
+                _add(params, name, read_value(waiting.pop()))
+        elif setting := _SETTING.fullmatch(word):
+            params[setting[1]] = read_value(setting[2])
+        else:
+            others.append(read_value(word))
+    if others:
+        params["args"] = others
+    return params
+
+
+def read_value(text: str) -> Any:
+    """Parse a number or boolean; other text is returned unchanged.
+
+    >>> [read_value(text) for text in ("3", "-1e-3", "True", "007", "nan", "adam")]
+    [3, -0.001, True, '007', 'nan', 'adam']
+    """
+    if _WHOLE.fullmatch(text):
+        number = int(text[:_LONGEST_EXACT])  # Python limits the digits of a number
+        return number if len(text) <= _LONGEST_EXACT and abs(number) <= _EXACT else text
+    if _DECIMAL.fullmatch(text):
+        value = float(text)
+        return value if abs(value) < float("inf") else text
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _add(params: dict[str, Any], name: str, value: Any) -> None:
+    """Add an option by its Python name. A repeated option becomes a list."""
+    key = name.replace("-", "_")
+    if key not in params:
+        params[key] = value
+    elif isinstance(params[key], list):
+        params[key].append(value)
+    else:
+        params[key] = [params[key], value]
+
+
+def _is_option(word: str) -> bool:
+    return word == "--" or (_OPTION.fullmatch(word) is not None and not _is_number(word))
+
+
+def _is_number(word: str) -> bool:
+    return bool(_WHOLE.fullmatch(word) or _DECIMAL.fullmatch(word))

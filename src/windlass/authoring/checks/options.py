@@ -1,0 +1,302 @@
+"""Checks of options, with one rule per option for all interfaces.
+
+Imports little, like `prepare/options.py`: every trial imports it with the user's module.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from windlass.model.backends import BACKENDS, LOCAL
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.text.names import name_flaw, place_flaw
+
+T = TypeVar("T")
+
+# Where it stands, and what is wrong: a path of keys, and a sentence that names the last of them.
+Problem = tuple[tuple[str, ...], str]
+
+# Option names of other tools and their names in Windlass.
+ELSEWHERE = {
+    "gpu": "accelerator",
+    "gpus": "accelerator",
+    "num_gpus": "accelerator",
+    "num_cpus": "cpus",
+    "image": "container_image",
+    "timeout": "active_deadline",
+    "retries": "backoff_limit",
+    "environment": "env",
+    "requirements": "packages",
+}
+OF_EXECUTOR = ("cpus", "memory", "accelerator")
+# A trial imports the module it is from: what is not there may well be where it was sent from.
+IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
+# In a pod, what is said of clusters was checked by who submitted it, with what a pod need not have.
+IS_AWAY = "WINDLASS_AWAY" in os.environ
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_RESERVED = "WINDLASS_"
+_LONGEST_TEXT = 128 * 1024 - 512  # limit of Linux for one argument or one variable with its name
+_MOST_REPLICAS = 10_000
+_MOST_LABELS = 100
+_MOST_RESTARTS = 1_000_000
+
+
+def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The most similar of the names, ignoring case; none if no name is similar.
+
+    >>> nearest("onfailur", ["Never", "OnFailure"])
+    'OnFailure'
+    """
+    import difflib
+
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return by_lower[near[0]] if near else None
+
+
+def callers_level() -> int:
+    """The stack level of the user's call, for warnings."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("windlass."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def key_of(name: Any) -> str:
+    """A name as part of a key path, even if it is not a string."""
+    return name if isinstance(name, str) else shown(name)
+
+
+def unknown_option(name: str, options: Sequence[str]) -> Problem:
+    """Build the problem of an unknown option, with a suggestion."""
+    meant = ELSEWHERE.get(name, name)
+    near = meant if meant in options else nearest(name, options)
+    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(options)}"
+    if meant not in options and "executor" in options:
+        for backend in BACKENDS.values():
+            if meant in (*OF_EXECUTOR, *backend.executor_options):
+                guess = f"write executor=wl.{backend.executor}({meant}=...)"
+                break
+    return (name,), f"there is no option {shown(name)}; {guess}"
+
+
+def suggest_fields(kind: type[T]) -> type[T]:
+    """Decorate a dataclass so that an unknown field raises an error with a suggestion."""
+    init: Any = kind.__init__
+    # Callers pass dataclasses, which no type can express.
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+
+    @functools.wraps(init)
+    def checked(self: T, *args: Any, **kwargs: Any) -> None:
+        unknown = [unknown_option(name, names)[1] for name in kwargs if name not in names]
+        if unknown:
+            raise InvalidArgument.of(unknown, where=f"wl.{kind.__name__}")
+        init(self, *args, **kwargs)
+
+    # For type checkers the signature stays that of the dataclass.
+    kind.__init__ = checked  # type: ignore[assignment]
+    return kind
+
+
+def parse_problems(name: str, value: Any, parse: Callable[[Any], object]) -> list[Problem]:
+    """The problem of a value that `parse` rejects."""
+    if value is None:
+        return []
+    try:
+        parse(value)
+    except ValueError as error:
+        return [((name,), f"{name}: {error}")]
+    return []
+
+
+def check_cpus(cpus: Any) -> list[Problem]:
+    if cpus is None:
+        return []
+    is_number = isinstance(cpus, (int, float)) and not isinstance(cpus, bool)
+    if not is_number or (isinstance(cpus, float) and not math.isfinite(cpus)):
+        return _one("cpus", f"{shown(cpus)} is no number of CPUs; write 1, 4 or 0.5")
+    if not 0.001 <= cpus <= 100_000:
+        return _one("cpus", f"{shown(cpus)} is out of range; ask for more than 0")
+    return []
+
+
+def check_backend(backend: Any) -> list[Problem]:
+    if backend is None or backend in tuple(BACKENDS):  # the value may be unhashable
+        return []
+    near = nearest(str(backend), BACKENDS)
+    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(map(repr, BACKENDS))}"
+    return _one("backend", f"there is no backend {shown(backend)}; {guess}")
+
+
+def check_restarts(option: str, count: Any) -> list[Problem]:
+    if _is_whole(count) and 0 <= count <= _MOST_RESTARTS:
+        return []
+    what = "retries" if option == "retries" else "restarts"
+    return _one(option, f"{shown(count)} is no number of {what}; write 0, 1, 2, ...")
+
+
+def check_replicas(replicas: Any) -> list[Problem]:
+    if _is_whole(replicas) and 1 <= replicas <= _MOST_REPLICAS:
+        return []
+    if _is_whole(replicas) and replicas > _MOST_REPLICAS:
+        return _one(
+            "replicas", f"{shown(replicas)} is out of range; a role has at most {_MOST_REPLICAS}"
+        )
+    return _one("replicas", f"{shown(replicas)} is no number of replicas; write 1, 2, 3, ...")
+
+
+def check_framework(framework: Any) -> list[Problem]:
+    """Check that the framework exists. Trials skip this check: submission did it."""
+    if framework is None or IS_TRIAL:
+        return []
+    if not isinstance(framework, str):
+        return _one(
+            "framework", f"{shown(framework)} is no framework; write a name such as 'torch'"
+        )
+    from windlass.frameworks import find_framework
+
+    try:
+        find_framework(framework)
+    except InvalidArgument as error:
+        return _one("framework", error.message)
+    return []
+
+
+def check_name(option: str, name: Any) -> list[Problem]:
+    if name is None:
+        return []
+    flaw = name_flaw(name)
+    return _one(option, flaw) if flaw else []
+
+
+def check_project(project: Any) -> list[Problem]:
+    flaw = "" if project is None else place_flaw(project)
+    return _one("project", flaw) if flaw else []
+
+
+def check_labels(labels: Any) -> list[Problem]:
+    if isinstance(labels, str):
+        return _one("labels", f"write a list: labels=[{shown(labels)}]")
+    if not isinstance(labels, (Sequence, set, frozenset)):
+        return _one("labels", f"{shown(labels)} is no list of texts")
+    if len(labels) > _MOST_LABELS:
+        return _one("labels", f"there are {len(labels)}; at most {_MOST_LABELS} are kept")
+    flaws = (name_flaw(label, "label") for label in labels)
+    return [(("labels",), f"labels: {flaw}") for flaw in flaws if flaw]
+
+
+def check_text(option: str, text: Any) -> list[Problem]:
+    return check_type(option, text, str, "a text") if text is not None else []
+
+
+def check_type(option: str, value: Any, kind: type, wanted: str) -> list[Problem]:
+    return [] if isinstance(value, kind) else _one(option, f"{shown(value)} is not {wanted}")
+
+
+def check_env(env: Any) -> list[Problem]:
+    if env is None:
+        return []
+    if not isinstance(env, Mapping):
+        return _one("env", f"{shown(env)} is no mapping of names to texts")
+    problems: list[Problem] = []
+    for name, value in env.items():
+        problems += _check_variable("env", name)
+        if not isinstance(value, str):
+            flaw = f'is {shown(value)}; a variable is a text: "{shown(value, str)}"'
+        else:
+            flaw = flaw_of(value)
+        if flaw:
+            problems.append((("env", key_of(name)), f"env: {key_of(name)} {flaw}"))
+    return problems
+
+
+def check_secrets(secrets: Any) -> list[Problem]:
+    if secrets is None:
+        return []
+    if isinstance(secrets, str):
+        return _one("secrets", f'write a list: secrets=["{shown(secrets, str)}"]')
+    if not isinstance(secrets, (Mapping, Sequence)):
+        return _one("secrets", "write a list of names or a mapping of names to values")
+    problems = [problem for name in secrets for problem in _check_variable("secrets", name)]
+    if isinstance(secrets, Mapping):
+        problems += [
+            (("secrets", key_of(name)), f"secrets: the value of {key_of(name)} {flaw}")
+            for name, value in secrets.items()
+            if (flaw := flaw_of(value) if isinstance(value, str) else "is not a text")
+        ]
+    return problems
+
+
+def flaw_of(value: str) -> str:
+    """The flaw of a text as an environment variable or argument."""
+    if "\x00" in value:
+        return "holds a NUL character"
+    if _SURROGATE.search(value):
+        return "is no text: it holds half a character"
+    if len(value.encode()) > _LONGEST_TEXT:
+        return f"has more than {_LONGEST_TEXT} bytes: no program can be given it; write a file"
+    return ""
+
+
+def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
+    if volumes is None:
+        return []
+    # A backend that does not exist is another problem: its volumes are checked as local ones.
+    if not BACKENDS.get(backend, BACKENDS[LOCAL]).runs_on_server:
+        if IS_AWAY:
+            return []
+        from windlass.authoring.checks.kubernetes import check_pod_volumes
+
+        return check_pod_volumes(volumes)
+    if not isinstance(volumes, Mapping):
+        return _one("volumes", 'write a mapping of where to what: {"data": "/path/to/data"}')
+    problems: list[Problem] = []
+    for target, source in volumes.items():
+        keys = ("volumes", key_of(target))
+        parts = target.split("/") if isinstance(target, str) else []
+        if not parts or os.path.isabs(target) or ".." in parts or not any(parts):
+            flaw = "must be a path relative to the working directory, like 'data'"
+            problems.append((keys, f"volumes: {shown(target)} {flaw}"))
+        if not isinstance(source, (str, os.PathLike)):
+            problems.append((keys, f"volumes: {shown(source)} is no path"))
+        elif not IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
+            flaw = f"there is no {shown(os.fspath(source))} on this machine"
+            problems.append((keys, f"volumes: {flaw}"))
+    return problems
+
+
+def check_packages(packages: Any) -> list[Problem]:
+    if packages is None or (isinstance(packages, str) and packages.endswith(".txt")):
+        return []  # a requirements file is read at submission
+    if isinstance(packages, str):
+        hint = f"write a list, packages=[{shown(packages)}], or the path of a .txt file"
+        return _one("packages", hint)
+    if not isinstance(packages, Sequence):
+        return _one("packages", 'write a list: packages=["scikit-learn", "pandas==2.2"]')
+    from windlass.packaging.environments import requirement_problems
+
+    return [(("packages",), f"packages: {problem}") for problem in requirement_problems(packages)]
+
+
+def _check_variable(option: str, name: Any) -> list[Problem]:
+    if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
+        return [((option, key_of(name)), f"{option}: {shown(name)} is no name of a variable")]
+    if name.startswith(_RESERVED):
+        return [((option, name), f"{option}: {name} is set by Windlass itself")]
+    return []
+
+
+def _one(option: str, flaw: str) -> list[Problem]:
+    return [((option,), f"{option}: {flaw}")]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

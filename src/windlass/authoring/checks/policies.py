@@ -1,0 +1,30 @@
+"""Parses policies from text or enum members."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, TypeVar
+
+from windlass.authoring.checks.options import nearest
+from windlass.model.errors import shown
+
+E = TypeVar("E", bound=Enum)
+
+
+def read_policy(kind: type[E], value: Any) -> E:
+    """Convert a text to a policy.
+
+    >>> from windlass.model.job import RestartPolicy
+    >>> read_policy(RestartPolicy, "ExitCode")
+    <RestartPolicy.EXIT_CODE: 'ExitCode'>
+    >>> read_policy(RestartPolicy, "OnFailur")
+    Traceback (most recent call last):
+    ...
+    ValueError: there is no 'OnFailur'; did you mean 'OnFailure'?
+    """
+    names = [member.value for member in kind if member.value]
+    if isinstance(value, str) and (value in names or isinstance(value, kind)):
+        return kind(value)
+    near = nearest(value, names) if isinstance(value, str) else None
+    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(map(repr, names))}"
+    raise ValueError(f"there is no {shown(value)}; {guess}")

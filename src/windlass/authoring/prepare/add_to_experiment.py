@@ -1,0 +1,179 @@
+"""Adds jobs and generators to an experiment. An identity creates one trial."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.authoring.checks.options import (
+    Problem,
+    callers_level,
+    check_labels,
+    check_name,
+    flaw_of,
+)
+from windlass.authoring.prepare.draft import Filing
+from windlass.authoring.prepare.job_spec import prepare_job
+from windlass.authoring.prepare.overrides import replace_fields, with_arguments, with_env
+from windlass.authoring.public.executables import Executable
+from windlass.authoring.public.jobs import Job, JobGroup
+from windlass.authoring.public.packaged import Packaged
+from windlass.authoring.public.run_decorator import Function
+from windlass.client.connection.event_stream import insist
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.records import Recipe, SearchPlace
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+    from windlass.client.resources.experiment.experiment import Experiment
+    from windlass.client.resources.trial.trial import Trial
+    from windlass.model.records import ExperimentRecord
+
+_LONGEST_IDENTITY = 1000
+
+
+@dataclass(frozen=True)
+class AddOptions:
+    """The options of `exp.add` besides the job."""
+
+    args: Any = None
+    env: Any = None
+    name: str | None = None
+    labels: Sequence[str] = ()
+    identity: str | None = None
+    auxiliary: bool = False
+    parent_id: int | None = None
+    inherited: Mapping[str, Any] = field(default_factory=dict)  # parameters of the parent trial
+    search: SearchPlace | None = None
+
+
+def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) -> Trial[Any]:
+    """Create a trial of an experiment, or return the earlier trial with its identity."""
+    if is_generator(what):
+        from windlass.authoring.prepare.generators import add_generator
+
+        return add_generator(client, experiment.record, what, options)
+    return add_job(client, experiment.record, what, options)
+
+
+def is_generator(what: Any) -> bool:
+    """Whether a value is a generator function rather than a job."""
+    return callable(what) and not isinstance(what, (Job, JobGroup, Function))
+
+
+def add_job(
+    client: Client, experiment: ExperimentRecord, what: Any, options: AddOptions
+) -> Trial[Any]:
+    """Create a trial of a job, a group or a `wl.run` function."""
+    job = _with_name(as_job(what), options, experiment)
+    problems = check_add_options(options)
+    job, override_problems = with_arguments(job, options.args)
+    problems += override_problems
+    job, override_problems = with_env(job, options.env)
+    problems += override_problems
+    if problems:
+        raise InvalidArgument.of([text for _, text in problems], where="exp.add")
+    draft = prepare_job(job, lambda: client).draft(client, _filing(experiment, options))
+    if options.inherited:
+        params = {**options.inherited, **draft.request.params}
+        draft.request = msgspec.structs.replace(draft.request, params=params)
+    if experiment.priority and not draft.request.spec.capabilities.has_priority:
+        _warn_of_priority(experiment)
+    # A generator may have run for long: a server outage must not fail it.
+    is_built = options.parent_id is not None
+    trial = insist(lambda: client.submit(draft)) if is_built else client.submit(draft)
+    if options.identity is not None and options.search is None:
+        _warn_of_other_arguments(trial, draft.request.params, options.identity)
+    return trial
+
+
+def _warn_of_priority(experiment: ExperimentRecord) -> None:
+    """Warn that a cluster ignores the experiment's priority."""
+    warnings.warn(
+        f"The experiment {shown(experiment.name)} has the priority {experiment.priority}, which "
+        "has no effect on trials in pods: the cluster's scheduler lets these in. Name a priority "
+        "class of the cluster: wl.Kubernetes(priority_class=...)",
+        stacklevel=callers_level(),
+    )
+
+
+def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], identity: str) -> None:
+    """Warn if the earlier trial with this identity has other arguments."""
+    plain = msgspec.json.decode(msgspec.json.encode(params))
+    if trial.params == plain:
+        return
+    both = {**trial.params, **plain}
+    names = [name for name in both if trial.params.get(name) != plain.get(name)]
+    warnings.warn(
+        f"identity {shown(identity)}: trial {trial.id} exists, with other arguments than these "
+        f"({', '.join(names[:5])}); it is returned as it is",
+        stacklevel=callers_level(),
+    )
+
+
+def key_of(experiment: ExperimentRecord, identity: str) -> str:
+    """The stable idempotency key of an identity in an experiment."""
+    return hashlib.sha256(f"{experiment.uid}\0{identity}".encode()).hexdigest()[:32]
+
+
+def _filing(experiment: ExperimentRecord, options: AddOptions) -> Filing:
+    return Filing(
+        experiment=experiment.name,
+        experiment_id=experiment.id,
+        key=key_of(experiment, options.identity) if options.identity is not None else "",
+        labels=tuple(options.labels),
+        auxiliary=options.auxiliary,
+        parent_id=options.parent_id,
+        recipe=Recipe(identity=options.identity or "", search=options.search),
+    )
+
+
+def as_job(what: Any) -> Job | JobGroup:
+    """Convert a job, group or `wl.run` function to a job."""
+    if isinstance(what, (Job, JobGroup)):
+        return what
+    if isinstance(what, Function):
+        return what.job()
+    is_program = isinstance(what, (Packaged, Executable))
+    hint = "Write: exp.add(wl.Job(...), args={...}); or a wl.JobGroup, a function decorated "
+    hint += "with wl.run, or a generator."
+    raise InvalidArgument(
+        f"exp.add: {shown(what)} is no job" + (", but what a job runs." if is_program else "."),
+        hint="Make it one: exp.add(wl.Job(...), args={...})" if is_program else hint,
+    )
+
+
+def _with_name(
+    job: Job | JobGroup, options: AddOptions, experiment: ExperimentRecord
+) -> Job | JobGroup:
+    if job.experiment is not None and job.experiment != experiment.name:
+        raise InvalidArgument(
+            f"exp.add: the job says experiment={shown(job.experiment)}, and it is added to "
+            f"{shown(experiment.name)}.",
+            hint="Leave experiment= out of the job: it belongs to what it is added to.",
+        )
+    return job if options.name is None else replace_fields(job, name=options.name)
+
+
+def check_add_options(options: AddOptions) -> list[Problem]:
+    """Problems of the options, for jobs and generators."""
+    problems = [*check_name("name", options.name), *check_labels(options.labels)]
+    flaw = "" if options.identity is None else _identity_flaw(options.identity)
+    if flaw:
+        problems.append((("identity",), f"identity: {shown(options.identity)} {flaw}"))
+    if not isinstance(options.auxiliary, bool):
+        problems.append((("auxiliary",), "auxiliary: write True or False"))
+    return problems
+
+
+def _identity_flaw(identity: Any) -> str:
+    if not isinstance(identity, str) or not identity:
+        return "is none; write a text that is unique in the experiment"
+    if len(identity) > _LONGEST_IDENTITY:
+        return f"is too long: it has at most {_LONGEST_IDENTITY} characters"
+    return flaw_of(identity)

@@ -1,0 +1,51 @@
+"""The source code of a submission: its snapshot and provenance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.home import Home
+from windlass.packaging.git import GitStatus
+from windlass.packaging.provenance import collect, installed_packages
+from windlass.packaging.snapshot import Snapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from windlass.authoring.prepare.call_site import CallSite
+    from windlass.client.client import Client
+    from windlass.model.job import Code
+
+
+class Source:
+    """A snapshot of a project's code. Later edits are not included."""
+
+    def __init__(self, client: Client, place: CallSite) -> None:
+        self.place = place
+        self._cache = cache_of(client)
+        status = GitStatus(str(place.root.path))  # git runs while the tree is read
+        self.snapshot = take_snapshot(place.root, self._cache, status=status)
+        self.packages = installed_packages(self._cache)
+        self.provenance = collect(
+            status.state(), files=self.snapshot.files, size=self.snapshot.size
+        )
+
+    @property
+    def code(self) -> Code:
+        """The code part of a job."""
+        return self.place.code(self.snapshot.tree)
+
+    def retake(self) -> Snapshot:
+        """Take the snapshot again with its content in memory, if files change during upload."""
+        self.snapshot = take_snapshot(self.place.root, self._cache, hold=True)
+        self.provenance = msgspec.structs.replace(
+            self.provenance, tree_files=self.snapshot.files, tree_size=self.snapshot.size
+        )
+        return self.snapshot
+
+
+def cache_of(client: Client) -> Path:
+    """The folder of the client's cache."""
+    return (client.transport.endpoint.home or Home.find()).cache

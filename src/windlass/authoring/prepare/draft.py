@@ -1,0 +1,224 @@
+"""Builds drafts of trials from checked jobs."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.authoring.prepare.call_site import (
+    CallSite,
+    current_umask,
+    is_within,
+    open_file_limit,
+    own_environment,
+)
+from windlass.authoring.prepare.code_source import Source, cache_of
+from windlass.authoring.prepare.options import Options, refuse_recorded_secrets
+from windlass.model.job import (
+    Code,
+    Executable,
+    FunctionCall,
+    JobSpec,
+    ProcessCall,
+    Python,
+    Role,
+)
+from windlass.model.records import Recipe, TrialKind
+from windlass.model.requests import CreateTrial, Private
+from windlass.packaging.draft import Call, Draft, Program, mask
+from windlass.packaging.params import describe_params
+from windlass.packaging.pickling import pack_call
+
+if TYPE_CHECKING:
+    from windlass.authoring.public.packaged import Packaged
+    from windlass.client.client import Client
+
+# Placeholder for the executables of an outline.
+TO_COME = ProcessCall(argv=("",))
+
+
+class Filing(msgspec.Struct, frozen=True, kw_only=True):
+    """The experiment, labels and recipe of a new trial."""
+
+    experiment: str
+    experiment_id: int | None = None  # none: the newest experiment with the name
+    key: str = ""  # idempotency key; empty: always a new trial
+    labels: tuple[str, ...] = ()
+    auxiliary: bool = False
+    parent_id: int | None = None
+    recipe: Recipe = Recipe()
+    kind: TrialKind = TrialKind.JOB
+
+
+class Plan:
+    """A job without its programs. One plan creates many drafts.
+
+    The outline is the job without code, interpreter and executables. The constructor takes the
+    snapshot of the call site's code, which all roles share except packaged ones. If all roles are
+    packaged, there is no call site.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        outline: JobSpec,
+        place: CallSite | None,
+        *,
+        name: str,
+        filing: Filing,
+        secrets: Mapping[str, str],
+        packages: Sequence[str] | str | None,
+        packaged: Mapping[str, Packaged] = {},
+    ) -> None:
+        endpoint = client.transport.endpoint
+        for package in packaged.values():
+            package.check_server(endpoint)
+        recorded = [value for role in outline.roles for value in role.env.values()]
+        refuse_recorded_secrets(secrets, recorded, "in env=, which is")
+        refuse_recorded_secrets(
+            secrets, (name, filing.experiment), "in name= or experiment=, which are"
+        )
+        filed = (filing.recipe.identity, *filing.labels)
+        refuse_recorded_secrets(secrets, filed, "in identity= or labels=, which are")
+        self._outline = outline
+        self._packaged = packaged
+        self._name = name
+        self._filing = filing
+        self._secrets = dict(secrets)
+        self._is_embedded = endpoint.is_embedded
+        self._lock = _resolve(packages, client)
+        self._source = None if place is None else Source(client, place)
+
+    def draft(self, programs: Sequence[Program], params: Mapping[str, Any]) -> Draft:
+        """Build a draft of the job. `programs` are in the order of the roles."""
+        source = self._source
+        draft = Draft(self._request(params), programs=programs)
+        if source is not None:
+            draft.snapshot, draft.retake = source.snapshot, source.retake
+        first = source or next(iter(self._packaged.values()))
+        roles = tuple(
+            self._role(draft, role, program, first.code)
+            for role, program in zip(self._outline.roles, programs, strict=True)
+        )
+        spec = msgspec.structs.replace(
+            self._outline, roles=roles, code=first.code, python=self._python(draft)
+        )
+        listed = draft.attach(source.packages) if source else first.provenance.packages
+        argv = mask(first.provenance.argv, self._secrets.values())
+        provenance = msgspec.structs.replace(first.provenance, packages=listed, argv=argv)
+        draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
+        return draft
+
+    def _role(self, draft: Draft, role: Role, program: Program, shared: Code) -> Role:
+        packaged = self._packaged.get(role.name)
+        code = packaged.code if packaged else shared
+        return msgspec.structs.replace(
+            role,
+            executable=self._executable(draft, program, packaged),
+            code=code if code != shared else None,
+        )
+
+    def _executable(self, draft: Draft, program: Program, packaged: Packaged | None) -> Executable:
+        if not isinstance(program, Call):
+            return program
+        whose = packaged or self._source
+        assert whose is not None  # noqa: S101 -- what is not packaged has a place
+        function, root = program.function, whose.place.root.path
+        payload = pack_call(function, tuple(program.args), dict(program.kwargs), root)
+        qualname = getattr(function, "__qualname__", type(function).__qualname__)
+        return FunctionCall(payload=draft.attach(payload), qualname=qualname)
+
+    def _python(self, draft: Draft) -> Python:
+        """The interpreter, with import paths outside of all code trees."""
+        packages, lock_text = self._lock
+        lock = draft.attach(lock_text.encode()) if lock_text is not None else None
+        places = [source.place for source in (self._source, *self._packaged.values()) if source]
+        # A pod has neither this interpreter nor folders of this machine.
+        is_here = self._is_embedded and self._outline.capabilities.runs_on_server
+        python = places[0].python(packages, lock, embedded=is_here)
+        if len(places) == 1 or not is_here:
+            return python
+        roots = [os.path.realpath(place.root.path) for place in places]
+        outside = [
+            path
+            for place in places
+            for path in place.extra_paths
+            if not any(is_within(path, root) for root in roots)
+        ]
+        return msgspec.structs.replace(python, extra_paths=tuple(dict.fromkeys(outside)))
+
+    def _request(self, params: Mapping[str, Any]) -> CreateTrial:
+        filing = self._filing
+        return CreateTrial(
+            key=filing.key or uuid.uuid4().hex,
+            experiment=filing.experiment,
+            experiment_id=filing.experiment_id,
+            labels=filing.labels,
+            auxiliary=filing.auxiliary,
+            parent_id=filing.parent_id,
+            kind=filing.kind,
+            recipe=mask_recipe(filing.recipe, self._secrets.values()),
+            name=self._name,
+            spec=self._outline,
+            params=mask(describe_params(params), self._secrets.values()),
+            private=build_private(
+                self._secrets,
+                embedded=self._is_embedded and self._outline.capabilities.runs_on_server,
+            ),
+        )
+
+
+def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
+    """Build the private data of a trial, which no record contains.
+
+    Only a server of this user on this machine receives the environment.
+    """
+    if not embedded:
+        return Private(secrets=dict(secrets))
+    return Private(
+        environ=dict(own_environment()),
+        secrets=dict(secrets),
+        umask=current_umask(),
+        open_files=open_file_limit(),
+    )
+
+
+def build_plan(client: Client, options: Options, default_name: str, place: CallSite) -> Plan:
+    """Build the plan of a function, script or command with options."""
+    if options.template is not None:
+        from windlass.authoring.public.templates import plan_with_template
+
+        return plan_with_template(client, options, default_name, place)
+    return Plan(
+        client,
+        options.outline(),
+        place,
+        name=options.name or default_name,
+        filing=Filing(experiment=options.experiment or default_name),
+        secrets=options.secret_values(),
+        packages=options.packages,
+    )
+
+
+def _resolve(
+    packages: Sequence[str] | str | None, client: Client
+) -> tuple[tuple[str, ...], str | None]:
+    """Resolve the requested packages to requirements and a lock."""
+    if not packages:
+        return (), None
+    import sys
+
+    from windlass.packaging.environments import check_requirements, resolve_lock
+
+    requirements = check_requirements(packages)
+    return requirements, resolve_lock(requirements, sys.executable, cache_of(client))
+
+
+def mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
+    """Remove the arguments from a recipe if they contain a secret."""
+    masked = mask(recipe.arguments, secrets)
+    return recipe if masked == recipe.arguments else msgspec.structs.replace(recipe, arguments={})

@@ -1,0 +1,153 @@
+"""Generators: functions of this process that add jobs to a trial one by one.
+
+A generator runs in this process, not on the server, so it may close over any value and a debugger
+stops in it. Its trial is on the server from the start and keeps its child trials if this process
+ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from windlass.authoring.prepare.add_to_experiment import AddOptions, add, check_add_options, key_of
+from windlass.authoring.public.run_decorator import bind, name_of
+from windlass.client.client import Client
+from windlass.client.connection.transport import path_of
+from windlass.client.resources.experiment.builder import Building, hold, known_building
+from windlass.client.resources.experiment.experiment import Experiment
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.model.job import GeneratorCall, JobSpec, Role
+from windlass.model.records import ExperimentRecord, Recipe, TrialRecord
+from windlass.model.requests import CreateTrial
+from windlass.packaging.params import describe_params
+from windlass.packaging.provenance import collect
+
+
+def add_generator(
+    client: Client, experiment: ExperimentRecord, generator: Callable[..., Any], options: AddOptions
+) -> Trial[Any]:
+    """Start a generator and return its trial, or the earlier trial with its identity."""
+    arguments, params = check_generator(generator, options)
+    # Hold the experiment before the trial exists, so that the trial always has an author.
+    building = hold(client.transport, experiment)
+    try:
+        request = build_request(experiment, generator, params, options, building.holder)
+        record = client.transport.ask("POST", "/trials", TrialRecord, body=request)
+        trial: Trial[Any] = Trial(client.transport, record)
+        if not _is_new(building, record):
+            building.release()
+            return trial
+    except BaseException:  # release the experiment after any error
+        building.release()
+        raise
+    start = building.start_async if _is_async(generator) else building.start
+    # A copy, since another thread refreshes it.
+    start(Trial(client.transport, record), generator, arguments)
+    return trial
+
+
+def add_to(trial: TrialRecord, client: Client, what: Any, options: AddOptions) -> Trial[Any]:
+    """Add a child trial to a generator's trial. The child inherits the parent's parameters."""
+    if not isinstance(trial.spec.roles[0].executable, GeneratorCall):
+        raise InvalidArgument(
+            f"Trial {trial.id} ({trial.name}) has no generator: nothing can be added to it.",
+            hint="Add it to the experiment: exp.add(...)",
+        )
+    building = known_building(client.transport, trial.experiment_id)
+    if building is not None:
+        record = building.experiment
+    else:
+        path = path_of("experiments", trial.experiment_id)
+        record = client.transport.ask("GET", path, ExperimentRecord)
+    return add(Experiment(client.transport, record), client, what, options)
+
+
+def check_generator(
+    generator: Callable[..., Any], options: AddOptions
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Check a generator's arguments. Returns them as passed, and with defaults as recorded.
+
+    One error reports all problems before anything is created.
+    """
+    problems = [text for _, text in check_add_options(options)]
+    args = options.args if options.args is not None else {}
+    name = name_of(generator)
+    if not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args):
+        problems.append(f"args: {shown(args)}; a generator takes its arguments by name: {{...}}")
+        args = {}
+    if options.env:
+        problems.append("env: a generator runs in this process; give env= to trial.add in it")
+    if options.auxiliary:
+        problems.append("auxiliary: a generator is none; add a job that is: exp.add(wl.Job(...))")
+    if problems:
+        raise InvalidArgument.of(problems, where=f"exp.add({name})")
+    if inspect.isclass(generator):
+        raise InvalidArgument(
+            f"exp.add: {name} is a class.", hint="Add a function: def build(trial, ...)"
+        )
+    if inspect.isgeneratorfunction(generator) or inspect.isasyncgenfunction(generator):
+        raise Unsupported(
+            f"exp.add: {name} has a yield in it, and what it yields goes nowhere.",
+            hint=f"Add its jobs one by one: def {name}(trial, ...): trial.add(job, args={{...}})",
+        )
+    try:
+        bound = bind(generator, (None,), args)
+    except TypeError as error:
+        raise InvalidArgument(f"exp.add: {error}.", hint=_generator_hint(generator)) from None
+    named = list(inspect.signature(generator).parameters.values())[1:]
+    plain = [parameter.name for parameter in named if parameter.kind is not parameter.VAR_KEYWORD]
+    defaults = {name: bound[name] for name in plain if name in bound}
+    return dict(args), {**defaults, **args}
+
+
+def _generator_hint(generator: Callable[..., Any]) -> str:
+    """A hint that the function is used as a generator, and how to run it as a trial."""
+    name = name_of(generator)
+    return (
+        f"A plain function is a generator: it is given its trial first, def {name}(trial, ...), "
+        "and adds jobs to it.\n"
+        f"To run it as a trial of its own: exp.add(wl.Job(wl.PythonFunction({name})), "
+        "args={...}), or decorate it with @wl.run."
+    )
+
+
+def build_request(
+    experiment: ExperimentRecord,
+    generator: Callable[..., Any],
+    params: Mapping[str, Any],
+    options: AddOptions,
+    holder: str,
+) -> CreateTrial:
+    """The request for the trial of a generator."""
+    qualname = getattr(generator, "__qualname__", type(generator).__qualname__)
+    call = GeneratorCall(qualname=qualname[:1024], holder=holder)
+    identity = options.identity or ""
+    return CreateTrial(
+        key=key_of(experiment, identity) if identity else uuid.uuid4().hex,
+        experiment=experiment.name,
+        experiment_id=experiment.id,
+        name=options.name or name_of(generator),
+        spec=JobSpec(roles=(Role(executable=call),)),
+        params={**options.inherited, **describe_params(params)},
+        provenance=collect(),
+        labels=tuple(options.labels),
+        parent_id=options.parent_id,
+        recipe=Recipe(identity=identity),
+    )
+
+
+def _is_new(building: Building, record: TrialRecord) -> bool:
+    """Whether the trial is new, so that its generator must start."""
+    executable = record.spec.roles[0].executable
+    is_ours = isinstance(executable, GeneratorCall) and executable.holder == building.holder
+    return is_ours and not building.is_started(record.id)
+
+
+def _is_async(generator: Callable[..., Any]) -> bool:
+    plain = getattr(generator, "func", generator)  # of a functools.partial
+    call = getattr(plain, "__call__", None)  # noqa: B004 -- of an object that is called
+    return inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(call)

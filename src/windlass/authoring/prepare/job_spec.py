@@ -1,0 +1,277 @@
+"""Prepares a job for submission: outline, programs and draft."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from windlass.authoring.checks.checkpoint_retention import retention_rule
+from windlass.authoring.checks.command_line import dropped_names
+from windlass.authoring.checks.job import (
+    backend_of,
+    check_job,
+    framework_of,
+    is_service,
+    is_zero,
+    refuse_unsupported,
+    roles_of,
+)
+from windlass.authoring.checks.options import callers_level
+from windlass.authoring.checks.policies import read_policy
+from windlass.authoring.prepare.call_site import CallSite
+from windlass.authoring.prepare.draft import TO_COME, Filing, Plan
+from windlass.authoring.prepare.exact_json import call_as_json, words_as_json
+from windlass.authoring.prepare.options import (
+    build_resources,
+    build_volumes,
+    refuse_recorded_secrets,
+    secret_values,
+)
+from windlass.authoring.prepare.programs import (
+    build_program,
+    executable_name,
+    find_call_site,
+    record_params,
+    unwrap,
+)
+from windlass.authoring.public.executables import PythonFunction
+from windlass.authoring.public.executors import Executor, Kubernetes, Local
+from windlass.authoring.public.jobs import Job, JobBase
+from windlass.authoring.public.packaged import Packaged
+from windlass.frameworks import Framework
+from windlass.model.backends import KUBERNETES, capabilities_of
+from windlass.model.job import (
+    CleanPolicy,
+    JobSpec,
+    ProcessCall,
+    RestartPolicy,
+    RestartScope,
+    Role,
+    SuccessPolicy,
+)
+from windlass.model.kubernetes.job_options import KubernetesOptions
+from windlass.model.resources import Resources
+from windlass.model.text.quantities import parse_duration
+from windlass.packaging.draft import Call
+from windlass.packaging.params import describe_params
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+    from windlass.packaging.draft import Draft
+
+_BACKOFF_LIMIT = 6
+
+E = TypeVar("E", bound=Enum)
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """A checked job with everything that packaging and submission need."""
+
+    name: str
+    experiment: str
+    outline: JobSpec
+    place: CallSite | None  # none: all executables are packaged
+    packaged: Mapping[str, Packaged]  # packaged executables, by role
+    programs: Sequence[Call | ProcessCall]
+    params: Mapping[str, Any]
+    arguments: Mapping[str, Any]  # by role, if JSON represents them exactly
+    secrets: Mapping[str, str] = field(repr=False)
+    packages: Sequence[str] | str | None
+    template: str = ""  # name of the template
+    labels: tuple[str, ...] = ()  # labels of the template and of the options
+
+    def draft(self, client: Client, filing: Filing | None = None) -> Draft:
+        """Package the code and build the draft for `client.submit`."""
+        where = filing or Filing(experiment=self.experiment)
+        recipe = replace(where.recipe, arguments=dict(self.arguments), template=self.template)
+        labels = tuple(dict.fromkeys((*self.labels, *where.labels)))
+        plan = Plan(
+            client,
+            self.outline,
+            self.place,
+            name=self.name,
+            filing=replace(where, recipe=recipe, labels=labels),
+            secrets=self.secrets,
+            packages=self.packages,
+            packaged=self.packaged,
+        )
+        return plan.draft(self.programs, self.params)
+
+
+def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> PreparedJob:
+    """Check a job or a group and prepare it for submission.
+
+    `client` reads the job's template, if it has one. The default client is used otherwise.
+    """
+    template = ""
+    labels: tuple[str, ...] = ()
+    if job.template is not None:
+        from windlass.authoring.public.templates import apply_template
+        from windlass.client.client import default_client
+
+        template_use = apply_template(job, client or default_client)
+        job, template, labels = template_use.job, template_use.name, template_use.labels
+    check_job(job)
+    refuse_unsupported(job)
+    roles = roles_of(job)
+    secrets = secret_values(job.secrets)
+    what = {name: role.executable for name, role in roles.items()}
+    packaged = {name: item for name, item in what.items() if isinstance(item, Packaged)}
+    others = [item for item in what.values() if not isinstance(item, Packaged)]
+    place = find_call_site(others) if others else None
+    programs = [build_program(role.executable, role.args or (), place) for role in roles.values()]
+    recorded = [value for role in roles.values() for value in (role.env or {}).values()]
+    recorded += [
+        word for program in programs if isinstance(program, ProcessCall) for word in program.argv
+    ]
+    refuse_recorded_secrets(secrets, recorded, "in args= or env=, which are")
+    _warn_of_dropped_arguments(roles)
+    name = _default_name(job)
+    return PreparedJob(
+        name=job.name or name,
+        experiment=job.experiment or name,
+        outline=build_outline(job),
+        place=place,
+        packaged=packaged,
+        programs=programs,
+        params=_params_of(roles, framework_of(job)),
+        arguments=_record_arguments(roles),
+        secrets=secrets,
+        packages=job.packages,
+        template=template,
+        labels=labels,
+    )
+
+
+def build_outline(job: JobBase) -> JobSpec:
+    """Build the spec of a checked job without code, interpreter and executables."""
+    framework = framework_of(job)
+    named = roles_of(job)
+    is_alone = not job.framework and [_replicas(role) for role in named.values()] == [1]
+    policy = RestartPolicy.NEVER if is_alone else RestartPolicy.ON_FAILURE
+    backend = backend_of(job)
+    in_pods = _in_pods(job) if backend == KUBERNETES else {}
+    roles = tuple(
+        Role(
+            executable=TO_COME,
+            name=name,
+            replicas=_replicas(role),
+            resources=_resources_of(role.executor),
+            env=dict(role.env or {}),
+            restart_policy=_policy(RestartPolicy, role.restart_policy, policy),
+            service=is_service(name, role, framework),
+            kubernetes=in_pods.get(name),
+        )
+        for name, role in named.items()
+    )
+    limit = job.backoff_limit
+    return JobSpec(
+        roles=roles,
+        backend=backend,
+        volumes=build_volumes(job.volumes) if capabilities_of(backend).runs_on_server else (),
+        secret_names=tuple(dict.fromkeys(job.secrets or ())),
+        framework=job.framework or "",
+        restart_scope=_policy(RestartScope, job.restart_scope, framework.restart_scope),
+        backoff_limit=_BACKOFF_LIMIT if limit is None else limit,
+        active_deadline=_seconds(job.active_deadline),
+        ttl_after_finished=_seconds(job.ttl_after_finished),
+        clean_policy=_policy(CleanPolicy, job.clean_policy, CleanPolicy.RUNNING),
+        success_policy=_policy(SuccessPolicy, job.success_policy, SuccessPolicy.DEFAULT),
+        suspend=job.suspend,
+        priority=job.priority or 0,
+        keep=retention_rule(job.keep_last, job.keep_best),
+    )
+
+
+def _replicas(role: Job) -> int:
+    return 1 if role.replicas is None else role.replicas
+
+
+def _resources_of(executor: Executor | None) -> Resources:
+    chosen = executor or Local()
+    return build_resources(chosen.cpus, chosen.memory, chosen.accelerator)
+
+
+def _in_pods(job: JobBase) -> dict[str, KubernetesOptions]:
+    """The Kubernetes options of each role. A role without options uses the others' namespace."""
+    from windlass.authoring.checks.kubernetes import build_options, namespaces_of
+
+    executors = {
+        name: role.executor if isinstance(role.executor, Kubernetes) else None
+        for name, role in roles_of(job).items()
+    }
+    namespace = next(iter(namespaces_of(executors.values())), "")
+    return {
+        name: build_options(executor, namespace=namespace, volumes=job.volumes)
+        for name, executor in executors.items()
+    }
+
+
+def _policy(kind: type[E], value: Any, default: E) -> E:
+    return default if value is None else read_policy(kind, value)
+
+
+def _seconds(duration: str | float | None) -> float | None:
+    if duration is None or is_zero(duration):
+        return None if duration is None else 0.0
+    return parse_duration(duration)
+
+
+def _default_name(job: JobBase) -> str:
+    """The default name: the executable of the first role that is not a service."""
+    framework, roles = framework_of(job), roles_of(job)
+    serving = [name for name, role in roles.items() if is_service(name, role, framework)]
+    first = next((name for name in roles if name not in serving), *serving[:1])
+    return executable_name(roles[first].executable)
+
+
+def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]:
+    """The recorded parameters: by role, unless all non-service roles have the same.
+
+    Parameters of services are then omitted.
+    """
+    by_role = {
+        name: describe_params(record_params(unwrap(role.executable), role.args or ()))
+        for name, role in roles.items()
+    }
+    return join_params(
+        by_role, [name for name, role in roles.items() if is_service(name, role, framework)]
+    )
+
+
+def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) -> dict[str, Any]:
+    """Join the parameters of roles to those of the trial.
+
+    >>> join_params({"worker": {"lr": 0.1}, "ps": {}}, ["ps"])
+    {'lr': 0.1}
+    """
+    training = [by_role[name] for name in by_role if name not in services] or [*by_role.values()]
+    if training[0] and all(params == training[0] for params in training):
+        return training[0]
+    return {name: params for name, params in by_role.items() if params}
+
+
+def _record_arguments(roles: Mapping[str, Job]) -> dict[str, Any]:
+    """The arguments by role, for roles whose arguments JSON represents exactly."""
+    by_role = {}
+    for name, role in roles.items():
+        is_function = isinstance(unwrap(role.executable), PythonFunction)
+        arguments = (call_as_json if is_function else words_as_json)(role.args or {})
+        if arguments is not None:
+            # Empty arguments, too: a missing entry means that they were not recorded.
+            by_role[name] = arguments
+    return by_role
+
+
+def _warn_of_dropped_arguments(roles: Mapping[str, Job]) -> None:
+    for role in roles.values():
+        if isinstance(unwrap(role.executable), PythonFunction):
+            continue  # a function may take None as a value
+        for name in dropped_names(role.args or ()):
+            warnings.warn(f"args: {name} is None and was left out", stacklevel=callers_level())

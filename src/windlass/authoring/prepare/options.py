@@ -1,0 +1,372 @@
+"""The options of `@wl.run`, checked together before packaging.
+
+A trial imports the module of its function and so decorates it again. Imports that only a submission
+needs are inside functions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from windlass.authoring.checks.checkpoint_retention import check_retention, retention_rule
+from windlass.authoring.checks.options import (
+    IS_AWAY,
+    OF_EXECUTOR,
+    Problem,
+    check_backend,
+    check_cpus,
+    check_env,
+    check_framework,
+    check_name,
+    check_packages,
+    check_replicas,
+    check_restarts,
+    check_secrets,
+    check_text,
+    check_type,
+    check_volumes,
+    parse_problems,
+    unknown_option,
+)
+from windlass.model.accelerators import parse_accelerator
+from windlass.model.backends import BACKENDS, KUBERNETES, LOCAL, Capabilities
+from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.model.text.quantities import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from windlass.authoring.public.executors import Executor
+    from windlass.authoring.public.jobs import Job
+    from windlass.model.job import JobSpec, Volume
+    from windlass.model.kubernetes.job_options import KubernetesOptions
+    from windlass.model.resources import Resources
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a function or command, as the user wrote them."""
+
+    accelerator: str | None = None
+    cpus: float | None = None
+    memory: str | int | None = None
+    backend: str | None = None
+    container_image: str | None = None
+    env: Mapping[str, str] | None = None
+    secrets: Sequence[str] | Mapping[str, str] | None = None
+    packages: Sequence[str] | str | None = None
+    retries: int | None = None
+    timeout: str | float | None = None
+    name: str | None = None
+    experiment: str | None = None
+    cluster: str | None = None
+    volumes: Mapping[str, str | os.PathLike[str]] | None = None
+    spot: bool = False
+    replicas: int | None = None
+    framework: str | None = None
+    template: str | None = None
+    keep_last: int | None = None
+    keep_best: str | None = None
+    executor: Executor | None = None
+
+    def changed(self, changes: Mapping[str, Any], where: str) -> Options:
+        """Copy the options with checked changes."""
+        names = [field.name for field in fields(self)]
+        chosen = replace(self, **{name: changes[name] for name in changes if name in names})
+        unknown = [
+            chosen._no_priority() if name == "priority" else unknown_option(name, names)
+            for name in changes
+            if name not in names
+        ]
+        return chosen.check(where, unknown)
+
+    def check(self, where: str, problems: Sequence[Problem] = ()) -> Options:
+        """Raise one error with `problems` and all problems of the options."""
+        texts = [text for _, text in (*problems, *self._problems())]
+        refused = self._unsupported()
+        if texts:
+            raise InvalidArgument.of([*texts, *refused], where=where)
+        if refused:
+            raise Unsupported.of(refused, where=where)
+        return self
+
+    # -- what the options come to -----------------------------------------------------
+
+    @property
+    def backend_name(self) -> str:
+        if self.executor is not None:
+            return backend_of_executor(self.executor)
+        return self.backend or LOCAL
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The capabilities of the backend; of the local one if there is no such backend."""
+        return BACKENDS.get(str(self.backend_name), BACKENDS[LOCAL])
+
+    def outline(self) -> JobSpec:
+        """The spec of the job without code, interpreter and executable."""
+        from windlass.authoring.prepare.draft import TO_COME
+        from windlass.model.job import JobSpec, RestartPolicy, RestartScope, Role
+
+        is_here = self.capabilities.runs_on_server
+        chosen = self._executor()
+        name, scope = "main", RestartScope.REPLICA
+        if self.framework:
+            from windlass.frameworks import find_framework
+
+            framework = find_framework(self.framework)
+            name, scope = framework.default_role, framework.restart_scope
+        role = Role(
+            executable=TO_COME,
+            name=name,
+            replicas=1 if self.replicas is None else self.replicas,
+            resources=build_resources(chosen.cpus, chosen.memory, chosen.accelerator),
+            env=dict(self.env or {}),
+            # A function runs once unless retries are set.
+            restart_policy=RestartPolicy.ON_FAILURE if self.retries else RestartPolicy.NEVER,
+            kubernetes=self._in_pods() if self.backend_name == KUBERNETES else None,
+        )
+        return JobSpec(
+            roles=(role,),
+            backend=self.backend_name,
+            volumes=build_volumes(self.volumes) if is_here else (),
+            secret_names=tuple(dict.fromkeys(self.secrets or ())),
+            framework=self.framework or "",
+            restart_scope=scope,
+            backoff_limit=self.retries or 0,
+            active_deadline=None if self.timeout is None else parse_duration(self.timeout),
+            keep=retention_rule(self.keep_last, self.keep_best),
+        )
+
+    def job(self, function: Any) -> Job:
+        """The job of a function with these options."""
+        from windlass.authoring.public.executables import PythonFunction
+        from windlass.authoring.public.jobs import Job
+
+        restarts: dict[str, Any] = {}
+        if self.retries is not None or self.template is None:  # otherwise the template decides
+            restarts["restart_policy"] = "OnFailure" if self.retries else "Never"
+            restarts["backoff_limit"] = self.retries or 0
+        return Job(
+            PythonFunction(function),
+            env=self.env,
+            executor=self._executor(),
+            replicas=self.replicas,
+            **restarts,
+            active_deadline=self.timeout,
+            framework=self.framework,
+            name=self.name,
+            template=self.template,
+            packages=self.packages,
+            secrets=self.secrets,
+            volumes=self.volumes,
+            keep_last=self.keep_last,
+            keep_best=self.keep_best,
+        )
+
+    def _executor(self) -> Executor:
+        from windlass.authoring.public.executors import EXECUTORS
+
+        if self.executor is not None:
+            return self.executor
+        names = (*OF_EXECUTOR, *self.capabilities.executor_options)
+        options = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return EXECUTORS[self.backend_name](**options)
+
+    def _in_pods(self) -> KubernetesOptions:
+        from windlass.authoring.checks.kubernetes import build_options
+        from windlass.authoring.public.executors import Kubernetes
+
+        chosen = self._executor()
+        assert isinstance(chosen, Kubernetes)  # noqa: S101 -- it is neither here nor refused
+        return build_options(chosen, volumes=self.volumes)
+
+    def secret_values(self) -> dict[str, str]:
+        """The secrets by name, with missing values from this environment."""
+        return secret_values(self.secrets)
+
+    def without_secret_values(self) -> Options:
+        """The options without values of secrets."""
+        return replace(self, secrets=tuple(self.secrets)) if self.secrets else self
+
+    # -- what can be wrong with them --------------------------------------------------
+
+    def _problems(self) -> list[Problem]:
+        return [
+            *check_resources(self.cpus, self.memory, self.accelerator),
+            *parse_problems("timeout", self.timeout, parse_duration),
+            *check_backend(self.backend),
+            *(check_restarts("retries", self.retries) if self.retries is not None else ()),
+            *(check_replicas(self.replicas) if self.replicas is not None else ()),
+            *check_framework(self.framework),
+            *check_name("name", self.name),
+            *check_name("experiment", self.experiment),
+            *check_name("template", self.template),
+            *check_text("container_image", self.container_image),
+            *check_text("cluster", self.cluster),
+            *check_type("spot", self.spot, bool, "True or False"),
+            *check_env(self.env),
+            *check_secrets(self.secrets),
+            *check_volumes(self.volumes, str(self.backend_name)),
+            *check_packages(self.packages),
+            *check_retention(self.keep_last, self.keep_best),
+            *check_executor(self.executor),
+            *self._beside_executor(),
+        ]
+
+    def _beside_executor(self) -> list[Problem]:
+        """Problems of options that the executor also sets."""
+        if self.executor is None:
+            return []
+        names = ("backend", "accelerator", "cpus", "memory", "container_image")
+        kind = f"wl.{type(self.executor).__name__}"
+        return [
+            (
+                (name,),
+                f"{name}: there is an executor, which says that\n"
+                + (
+                    f"Leave {name} out, or give another executor."
+                    if name == "backend"
+                    else f"Write it there: executor={kind}({name}={shown(value)})"
+                ),
+            )
+            for name in names
+            if (value := getattr(self, name)) is not None
+        ]
+
+    def _no_priority(self) -> Problem:
+        """The problem of `priority`, which functions do not have, with the alternative."""
+        flaw = "there is no option 'priority'"
+        if self.capabilities.has_priority:
+            return ("priority",), (
+                f"{flaw}: it is one of jobs, and of trials that wait\n"
+                "Write wl.Job(wl.PythonFunction(...), priority=...).submit(), or afterwards "
+                "trial.set_priority(...)"
+            )
+        flaw += ": the cluster's scheduler lets pods in, by their priority class"
+        if self.executor is not None:
+            return ("priority",), f"{flaw}\nWrite it there: wl.Kubernetes(priority_class=...)"
+        names = ("accelerator", "cpus", "memory", "container_image")
+        settings = [f"{name}={shown(value)}, " for name in names if (value := getattr(self, name))]
+        return ("priority",), (
+            f"{flaw}\nWrite executor=wl.Kubernetes({''.join(settings)}priority_class=...) "
+            'in place of backend="kubernetes".'
+        )
+
+    def _unsupported(self) -> list[str]:
+        refused = unsupported_executor(self.executor)
+        reasons = self.capabilities.refused_options
+        refused += [
+            f"{name}: backend {self.backend_name!r} {reason}"
+            for name, reason in reasons.items()
+            if getattr(self, name) not in (None, False)
+        ]
+        return refused
+
+
+def backend_of_executor(executor: Any) -> str:
+    """The backend of an executor; the local one for values that no server can run on.
+
+    >>> from windlass.authoring.public.executors import Kubernetes
+    >>> backend_of_executor(Kubernetes(queue="team-a"))
+    'kubernetes'
+    """
+    backend = getattr(type(executor), "backend", LOCAL)
+    return backend if backend in BACKENDS else LOCAL
+
+
+def check_executor(executor: Any) -> list[Problem]:
+    """Problems of an executor."""
+    if executor is None:
+        return []
+    from windlass.authoring.public.executors import EXECUTORS, Executor, Kubernetes, Local
+
+    if not isinstance(executor, Executor):
+        named = executor if isinstance(executor, str) else getattr(executor, "backend", LOCAL)
+        kind = EXECUTORS.get(named, Local) if isinstance(named, str) else Local
+        meant = f"wl.{kind.__name__}(cpus=2)"
+        return [(("executor",), f"executor: {shown(executor)} is no executor; write {meant}")]
+    problems = check_resources(executor.cpus, executor.memory, executor.accelerator)
+    if isinstance(executor, Kubernetes) and not IS_AWAY:
+        from windlass.authoring.checks.kubernetes import check_pods
+
+        problems += check_pods(executor)
+    return [(("executor", *keys), f"executor: {text}") for keys, text in problems]
+
+
+def unsupported_executor(executor: Any) -> list[str]:
+    """Reasons why no backend supports an executor yet."""
+    kind = type(executor)
+    if getattr(kind, "backend", LOCAL) in BACKENDS:
+        return []
+    return [
+        f"executor: no server runs jobs on wl.{kind.__name__} yet\n"
+        "Run it on the server's own machine: executor=wl.Local(cpus=..., memory=...)"
+    ]
+
+
+def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
+    """Problems of the resources of one replica."""
+    return [
+        *parse_problems("accelerator", accelerator, parse_accelerator),
+        *check_cpus(cpus),
+        *parse_problems("memory", memory, parse_size),
+    ]
+
+
+def build_resources(
+    cpus: float | None, memory: str | int | None, accelerator: str | None
+) -> Resources:
+    """Build the resources of one replica."""
+    from windlass.model.resources import Accelerator, Resources
+
+    kind, count = parse_accelerator(accelerator) or ("", 0)
+    return Resources(
+        cpus=float(cpus) if cpus is not None else 1.0,
+        memory=parse_size(memory) if memory is not None else 0,
+        accelerator=Accelerator(kind=kind, count=count) if count else None,
+    )
+
+
+def build_volumes(volumes: Mapping[str, str | os.PathLike[str]] | None) -> tuple[Volume, ...]:
+    """Build the volumes, with absolute sources."""
+    from windlass.model.job import Volume
+
+    return tuple(
+        Volume(target=target, source=os.path.abspath(os.path.expanduser(source)))
+        for target, source in (volumes or {}).items()
+    )
+
+
+def secret_values(secrets: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
+    """The secrets by name, with missing values from this environment."""
+    if secrets is None:
+        return {}
+    if isinstance(secrets, Mapping):
+        return dict(secrets)
+    missing = [name for name in secrets if name not in os.environ]
+    if missing:
+        raise InvalidArgument.of(
+            [
+                f"secret {name!r} is not set in this environment\n"
+                f'Set it first (export {name}=...), or give it: secrets={{"{name}": ...}}'
+                for name in missing
+            ]
+        )
+    return {name: os.environ[name] for name in secrets}
+
+
+def refuse_recorded_secrets(
+    secrets: Mapping[str, str], recorded: Iterable[str], where: str
+) -> None:
+    """Raise an error if a recorded text contains a secret."""
+    from windlass.packaging.draft import SHORTEST_SECRET
+
+    texts = list(recorded) if secrets else []
+    for name, value in secrets.items():
+        if len(value) >= SHORTEST_SECRET and any(value in text for text in texts):
+            raise InvalidArgument(
+                f"The value of the secret {name} is {where} recorded.",
+                hint=f"Let the program read it from its environment: it finds it in {name}.",
+            )

@@ -1,0 +1,137 @@
+"""Overrides of a job's arguments and environment."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from windlass.authoring.checks.command_line import DEEPEST, check_arguments, command_line
+from windlass.authoring.checks.options import Problem, key_of, nearest
+from windlass.authoring.prepare.programs import plain_function, unwrap
+from windlass.authoring.public.executables import PythonFunction
+from windlass.authoring.public.jobs import Job, JobBase, JobGroup
+from windlass.model.errors import shown
+
+J = TypeVar("J", bound=JobBase)
+
+
+def replace_fields(job: J, **changes: Any) -> J:
+    """Copy a job with other fields. Preparation checks them later."""
+    new = object.__new__(type(job))
+    new.__dict__.update(job.__dict__, **changes)
+    return new
+
+
+def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
+    """Override arguments of a job. Returns the job and the problems.
+
+    For a group, arguments are by role: `{"learner": {"lr": 0.1}}`.
+    """
+    return _apply_by_role(
+        job,
+        args,
+        "args",
+        lambda role, changes: merge_arguments(role.executable, role.args, changes),
+    )
+
+
+def with_env(job: J, env: Any) -> tuple[J, list[Problem]]:
+    """Override environment variables of a job by name; for a group, by role."""
+    return _apply_by_role(job, env, "env", lambda role, changes: _merge_env(role.env, changes))
+
+
+def merge_arguments(executable: Any, own: Any, changes: Any) -> Any:
+    """Merge arguments of one executable with changes.
+
+    A mapping changes a mapping by name, including nested mappings. A list replaces a list. Words of
+    the other kind are appended. For a function, each argument is replaced as a whole.
+
+    >>> merge_arguments(None, {"lr": 1, "model": {"depth": 3, "width": 8}}, {"model": {"depth": 4}})
+    {'lr': 1, 'model': {'depth': 4, 'width': 8}}
+    >>> merge_arguments(None, ["data"], {"lr": 0.1}), merge_arguments(None, {"lr": 0.1}, ["data"])
+    (['data', '--lr=0.1'], ['--lr=0.1', 'data'])
+    """
+    if own is None or not _is_arguments(own) or not _is_arguments(changes):
+        return changes
+    what = unwrap(executable)
+    if isinstance(what, PythonFunction):
+        return _merge_call(plain_function(what.function), own, changes)
+    if isinstance(own, Mapping) is isinstance(changes, Mapping):
+        return _merge_nested(own, changes) if isinstance(own, Mapping) else changes
+    flags = own if isinstance(own, Mapping) else changes
+    if check_arguments(flags):
+        return flags  # the job check reports the problem
+    words = command_line(flags)
+    return [*words, *changes] if flags is own else [*own, *words]
+
+
+def _apply_by_role(
+    job: J, overrides: Any, option: str, apply: Callable[[Job, Any], Any]
+) -> tuple[J, list[Problem]]:
+    if overrides is None:
+        return job, []
+    if isinstance(job, Job):
+        return replace_fields(job, **{option: apply(job, overrides)}), []
+    assert isinstance(job, JobGroup)  # noqa: S101 -- there is no third kind
+    role_names = ", ".join(job.roles)
+    if not isinstance(overrides, Mapping):
+        flaw = f"of a group they are given by role ({role_names}), not as {shown(overrides)}"
+        return job, [((option,), f"{option}: {flaw}")]
+    problems: list[Problem] = []
+    roles = dict(job.roles)
+    for name, value in overrides.items():
+        if name in roles:
+            roles[name] = replace_fields(roles[name], **{option: apply(roles[name], value)})
+            continue
+        near = nearest(key_of(name), roles)
+        guess = f"did you mean {near!r}?" if near else f"of a group they are by role: {role_names}"
+        problems.append(((option, key_of(name)), f"{option}: no role {shown(name)}; {guess}"))
+    return replace_fields(job, roles=roles), problems
+
+
+def _merge_env(own: Any, changes: Any) -> Any:
+    if isinstance(own, Mapping) and isinstance(changes, Mapping):
+        return {**own, **changes}
+    return changes
+
+
+def _merge_nested(
+    own: Mapping[str, Any], changes: Mapping[str, Any], left: int = DEEPEST
+) -> dict[str, Any]:
+    """Merge nested mappings. The job check later rejects mappings that contain themselves."""
+    both = dict(own)
+    for name, value in changes.items():
+        before = both.get(name)
+        if left and isinstance(before, Mapping) and isinstance(value, Mapping):
+            both[name] = _merge_nested(before, value, left - 1)
+        else:
+            both[name] = value
+    return both
+
+
+def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
+    """Merge function arguments. Positional arguments get the names of parameters."""
+    if isinstance(own, Mapping) is not isinstance(changes, Mapping):
+        own, changes = _by_name(function, own), _by_name(function, changes)
+    if isinstance(own, Mapping) and isinstance(changes, Mapping):
+        return {**own, **changes}
+    return changes
+
+
+def _by_name(function: Callable[..., Any], arguments: Any) -> Any:
+    """Convert positional arguments to a mapping. Binding reports wrong arguments later."""
+    if isinstance(arguments, Mapping):
+        return arguments
+    try:
+        bound = inspect.signature(function).bind_partial(*arguments)
+    except (TypeError, ValueError):
+        return arguments
+    kinds = [bound.signature.parameters[name].kind for name in bound.arguments]
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return dict(bound.arguments) if all(kind is named for kind in kinds) else arguments
+
+
+def _is_arguments(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return is_list or isinstance(value, Mapping)

@@ -1,0 +1,116 @@
+"""Packages executables: uploads one snapshot per project, without files that the server has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.authoring.prepare.code_source import Source
+from windlass.authoring.prepare.programs import (
+    command_words,
+    executable_flaw,
+    executable_name,
+    find_call_site,
+    path_flaw,
+    plain_function,
+)
+from windlass.authoring.public.executables import Container, Executable, PythonFunction
+from windlass.authoring.public.packaged import Packaged, server_of
+from windlass.client.connection.submit import upload
+from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.packaging.pickling import pack_call
+from windlass.packaging.project_root import Root
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+
+
+def package(client: Client, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
+    """Package executables with their current code, in order.
+
+    Executables of one project share a snapshot. Packaged executables are returned unchanged.
+    """
+    _check(executables)
+    endpoint = client.transport.endpoint
+    places = [
+        None if isinstance(item, Packaged) else find_call_site([item]) for item in executables
+    ]
+    for executable, place in zip(executables, places, strict=True):
+        if isinstance(executable, PythonFunction) and place is not None:
+            # Pickling errors are raised now, not at the first job.
+            pack_call(plain_function(executable.function), (), {}, place.root.path)
+    sources: dict[Root, tuple[Source, str]] = {}
+    packages = []
+    for executable, place in zip(executables, places, strict=True):
+        if isinstance(executable, Packaged):
+            executable.check_server(endpoint)
+            packages.append(executable)
+            continue
+        assert place is not None  # noqa: S101 -- only what is packaged has none
+        tree = _tree_of(place.root)
+        if tree not in sources:
+            source = Source(client, place)
+            sources[tree] = source, _send(client, source)
+        source, listed = sources[tree]
+        packages.append(
+            Packaged(
+                executable=executable,
+                tree=source.snapshot.tree,
+                files=source.snapshot.files,
+                size=source.snapshot.size,
+                server=server_of(endpoint),
+                name=executable_name(executable),
+                argv=command_words(executable, place),
+                place=place,
+                provenance=msgspec.structs.replace(source.provenance, packages=listed),
+                flaw=executable_flaw(executable),
+            )
+        )
+    return packages
+
+
+def _tree_of(root: Root) -> Root:
+    """The root without its script, unless the snapshot depends on the script."""
+    return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
+
+
+def _send(client: Client, source: Source) -> str:
+    """Upload a source to the server. Returns the digest of its package list."""
+    import hashlib
+
+    listed = hashlib.sha256(source.packages).hexdigest()
+    upload(client.transport, source.snapshot, {listed: source.packages}, source.retake)
+    return listed
+
+
+def _check(executables: Any) -> None:
+    if isinstance(executables, (str, bytes)) or not isinstance(executables, Sequence):
+        raise InvalidArgument(
+            f"wl.package takes a list of executables, not {shown(executables)}.",
+            hint='Write: [train] = wl.package([wl.PythonScript("train.py")])',
+        )
+    flaws = [
+        f"{number}: {flaw}" if len(executables) > 1 else flaw
+        for number, executable in enumerate(executables)
+        if (
+            # The backend is unknown here; submission checks again.
+            flaw := executable_flaw(executable, has_packages=True, is_elsewhere=True)
+            or _place_flaw(executable)
+        )
+    ]
+    if flaws:
+        raise InvalidArgument.of(flaws, where="wl.package")
+    if any(isinstance(executable, Container) for executable in executables):
+        raise Unsupported(
+            "wl.package: no server runs an image as it is.",
+            hint="Package the program itself: wl.PythonScript, wl.PythonModule or wl.Command. "
+            "In an image it runs by executor=wl.Kubernetes(container_image=...).",
+        )
+
+
+def _place_flaw(executable: Executable | Packaged) -> str:
+    if isinstance(executable, Packaged):
+        return ""
+    return path_flaw(executable, find_call_site([executable]))

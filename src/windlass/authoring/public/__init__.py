@@ -1,0 +1,1 @@
+"""The public names of authoring: `@wl.run`, jobs, executables, executors, job files."""

@@ -1,0 +1,273 @@
+"""Jobs and job groups: plain values that users build and submit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from windlass.authoring.checks.options import IS_TRIAL, suggest_fields
+from windlass.model.errors import InvalidArgument, WindlassError, shown
+
+if TYPE_CHECKING:
+    from windlass.authoring.public.executables import Arguments, Executable
+    from windlass.authoring.public.executors import Executor
+    from windlass.authoring.public.packaged import Packaged
+    from windlass.client.client import Client
+    from windlass.client.resources.trial.trial import Trial
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class JobBase:
+    """What is said once of a job, however many roles it has."""
+
+    framework: str | None = None
+    restart_scope: str | None = None
+    backoff_limit: int | None = None
+    active_deadline: str | float | None = None
+    ttl_after_finished: str | float | None = None
+    clean_policy: str | None = None
+    success_policy: str | None = None
+    priority: int | None = None
+    suspend: bool = False
+    name: str | None = None
+    experiment: str | None = None
+    packages: Sequence[str] | str | None = None
+    secrets: Sequence[str] | Mapping[str, str] | None = field(default=None, repr=False)
+    volumes: Mapping[str, str | os.PathLike[str]] | None = None
+    template: str | None = None
+    keep_last: int | None = None
+    keep_best: str | None = None
+
+    def submit(self, *, dry_run: bool = False) -> Trial[Any]:
+        """Start it as a trial and return that at once; what makes no sense is all told first.
+
+        With `dry_run` nothing is started, not even the server: what would run is shown, its
+        commands, environment, resources and code, and what would be refused is refused.
+
+        ```python
+        wl.Job(wl.Command(["echo", "hello"]), replicas=2).submit(dry_run=True)
+        ```
+        """
+        from windlass.client.connection.in_pod import check_asking
+
+        check_asking()
+        from windlass.authoring.prepare.job_spec import prepare_job
+
+        try:
+            ready = prepare_job(self, lambda: _client(dry_run=dry_run))
+            client = _client(dry_run=dry_run)
+            return client.submit(ready.draft(client))
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # internal frames do not help users
+        raise failure
+
+    def run(self) -> Trial[Any]:
+        """Run it as a trial, show its output as it comes, and return the trial when it is done.
+
+        ```python
+        job = wl.Job(wl.Command(["echo", "hello"]), replicas=2, executor=wl.Local(cpus=0.5))
+        trial = job.run()
+        print(trial.state)
+        ```
+
+        Every line has its replica's name before it where there are several. Ctrl-C stops the
+        trial. One that failed raises `wl.TrialFailed`, or what its function raised.
+        """
+        from windlass.client.connection.in_pod import check_asking
+
+        check_asking()
+        from windlass.authoring.prepare.job_spec import prepare_job
+        from windlass.client.client import default_client
+        from windlass.client.terminal.view import View
+        from windlass.client.terminal.watch_trial import run_and_watch
+
+        try:
+            ready = prepare_job(self)
+            with View() as view:
+                view.status(f"{ready.name}: looking for the server")
+                client = default_client()
+                _ = client.transport.endpoint
+                view.status(f"{ready.name}: packaging")
+                trial, end = run_and_watch(client, ready.draft(client), view)
+            failure = None if trial.state == "SUCCEEDED" else trial.outcome(end).error
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)
+        if failure is not None:
+            raise failure
+        return trial
+
+    def __repr__(self) -> str:
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}
+        defaults = {field.name: field.default for field in fields(self)}
+        shown = {name: value for name, value in values.items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels with a function that uses it: no values of secrets."""
+        return {**self.__dict__, "secrets": tuple(self.secrets) if self.secrets else self.secrets}
+
+
+@suggest_fields
+@dataclass(frozen=True, repr=False)
+class Job(JobBase):
+    """A program and how it is to run: in so many replicas, started again under which rules.
+
+    ```python
+    job = wl.Job(
+        wl.Command(["echo", "hello"]),
+        args=["world"],
+        executor=wl.Local(cpus=1),
+        replicas=2,
+        restart_policy="ExitCode",
+        backoff_limit=3,
+        active_deadline="2h",
+    )
+    trial = job.run()  # shows what it prints, and returns when it is done
+    trial = job.submit()  # returns at once
+    trial.wait()
+    ```
+
+    Making one starts nothing. What is wrong with it is told when it is submitted, or when it
+    becomes a role of a `wl.JobGroup`: all of it at once.
+
+    Args:
+        executable: what every replica runs: a `wl.PythonScript`, `wl.PythonModule`,
+            `wl.PythonFunction` or `wl.Command`, or one that is packaged (`wl.package`).
+        args: a mapping of flags (`{"lr": 0.1, "amp": True, "cache": False}` is
+            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots, a
+            `wl.Raw` is words as a shell reads them), or a list of words as they stand. Of a
+            function: its keyword or positional arguments.
+        env: variables for its environment.
+        executor: where it runs, and what is set aside for each replica: `wl.Local(cpus=2)`.
+        replicas: how many run at the same time (1).
+        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        restart_policy: when a replica that ended starts again: `"Never"`, `"OnFailure"`,
+            `"Always"` or `"ExitCode"` (from 128 on, which is what signals give). `"Never"` for
+            one replica without a framework, else `"OnFailure"`.
+        restart_scope: who starts again when one does: `"replica"` or `"job"`, all of them (as
+            the framework needs it: `"job"` for torch and jax).
+        backoff_limit: how many restarts the whole job has, before it fails (6).
+        active_deadline: how long it may run: `"2h"`.
+        ttl_after_finished: how long after its end what it left running stays: `"10m"`.
+        clean_policy: what is stopped at its end: `"Running"`, `"All"` or `"None"` (`"Running"`).
+        success_policy: `"AllWorkers"` for tensorflow: not when worker 0 is done, but when all
+            workers are.
+        priority: those with a higher one start first (0).
+        suspend: whether it waits to be resumed before it starts.
+        service: whether it only serves the other roles, and is stopped when they are done.
+        name: what the trial is called (the script, module, function or program).
+        experiment: the experiment it belongs to (the same).
+        packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
+            the path of a requirements file.
+        secrets: names of variables to take from here, or a mapping; never recorded, masked in
+            its log.
+        volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
+        template: the name of a template (`wl.create_template`), whose fields it has where it says
+            none itself.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
+    """
+
+    executable: Executable | Packaged
+    args: Arguments | None = field(default=None, kw_only=True)
+    env: Mapping[str, str] | None = field(default=None, kw_only=True)
+    executor: Executor | None = field(default=None, kw_only=True)
+    replicas: int | None = field(default=None, kw_only=True)
+    restart_policy: str | None = field(default=None, kw_only=True)
+    service: bool | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class JobGroup(JobBase):
+    """Several roles that are one job: admitted, run, ended and recorded together.
+
+    ```python
+    half = wl.Local(cpus=0.5)
+    group = wl.JobGroup(
+        chief=wl.Job(wl.Command(["echo", "I lead"]), executor=half),
+        worker=wl.Job(wl.Command(["echo", "I follow"]), executor=half, replicas=2),
+        framework="tensorflow",
+        clean_policy="All",
+    )
+    group.submit().wait()
+    ```
+
+    A role's job says what it runs, in how many replicas, with what, and when those start again;
+    everything else is said once, of the group. All roles share one interpreter, and one snapshot
+    of the code but for those that are packaged, which run their own. What is wrong with the
+    group and its roles is told when it is made, at once.
+
+    Args:
+        roles: the roles by name, for names that are no Python names; else write them as
+            keywords: `worker=wl.Job(...)`.
+        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+
+    The other arguments are those of `wl.Job`.
+    """
+
+    roles: Mapping[str, Job]
+
+    def __init__(
+        self,
+        roles: Mapping[str, Job] | None = None,
+        /,
+        *,
+        framework: str | None = None,
+        restart_scope: str | None = None,
+        backoff_limit: int | None = None,
+        active_deadline: str | float | None = None,
+        ttl_after_finished: str | float | None = None,
+        clean_policy: str | None = None,
+        success_policy: str | None = None,
+        priority: int | None = None,
+        suspend: bool = False,
+        name: str | None = None,
+        experiment: str | None = None,
+        packages: Sequence[str] | str | None = None,
+        secrets: Sequence[str] | Mapping[str, str] | None = None,
+        volumes: Mapping[str, str | os.PathLike[str]] | None = None,
+        template: str | None = None,
+        keep_last: int | None = None,
+        keep_best: str | None = None,
+        **role_jobs: Job,
+    ) -> None:
+        arguments = locals()
+        for attribute in fields(JobBase):
+            object.__setattr__(self, attribute.name, arguments[attribute.name])
+        failure = None
+        try:
+            object.__setattr__(self, "roles", _merged(roles, role_jobs))
+            if not IS_TRIAL:  # which imports the module it is from, where files may be elsewhere
+                from windlass.authoring.checks.job import check_job
+
+                check_job(self)
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # internal frames do not help users
+        if failure is not None:
+            raise failure
+
+
+def _client(*, dry_run: bool) -> Client:
+    if dry_run:
+        from windlass.client.dry_run.client import DryClient
+
+        return DryClient()
+    from windlass.client.client import default_client
+
+    return default_client()
+
+
+def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the roles of a group from a mapping and from keywords."""
+    if roles is not None and not isinstance(roles, Mapping):
+        raise InvalidArgument(
+            f"wl.JobGroup: {shown(roles)} is no mapping of roles.",
+            hint="Write them by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
+        )
+    twice = [name for name in named if name in (roles or {})]
+    if twice:
+        raise InvalidArgument.of([f"{name} is given twice" for name in twice], where="wl.JobGroup")
+    return {**(roles or {}), **named}

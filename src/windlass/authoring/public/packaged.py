@@ -1,0 +1,68 @@
+"""Packaged executables: executables with a snapshot of their code on a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from windlass.model.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from windlass.authoring.prepare.call_site import CallSite
+    from windlass.authoring.public.executables import Executable
+    from windlass.client.connection.discovery import Endpoint
+    from windlass.model.job import Code
+    from windlass.model.records import Provenance
+
+
+@dataclass(frozen=True, repr=False)
+class Packaged:
+    """An executable whose code was snapshotted and uploaded: put it in a `wl.Job` like any other.
+
+    Made by `wl.package` and `Experiment.package`. What is edited afterwards is not in it, and
+    adding a job of it takes no snapshot. `tree` is the hash of the code: the same for the same
+    files, wherever and whenever they are packaged.
+
+    ```python
+    [echo] = wl.package([wl.Command(["echo", "hello"])])
+    print(echo.tree[:12], echo.files, echo.size)
+    wl.Job(echo, args=["world"]).run()
+    ```
+    """
+
+    executable: Executable
+    tree: str
+    files: int
+    size: int
+    server: str  # home of an embedded server, or else the address
+    name: str  # default name of jobs
+    argv: tuple[str, ...]  # paths as in the trial; empty for a function
+    place: CallSite
+    provenance: Provenance
+    flaw: str = ""  # flaw of a module that only packages= can provide
+
+    @property
+    def code(self) -> Code:
+        """The code part of a job."""
+        return self.place.code(self.tree)
+
+    def check_server(self, endpoint: Endpoint) -> None:
+        """Raise an error if the code was uploaded to another server."""
+        if server_of(endpoint) == self.server:
+            return
+        raise InvalidArgument(
+            f"{self.name} was packaged for the server of {self.server}; "
+            f"this is that of {server_of(endpoint)}.",
+            hint="Package it for this one: exp.package([...]), or wl.Client(...).package([...])",
+        )
+
+    def __repr__(self) -> str:
+        from windlass.model.text.quantities import format_size
+
+        count = "1 file" if self.files == 1 else f"{self.files} files"
+        return f"<Packaged {self.name}: tree {self.tree[:12]}, {count}, {format_size(self.size)}>"
+
+
+def server_of(endpoint: Endpoint) -> str:
+    """The identity of a server, independent of its port."""
+    return str(endpoint.home.path) if endpoint.home is not None else endpoint.url.rstrip("/")

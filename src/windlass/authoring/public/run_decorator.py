@@ -1,0 +1,429 @@
+"""`@wl.run`: a function that runs as a recorded trial."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from windlass.authoring.prepare.options import Options
+from windlass.model.errors import InvalidArgument, Unsupported, WindlassError, shown
+
+if TYPE_CHECKING:
+    from windlass.authoring.prepare.draft import Plan
+    from windlass.authoring.public.executors import Executor
+    from windlass.authoring.public.jobs import Job
+    from windlass.client.client import Client
+    from windlass.client.resources.trial.outcome import Outcome
+    from windlass.client.resources.trial.trial import Trial
+    from windlass.client.terminal.view import View
+    from windlass.packaging.draft import Draft
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_AHEAD = 1000  # how many trials `map` submits before the first value is taken
+_ENDED_EARLY = "the map it belongs to ended early"
+
+
+class Function(Generic[P, R]):
+    """A function that runs as a trial: call it, and its value comes back.
+
+    Made by `wl.run`. Inside a trial, calling it just calls the function, and `map` calls it
+    for one item after the other: the trial already is where it should run.
+    """
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, function: Callable[P, R], options: Options) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = options
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it as a trial, show what it prints, and return its value or raise its error."""
+        if _is_inside_a_trial():
+            return self._function(*args, **kwargs)
+        bound = self._bind(args, kwargs)
+        outcome = self._run_and_watch(args, kwargs, bound)
+        if outcome.error is not None:
+            raise outcome.error
+        value: R = outcome.value
+        return value
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
+        """Start a trial and return it at once; it goes on whatever becomes of this process."""
+        bound = self._bind(args, kwargs)
+        try:
+            client, plan = self._plan()
+            return client.submit(_draft(plan, self._function, args, kwargs, bound))
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # internal frames do not help users
+        raise failure
+
+    def dry_run(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
+        """Show what `submit` would run, and start nothing, not even the server."""
+        from windlass.client.dry_run.client import DryClient
+
+        bound = self._bind(args, kwargs)
+        try:
+            client, plan = self._plan(client=DryClient())
+            return client.submit(_draft(plan, self._function, args, kwargs, bound))
+        except WindlassError as error:
+            failure = error.with_traceback(None)
+        raise failure
+
+    def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
+        """One trial an item, all at once as far as there is room; the values in order.
+
+        The trials are submitted now, the values waited for as they are taken. When one
+        fails its error is raised and those that have not ended are stopped;
+        `return_exceptions=True` gives the errors among the values and keeps going.
+        """
+        return self.starmap(((item,) for item in items), return_exceptions=return_exceptions)
+
+    def starmap(
+        self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
+    ) -> Iterator[R]:
+        """Like `map`, for items that are the arguments: `train.starmap([(0.1, 3), (0.01, 5)])`."""
+        if _is_inside_a_trial():
+            return _local_values(self._function, items, return_exceptions)
+        sweep = _Sweep(self, items)
+        sweep.begin()
+        return sweep.values(return_exceptions=return_exceptions)
+
+    def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function here, in this process, recording nothing."""
+        return self._function(*args, **kwargs)
+
+    def options(self, **changes: Any) -> Function[P, R]:
+        """The same function with other options: `train.options(cpus=4)(0.1)`."""
+        return Function(self._function, self._options.changed(changes, f"{self._name}.options"))
+
+    def job(self) -> Job:
+        """The job that its trials are, with the options as it has them: for `Experiment.add`.
+
+        ```python
+        @wl.run(cpus=2)
+        def train(lr):
+            return 1 - lr
+
+
+        print(train.job())
+        ```
+        """
+        return self._options.job(self)
+
+    @property
+    def _name(self) -> str:
+        return name_of(self._function)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        return bind(self._function, args, kwargs)
+
+    def _run_and_watch(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], bound: dict[str, Any]
+    ) -> Outcome:
+        """Run the trial and return its outcome. Errors have no internal frames."""
+        from windlass.client.resources.trial.outcome import Outcome
+        from windlass.client.terminal.watch_trial import run_and_watch
+
+        try:
+            with _view() as view:
+                client, plan = self._plan(view)
+                view.status(f"{self._name}: sending")
+                draft = _draft(plan, self._function, args, kwargs, bound)
+                trial, end = run_and_watch(client, draft, view)
+        except (WindlassError, KeyboardInterrupt) as error:
+            return Outcome(error=error.with_traceback(None))
+        return trial.outcome(end)
+
+    def _plan(self, view: View | None = None, client: Client | None = None) -> tuple[Client, Plan]:
+        from windlass.client.connection.in_pod import check_asking
+
+        check_asking()
+        from windlass.authoring.prepare.call_site import read_call_site
+        from windlass.authoring.prepare.draft import build_plan
+        from windlass.client.client import default_client
+
+        if view is not None:
+            view.status(f"{self._name}: looking for the server")
+        client = client or default_client()
+        _ = client.transport.endpoint
+        if view is not None:
+            view.status(f"{self._name}: packaging")
+        place = read_call_site(self._function)
+        return client, build_plan(client, self._options, self._name, place)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels with a function that uses this one: no values of secrets."""
+        return {**self.__dict__, "_options": self._options.without_secret_values()}
+
+    def __repr__(self) -> str:
+        return f"<windlass function {self._name}>"
+
+
+class _Sweep:
+    """The trials of one `map`: submitted ahead, with values in order."""
+
+    def __init__(self, function: Function[Any, Any], items: Iterable[Sequence[Any]]) -> None:
+        self._function = function
+        self._items = iter(items)
+        self._waiting: deque[Trial[Any]] = deque()
+        self._client: Client | None = None
+        self._plan: Plan | None = None
+
+    def begin(self) -> None:
+        """Submit the first trials. If one fails, stop the others."""
+        try:
+            self.submit_ahead()
+        except BaseException:  # Ctrl-C also stops all trials
+            self._stop_rest()
+            raise
+
+    def submit_ahead(self) -> None:
+        for item in islice(self._items, _AHEAD - len(self._waiting)):
+            if self._client is None or self._plan is None:
+                self._client, self._plan = self._function._plan()
+            args = tuple(item)
+            bound = self._function._bind(args, {})
+            draft = _draft(self._plan, self._function._function, args, {}, bound)
+            self._waiting.append(self._client.submit(draft))
+
+    def values(self, *, return_exceptions: bool) -> Iterator[Any]:
+        try:
+            while self._waiting:
+                yield self._next_value(return_exceptions)
+                self.submit_ahead()
+        finally:
+            self._stop_rest()
+
+    def _stop_rest(self) -> None:
+        """Stop remaining trials, newest first, so that none starts meanwhile."""
+        for trial in reversed(self._waiting):
+            trial.stop(reason=_ENDED_EARLY)
+
+    def _stop_others(self) -> None:
+        while len(self._waiting) > 1:
+            self._waiting[-1].stop(reason=_ENDED_EARLY)
+            self._waiting.pop()
+
+    def _next_value(self, return_exceptions: bool) -> Any:
+        from windlass.client.terminal.watch_trial import watch
+
+        assert self._client is not None  # noqa: S101 -- something was submitted
+        failure: BaseException
+        try:
+            with _view() as view:
+                current = self._waiting[0]
+                trial, end = watch(self._client, current, view, before_stop=self._stop_others)
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # internal frames do not help users
+        else:
+            self._waiting.popleft()
+            outcome = trial.outcome(end)
+            if outcome.error is None:
+                return outcome.value
+            if return_exceptions and isinstance(outcome.error, Exception):
+                return outcome.error
+            failure = outcome.error
+        raise failure
+
+
+@overload
+def run(function: Callable[P, R], /) -> Function[P, R]: ...
+
+
+@overload
+def run(
+    *,
+    accelerator: str | None = None,
+    cpus: float | None = None,
+    memory: str | int | None = None,
+    backend: str | None = None,
+    container_image: str | None = None,
+    env: Mapping[str, str] | None = None,
+    secrets: Sequence[str] | Mapping[str, str] | None = None,
+    packages: Sequence[str] | str | None = None,
+    retries: int | None = None,
+    timeout: str | float | None = None,
+    name: str | None = None,
+    experiment: str | None = None,
+    cluster: str | None = None,
+    volumes: Mapping[str, str | os.PathLike[str]] | None = None,
+    spot: bool = False,
+    replicas: int | None = None,
+    framework: str | None = None,
+    template: str | None = None,
+    keep_last: int | None = None,
+    keep_best: str | None = None,
+    executor: Executor | None = None,
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+
+
+def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function run as a recorded trial.
+
+    ```python
+    @wl.run(cpus=2, timeout="4h")
+    def train(lr):
+        return 1 - lr
+
+
+    train(0.1)  # blocks, shows the log, returns the value
+    train.submit(0.1)  # a Trial, at once
+    train.map([0.1, 0.01])  # one trial each, values in order
+    train.local(0.1)  # here, in this process
+    train.dry_run(0.1)  # shows what would run, and starts nothing
+    ```
+
+    Args:
+        accelerator: what it needs to compute on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: how many CPUs are set aside for it (1).
+        memory: how much memory is set aside for it: `"16GB"`.
+        backend: where it runs: `"local"` or `"kubernetes"`.
+        container_image: the image it runs in, on backends that have containers.
+        env: variables for its environment.
+        secrets: names of variables to take from here, or a mapping; never recorded, masked in
+            its log.
+        packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
+            the path of a requirements file.
+        retries: how often it is started again when it fails (0).
+        timeout: how long it may run: `"4h"`.
+        name: what its trials are called (the function's name).
+        experiment: the experiment they belong to (the function's name).
+        cluster: the standing cluster it runs on, on backends that have them.
+        volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
+        spot: whether it may run on machines that can be taken away.
+        replicas: how many processes run it at the same time, each asking for the resources
+            above (1). All get the same arguments; the value is that of rank 0.
+        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        template: the name of a template (`wl.create_template`), whose fields it has where it says
+            none itself.
+        keep_last: how many of its newest checkpoints stay when another comes (all; with
+            `keep_best` the newest).
+        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
+        executor: where it runs with all that there is to say of it, in place of `backend` and of
+            what it needs there: `wl.Kubernetes(namespace="research", accelerator="a100x2")`.
+    """
+    chosen = Options().changed(options, "wl.run")
+    if function is not None:
+        return _decorate(function, chosen)
+    return lambda decorated: _decorate(decorated, chosen)
+
+
+def _decorate(function: Any, options: Options) -> Function[Any, Any]:
+    if isinstance(function, Function):
+        name = name_of(function)
+        raise InvalidArgument(
+            f"{name} is decorated with wl.run already.", hint=f"Use {name}.options(...) instead."
+        )
+    check_function(function, "wl.run decorates functions")
+    return Function(function, options)
+
+
+def check_function(function: Any, wanted: str) -> None:
+    """Raise an error for a callable that cannot run as a trial."""
+    name = getattr(function, "__qualname__", None) or shown(function)
+    is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
+    if is_method and not inspect.isclass(function):
+        raise Unsupported(
+            f"{name} is a method: a trial runs a plain function.",
+            hint="Move it out of the class and pass the object as an argument.",
+        )
+    if not callable(function) or inspect.isclass(function):
+        raise InvalidArgument(
+            f"{wanted}; {name} is a {type(function).__name__}.",
+            hint="Write a function that does the work, and decorate that."
+            if wanted.startswith("wl.run")
+            else "Write a function that does the work, and give that.",
+        )
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise Unsupported(
+            f"{name} is a generator: a trial has one value, at its end.",
+            hint=f"Collect what it yields: def {name}(...): return list(...)",
+        )
+    if inspect.iscoroutinefunction(function):
+        raise Unsupported(
+            f"{name} is a coroutine: a trial runs a plain function.",
+            hint=f"Wrap it: def {name}(...): return asyncio.run(...); to wait for a trial in "
+            "asynchronous code: await train.submit(...)",
+        )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function's trials."""
+    plain = getattr(function, "func", function)  # of a functools.partial
+    name: str = getattr(plain, "__name__", type(plain).__name__)
+    return "lambda" if name == "<lambda>" else name
+
+
+def bind(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Bind arguments to parameter names. Wrong arguments raise an error before submission."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some C functions have no signature
+        return {"args": args, **kwargs}
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = _unknown_names(signature, kwargs) if "unexpected" not in str(error) else ""
+        raise TypeError(f"{name_of(function)}{signature}: {error}{unknown}") from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _unknown_names(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> str:
+    """The unknown names among keyword arguments, which Python omits if an argument is missing."""
+    parameters = signature.parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return ""
+    names = [shown(name) for name in kwargs if name not in signature.parameters]
+    return f"; there is no {', no '.join(names)}" if names else ""
+
+
+def _draft(
+    plan: Plan,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    bound: Mapping[str, Any],
+) -> Draft:
+    from windlass.packaging.draft import Call
+
+    return plan.draft([Call(function, args, kwargs)], bound)
+
+
+def _is_method(function: Any) -> bool:
+    parent = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return bool(parent) and not parent.endswith("<locals>")
+
+
+def _is_inside_a_trial() -> bool:
+    # An external trial has no capacity of its own, so its calls create trials.
+    return "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
+
+
+def _local_values(
+    function: Callable[..., Any], items: Iterable[Sequence[Any]], return_exceptions: bool
+) -> Iterator[Any]:
+    """Call the function for each item in this process, for a sweep inside a trial."""
+    for item in items:
+        try:
+            yield function(*item)
+        except Exception as error:  # the user's own error, returned with return_exceptions
+            if not return_exceptions:
+                raise
+            yield error
+
+
+def _view() -> View:
+    from windlass.client.terminal.view import View
+
+    return View()

@@ -1,0 +1,1 @@
+"""Reruns of trials, unchanged or with changes."""

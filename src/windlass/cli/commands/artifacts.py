@@ -1,0 +1,92 @@
+"""`windlass artifacts`: list or download the files of a trial's output folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from windlass.cli.options.parameters import TRIAL_ID, WholeNumber, json_option, to_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from windlass.model.records import OutputFile
+
+_NONE = "There are no such files. A program leaves them in wl.output_dir()."
+
+
+@click.command(short_help="List the files a trial left, or fetch them.")
+@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.argument("pattern", required=False)
+@to_option("Write them to this folder. One that was cut is gone on with.")
+@click.option("--overwrite", is_flag=True, help="Replace other files of the same names there.")
+@click.option("--role", metavar="ROLE", help="Those of the replicas of a role.")
+@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Those of one replica.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    trial_id: int,
+    pattern: str | None,
+    folder: str | None,
+    overwrite: bool,
+    role: str | None,
+    index: int | None,
+    as_json: bool,
+) -> int:
+    """List the files that a trial left in `wl.output_dir()`, or fetch them with --to.
+
+    PATTERN picks some by name: '*.pt', 'plots/*'. A `*` stands for anything, also for `/`.
+    """
+    from windlass.client.client import default_client
+
+    if folder is None and overwrite:
+        raise click.UsageError("--overwrite goes with --to.", ctx)
+    if folder is not None and as_json:
+        raise click.UsageError("--to and --json do not go together.", ctx)
+    trial = default_client().get_trial(trial_id)
+    files = trial.list_artifacts(pattern, role=role, index=index)
+    if folder is not None:
+        from windlass.cli.options.python_to_options import errors_as_options
+        from windlass.cli.output.download_note import print_packaging_note
+        from windlass.cli.output.text import print_message
+
+        if next(iter(files), None) is None:
+            print_message(_NONE)
+            return 1
+        with errors_as_options():
+            place = trial.download_artifacts(
+                folder, pattern, role=role, index=index, overwrite=overwrite
+            )
+        print_message(f"The files are in {place}")
+        print_packaging_note(place)
+    elif as_json:
+        from windlass.cli.output.json import print_json_array
+
+        print_json_array(files)
+    else:
+        replicas = {(replica.role, replica.index) for replica in trial.replicas}
+        _print_files(files, whose=len(replicas) > 1)
+    return 0
+
+
+def _print_files(files: Iterable[OutputFile], *, whose: bool) -> None:
+    from windlass.cli.output.table import Column, print_table
+    from windlass.cli.output.text import clean, counted, format_moment, print_message
+    from windlass.model.text.quantities import format_size
+
+    columns = [Column("SIZE", is_number=True), Column("CHANGED"), Column("NAME")]
+    columns = [Column("REPLICA"), *columns] if whose else columns
+    rows, size = [], 0
+    for file in files:
+        size += file.size
+        changed = format_moment(file.modified) if not file.problem else "-"
+        name = clean(file.name) + (f"  ({clean(file.problem)})" if file.problem else "")
+        row = [format_size(file.size), changed, name]
+        rows.append([f"{file.role}-{file.index}", *row] if whose else row)
+    if not rows:
+        print_message(_NONE)
+        return
+    print_table(columns, rows)
+    print_message(f"{counted(len(rows), 'file')}, {format_size(size)}")

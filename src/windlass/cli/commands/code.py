@@ -1,0 +1,41 @@
+"""`windlass code`: download the code of a trial."""
+
+from __future__ import annotations
+
+import click
+
+from windlass.cli.options.parameters import (
+    TRIAL_OR_EXPERIMENT,
+    chosen_folder,
+    folder_argument,
+    to_option,
+)
+
+
+@click.command(short_help="Write the code a trial ran to a folder.")
+@click.argument("which", type=TRIAL_OR_EXPERIMENT, metavar="ID")
+@folder_argument
+@to_option("The folder (code-ID).")
+@click.option("-e", "--experiment", is_flag=True, help="ID is that of an experiment, or its name.")
+def command(which: str, place: str | None, folder: str | None, experiment: bool) -> None:
+    """Write the very code that a trial ran to a folder.
+
+    With the name of an experiment, the code of its trials: a folder for each version, if there
+    are several. Nothing that is there is ever replaced.
+    """
+    import shlex
+
+    from windlass.cli.output.download_note import print_packaging_note
+    from windlass.cli.output.text import print_message
+    from windlass.client.client import default_client
+
+    client = default_client()
+    if not experiment and which.isascii() and which.isdecimal():
+        to = chosen_folder(folder, place, f"code-{which}")
+        written = client.get_trial(int(which)).download_code(to)
+    else:
+        named = client.get_experiment(which)
+        to = chosen_folder(folder, place, f"code-of-experiment-{named.id}")
+        written = named.download_code(to)
+    print_message(f"The code is in {shlex.quote(str(written))}")
+    print_packaging_note(written)

@@ -1,0 +1,36 @@
+"""`windlass gc`: delete unreferenced data."""
+
+from __future__ import annotations
+
+import click
+
+from windlass.cli.options.parameters import TimeType
+
+
+@click.command(short_help="Free the space of what was deleted.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only tell what would be freed.")
+@click.option(
+    "--older-than", type=TimeType(), default="1h", show_default=True,
+    help="Leave what was used within that time: somebody may be about to need it.",
+)  # fmt: skip
+def command(dry_run: bool, older_than: float) -> int:
+    """Free the contents that nothing points to: code, values, checkpoints, files.
+
+    They are shared: one that any trial, experiment or model needs stays. It is safe while others
+    work.
+    """
+    from windlass.client.client import default_client
+    from windlass.model.text.quantities import format_size
+
+    report = default_client().gc(older_than=older_than, dry_run=dry_run)
+    done = "Would free" if dry_run else "Freed"
+    contents = _many(report.blobs, "content", "contents")
+    folders = f" and {_many(report.folders, 'folder', 'folders')}" if report.folders else ""
+    print(f"{done} {format_size(report.bytes)}: {contents}{folders} that nothing needs.")
+    young = f", {report.young} of them because they are young or in use" if report.young else ""
+    print(f"{_many(report.kept, 'content is', 'contents are')} kept{young}.")
+    return 0
+
+
+def _many(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"

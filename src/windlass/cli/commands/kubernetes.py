@@ -1,0 +1,150 @@
+"""`windlass kubernetes`: check the cluster, and show permissions and manifests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options.lazy_groups import Group
+from windlass.cli.options.parameters import json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from windlass.cli.options.which_cluster import ClusterCheckResult
+    from windlass.home import Home
+
+_EXAMPLES = """Examples:
+
+\b
+  windlass kubernetes check
+  windlass kubernetes check --namespace research
+  windlass kubernetes rights --namespace research --account ada | kubectl apply -f -
+  windlass kubernetes manifest job.toml
+"""
+
+
+@click.group(
+    cls=Group,
+    short_help="Check a Kubernetes cluster, and show what is needed there.",
+    epilog=_EXAMPLES,
+)
+def command() -> None:
+    """Check a Kubernetes cluster, and show what is needed there.
+
+    The cluster is the one that jobs with backend="kubernetes" use: that of the last login from a
+    script, of KUBECONFIG, of ~/.kube/config, or the one this runs in. The server runs the jobs, so
+    it is asked, if one runs: it has the KUBECONFIG that it was started with. That this shell means
+    another cluster is told. With --context, this shell's is looked at.
+    """
+
+
+def _where(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that select the cluster and namespace."""
+    options = (
+        click.option("--context", metavar="NAME", help="A context of the kubeconfig file."),
+        click.option("-n", "--namespace", metavar="NAME", help="The namespace (the context's)."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command.command(short_help="Check that jobs can run on the cluster.")
+@_where
+@json_option
+def check(context: str | None, namespace: str | None, as_json: bool) -> int:
+    """Check that jobs can run on the cluster, and say how to mend what is wrong.
+
+    Looked at: that it can be reached, who we are there, the namespace, each right that is needed,
+    the accelerators of its machines. Nothing is created. Exit code 1: something must be mended.
+    """
+    from windlass.cli.options.cluster_findings import check_cluster_findings
+    from windlass.cli.output.findings import print_findings
+    from windlass.home import Home
+
+    return print_findings(check_cluster_findings(Home.find(), context, namespace), as_json=as_json)
+
+
+@command.command(short_help="Print the role that an account needs.")
+@_where
+@click.option("--account", metavar="NAME", help="Whom it is for (who we are).")
+@json_option
+def rights(context: str | None, namespace: str | None, account: str | None, as_json: bool) -> None:
+    """Print a role with all that Windlass needs in a namespace, bound to an account.
+
+    For somebody who may grant it: pipe it to kubectl apply -f -. The account is a user, or a
+    service account as the cluster writes it: system:serviceaccount:NAMESPACE:NAME.
+    """
+    from windlass.cli.options.which_cluster import find_namespace_and_account
+    from windlass.cli.output.json import print_json
+    from windlass.home import Home
+    from windlass.kube.api.yaml import as_yaml
+    from windlass.kube.permissions.required import role_manifests
+
+    if not (namespace and account):
+        home = Home.find()
+        where, who, check = find_namespace_and_account(home, context, namespace, account)
+        _warn_of_cluster_mismatch(home, namespace, check)
+        namespace, account = where, who
+    manifests = role_manifests(namespace, account)
+    print_json(manifests) if as_json else print(as_yaml(manifests), end="")
+
+
+def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterCheckResult) -> None:
+    """Print a warning if this shell's settings select another cluster."""
+    from windlass.cli.options.which_cluster import find_cluster_mismatch
+    from windlass.cli.output.text import print_message
+
+    for finding in find_cluster_mismatch(home, namespace, check):
+        print_message(
+            f"Warning: {finding.check} {finding.text.removeprefix('it ')}\n{finding.mend}"
+        )
+
+
+@command.command(short_help="Print what would be created for a job.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="JOB.TOML")
+@_where
+@json_option
+def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
+    """Print what would be created in the cluster for the job that a file describes.
+
+    Nothing is created or submitted. Its trial has no number yet, so that names have a 0 in its
+    place, and what the secret holds is left out. Without a cluster at hand, accelerators become
+    what is in common use.
+    """
+    import sys
+
+    import msgspec
+
+    from windlass.authoring.prepare.job_spec import build_outline
+    from windlass.authoring.public.job_file import read_job
+    from windlass.cli.options.which_cluster import preview_manifests
+    from windlass.cli.output.json import print_json
+    from windlass.home import Home
+    from windlass.kube.api.yaml import as_yaml
+    from windlass.model.backends import KUBERNETES
+    from windlass.model.check_results import ShowManifests
+    from windlass.model.errors import InvalidArgument
+    from windlass.model.job import Python
+    from windlass.model.kubernetes.job_options import KubernetesOptions
+
+    python = Python(version=f"{sys.version_info.major}.{sys.version_info.minor}")
+    spec = msgspec.structs.replace(build_outline(read_job(file)), python=python)
+    if spec.backend != KUBERNETES:
+        raise InvalidArgument(
+            f"{file}: the job runs on the server's machine, in no pods.",
+            hint='Have it run on a cluster: executor = { backend = "kubernetes" }',
+        )
+    named = (spec.roles[0].kubernetes or KubernetesOptions()).namespace
+    if namespace and named and namespace != named:
+        raise InvalidArgument(
+            f"{file} says namespace {named}, and --namespace {namespace}.",
+            hint="Leave one of them out.",
+        )
+    home = Home.find()
+    request = ShowManifests(spec=spec, namespace=namespace or "")
+    objects, check = preview_manifests(home, context, request)
+    _warn_of_cluster_mismatch(home, namespace, check)
+    print_json(objects) if as_json else print(as_yaml(objects), end="")

@@ -1,0 +1,392 @@
+"""`windlass logs`: print or follow the output of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from windlass.cli.options.parameters import (
+    TRIAL_ID,
+    WholeNumber,
+    complete_experiments,
+    complete_role_names,
+)
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+    from windlass.client.resources.trial.trial import Trial
+    from windlass.client.terminal.sanitize import Reach
+    from windlass.model.logs import LogPart
+    from windlass.model.records import TrialRecord
+
+Pages = Iterator[Sequence["LogPart"]]
+ShowStatus = Callable[["TrialRecord | None"], None]  # shows the trial's status; none clears it
+
+
+@click.command(short_help="Print what a trial wrote, or search many.")
+@click.argument("trial_id", type=TRIAL_ID, metavar="[ID]", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
+@click.option(
+    "-n", "--tail", type=WholeNumber(0, 1_000_000), metavar="N", help="Only the last N lines."
+)
+@click.option("--head", type=WholeNumber(0), metavar="N", help="Only the first N lines.")
+@click.option("--search", metavar="TEXT", help="Only lines that contain a text.")
+@click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
+@click.option("-c", "--count", is_flag=True, help="Say only how many lines match.")
+@click.option(
+    "-e",
+    "--experiment",
+    metavar="NAME",
+    shell_complete=complete_experiments,
+    help="Without an ID: search the trials of an experiment, by name or id.",
+)
+@click.option(
+    "--where",
+    metavar="EXPRESSION",
+    help='Without an ID: search trials that fulfil it, as "hparams.lr < 0.1".',
+)
+@click.option(
+    "--role", metavar="NAME", shell_complete=complete_role_names, help="Only replicas of a role."
+)
+@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Only replica N of each.")
+@click.option(
+    "--attempt", type=WholeNumber(min=1), metavar="N", help="Only attempt N of each replica."
+)
+@click.option("--since", metavar="TIME", help="Only from then on: 10m (ago), '2026-11-16 09:30'.")
+@click.option("--until", metavar="TIME", help="Only until then.")
+@click.option("--stdout", "only_stdout", is_flag=True, help="Only what it wrote to stdout.")
+@click.option("--stderr", "only_stderr", is_flag=True, help="Only what it wrote to stderr.")
+@click.option("-t", "--timestamps", is_flag=True, help="Say when each line was written.")
+@click.option(
+    "--raw", is_flag=True, help="To a terminal, too: all that it wrote, as it is, whatever it does."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    trial_id: int | None,
+    follow: bool,
+    tail: int | None,
+    head: int | None,
+    search: str | None,
+    regex: bool,
+    count: bool,
+    experiment: str | None,
+    where: str | None,
+    role: str | None,
+    index: int | None,
+    attempt: int | None,
+    since: str | None,
+    until: str | None,
+    only_stdout: bool,
+    only_stderr: bool,
+    timestamps: bool,
+    raw: bool,
+    as_json: bool,
+) -> int | None:
+    """Print what a trial wrote: its stdout on stdout, its stderr on stderr.
+
+    Of several replicas, each line begins with the name of the one that wrote it; of a trial that
+    a generator built, with the name and the number of the trial in it that did.
+
+    Without an ID, --search looks through the logs of all trials, or of an experiment's, or of
+    those that fulfil --where, and each line begins with the trial that wrote it.
+
+    In a terminal, what it wrote may have colours and draw over its own line; what else would
+    steer the terminal is shown as text, unless --raw is given. Piped, it is as it was written.
+    """
+    from windlass.client.client import default_client
+    from windlass.client.resources.trial.log_pages import check_ends, filters
+
+    if count and search is None:
+        raise click.UsageError("--count counts the lines of a --search.", ctx)
+    stream = None
+    if only_stdout != only_stderr:
+        stream = "stdout" if only_stdout else "stderr"
+    check_ends(head, tail)
+    query = filters(
+        search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
+        since=since, until=until,
+    )  # fmt: skip
+    log_query = LogQuery(query, follow, head, tail, timestamps, raw, as_json)
+    client = default_client()
+    if trial_id is None:
+        from windlass.cli.commands.logs_search import search_many
+
+        _check_many(ctx, log_query)
+        return search_many(client, log_query, experiment, where, counts=count)
+    for option, value in (("--experiment", experiment), ("--where", where)):
+        if value is not None:
+            raise click.UsageError(f"An ID names the trial already: leave out {option}.", ctx)
+    trial = client.get_trial(trial_id)
+    if count:
+        from windlass.cli.commands.logs_search import print_count
+
+        return print_count(client, {**query, "trials": trial_id})
+    return _print_one(client, trial, log_query)
+
+
+class LogQuery(NamedTuple):
+    """The log filters and output options of the command line."""
+
+    query: dict[str, Any]
+    follows: bool
+    head: int | None
+    tail: int | None
+    timestamps: bool
+    is_raw: bool
+    as_json: bool
+
+    @property
+    def reach(self) -> Reach:
+        """The terminal control sequences that the log may use: it may be another user's log."""
+        from windlass.client.terminal.sanitize import Reach
+
+        return Reach.ALL if self.is_raw else Reach.LINE
+
+
+def _check_many(ctx: click.Context, log_query: LogQuery) -> None:
+    """Raise an error unless the query is a search, the only query on many trials."""
+    if log_query.query["search"] is None:
+        raise click.UsageError(
+            "Say which trial: windlass logs 7. To look through the logs of many: "
+            "windlass logs --search TEXT",
+            ctx,
+        )
+    if log_query.follows or log_query.tail is not None:
+        option = "--follow" if log_query.follows else "--tail"
+        raise click.UsageError(f"{option} is of one trial: name it, as windlass logs 7.", ctx)
+
+
+def _print_one(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | None:
+    from windlass.client.resources.trial import log_pages
+    from windlass.client.resources.trial.replica_names import is_generated
+
+    query = log_query.query
+    _check_replica(trial, query["role"], query["index"])
+    if is_generated(trial.record):
+        return _print_family(client, trial, log_query)
+    is_whole = all(query[name] is None for name in ("search", "since", "until"))
+
+    def pages(show_status: ShowStatus = lambda _record: None) -> Pages:
+        if log_query.follows and log_query.tail is None and log_query.head is None and is_whole:
+            return _follow_pages(client, trial.id, _replica_filter(query), show_status)
+        read = log_pages.pages(
+            client.transport, trial.id, query,
+            head=log_query.head, tail=log_query.tail, follow=log_query.follows,
+        )  # fmt: skip
+        return _with_status_updates(trial, read, show_status) if log_query.follows else read
+
+    try:
+        if log_query.as_json:
+            _print_json(pages())
+        elif not _print(pages, _names(trial, query), log_query):
+            _explain_silence(trial, log_query)
+    except KeyboardInterrupt:
+        return _stop_following(trial)
+    return None
+
+
+def _replica_filter(query: dict[str, Any]) -> dict[str, Any]:
+    return {name: query[name] for name in ("stream", "role", "index", "attempt")}
+
+
+def _print_family(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | None:
+    """Print the logs of a generator's child trials, each line with its trial's name."""
+    from windlass.cli.output.log_lines import Clock
+    from windlass.client.resources.trial.generator_logs import pieces
+    from windlass.client.resources.trial.log_pages import first_lines
+    from windlass.client.terminal.view import View
+
+    clock, wrote = Clock(), False
+    try:
+        log_pieces = pieces(
+            client.transport,
+            trial.record,
+            log_query.query,
+            tail=log_query.tail,
+            follows=log_query.follows,
+        )
+        names: Sequence[str] = []
+
+        def read_parts() -> Pages:
+            nonlocal names
+            for piece in log_pieces:
+                names = piece.names
+                yield piece.parts
+
+        pages = read_parts()
+        if log_query.head is not None:
+            pages = first_lines(pages, log_query.head)
+        if log_query.as_json:
+            _print_json(pages)
+            return None
+        with View(reach=log_query.reach) as view:
+            for parts in pages:
+                view.tell_apart(names)
+                view.show_all(map(clock.stamp, parts) if log_query.timestamps else parts)
+                wrote = wrote or bool(parts)
+                view.flush()
+    except KeyboardInterrupt:
+        return _stop_following(trial)
+    if not wrote:
+        _explain_silence(trial, log_query)
+    return None
+
+
+def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> None:
+    """Raise an error for a replica that the trial never had."""
+    from windlass.model.errors import InvalidArgument
+
+    there = {entry.name: entry.replicas for entry in trial.record.spec.roles}
+    if role is not None and role not in there:
+        raise InvalidArgument(
+            f"Trial {trial.id} ({trial.name}) has no role {role!r}.",
+            hint=f"It has: {', '.join(there)}.",
+        )
+    named = [size for name, size in there.items() if role in (None, name)]
+    seen = [a.index + 1 for a in trial.record.attempts if role in (None, a.role)]
+    if index is not None and index >= (most := max([*named, *seen])):
+        whose = f" of {role}" if role else ""
+        raise InvalidArgument(
+            f"Trial {trial.id} ({trial.name}) has no replica {index}{whose}.",
+            hint=f"They are numbered from 0 to {most - 1}." if most > 1 else "It has one: 0.",
+        )
+
+
+def _follow_pages(
+    client: Client, trial_id: int, wanted: dict[str, Any], show_status: ShowStatus
+) -> Pages:
+    """Yield the log until the trial ends, reconnecting if the server restarts."""
+    from windlass.client.connection.event_stream import Following
+    from windlass.model.logs import LogPage
+    from windlass.model.records import TrialRecord
+
+    for news in Following(client.transport, trial_id=trial_id):
+        if isinstance(news, LogPage):
+            yield [part for part in news.items if _is_wanted(part, wanted)]
+        elif isinstance(news, TrialRecord):
+            show_status(news)
+
+
+def _is_wanted(part: LogPart, wanted: dict[str, Any]) -> bool:
+    return all(value in (None, getattr(part, name)) for name, value in wanted.items())
+
+
+def _with_status_updates(trial: Trial[Any], pages: Pages, show_status: ShowStatus) -> Pages:
+    """Yield the pages, and show the trial's status while they are empty."""
+    show_status(None if trial.is_finished else trial.record)
+    for parts in pages:
+        if parts:
+            show_status(None)
+        elif not trial.is_finished:
+            show_status(trial.refresh().record)
+        yield parts
+
+
+def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
+    """Names of the selected replicas; empty if there is one."""
+    from windlass.client.resources.trial.replica_names import names_of
+
+    role, index = wanted["role"], wanted["index"]
+    replicas = {(attempt.role, attempt.index) for attempt in trial.attempts} | {
+        (replica.role, replica.index) for replica in trial.replicas
+    }
+    selected = [key for key in replicas if role in (None, key[0]) and index in (None, key[1])]
+    return names_of(trial.record.spec, trial.attempts) if len(selected) > 1 else []
+
+
+def _print(pages: Callable[[ShowStatus], Pages], names: Sequence[str], log_query: LogQuery) -> bool:
+    """Print the log parts, prefixed with `names` if any. Returns whether there were parts.
+
+    A terminal shows the trial's status below them.
+    """
+    from windlass.cli.output.log_lines import Clock
+    from windlass.client.terminal.status_line import share_of, status_text
+    from windlass.client.terminal.view import View
+
+    clock = Clock()
+    wrote = False
+    with View(reach=log_query.reach) as view:
+
+        def show_status(record: TrialRecord | None) -> None:
+            view.status(*((status_text(record), share_of(record)) if record else ("",)))
+
+        view.tell_apart(names)
+        for parts in pages(show_status):
+            view.show_all(map(clock.stamp, parts) if log_query.timestamps else parts)
+            wrote = wrote or bool(parts)
+            view.flush()
+    return wrote
+
+
+def _print_json(pages: Pages) -> None:
+    from windlass.cli.output.log_lines import print_json_lines
+    from windlass.client.resources.trial.log_lines import LineJoiner
+
+    joiner = LineJoiner()
+    for parts in pages:
+        print_json_lines(joiner.feed(parts))
+    print_json_lines(joiner.rest())
+
+
+def _explain_silence(trial: Trial[Any], log_query: LogQuery) -> None:
+    from windlass.cli.output.text import print_message
+    from windlass.model.records import TrialKind
+
+    is_filtered = any(value is not None for value in log_query.query.values())
+    if log_query.head == 0 or log_query.tail == 0:
+        return
+    if is_filtered:
+        print_message(
+            f"Trial {trial.id} ({trial.name}) wrote nothing{_describe_filters(log_query.query)}."
+        )
+    elif trial.record.kind is TrialKind.EXTERNAL:
+        print_message(
+            f"Trial {trial.id} ({trial.name}) was not started by Windlass: "
+            "what it prints is not recorded."
+        )
+    elif trial.is_finished:
+        print_message(f"Trial {trial.id} ({trial.name}) wrote nothing.")
+    else:
+        state = trial.state.lower() + (f": {trial.message}" if trial.message else "")
+        print_message(
+            f"Trial {trial.id} ({trial.name}) has written nothing yet; it is {state}.\n"
+            f"Wait for it: windlass logs {trial.id} -f"
+        )
+
+
+def _describe_filters(query: dict[str, Any]) -> str:
+    """Describe the filters in a few words.
+
+    >>> nothing = {"search": None, "since": None, "until": None, "stream": None, "role": None}
+    >>> (
+    ...     _describe_filters({**nothing, "stream": "stderr"}),
+    ...     _describe_filters({**nothing, "search": "nan"}),
+    ... )
+    (' to stderr', ' like that')
+    """
+    from windlass.cli.output.text import format_moment
+
+    filters = {name: value for name, value in query.items() if value is not None}
+    if not filters.keys() <= {"stream", "since", "until"}:
+        return " like that"
+    stream = f" to {filters.pop('stream')}" if "stream" in filters else ""
+    return stream + "".join(f" {name} {format_moment(filters[name])}" for name in filters)
+
+
+def _stop_following(trial: Trial[Any]) -> int:
+    from windlass.cli.output.text import print_message
+    from windlass.model.errors import WindlassError
+
+    try:
+        trial.refresh()
+    except WindlassError:
+        return 130  # Ctrl-C ends the command even if the server does not respond
+    if not trial.is_finished:
+        print_message(
+            f"Trial {trial.id} ({trial.name}) goes on. To stop it: windlass stop {trial.id}"
+        )
+    return 130

@@ -1,0 +1,41 @@
+"""`windlass priority`: change a trial's priority in the queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options.parameters import TRIAL_ID, WholeNumber
+
+if TYPE_CHECKING:
+    from windlass.client.resources.trial.trial import Trial
+
+
+@click.command(
+    short_help="Give a trial another priority in the queue.",
+    context_settings={"ignore_unknown_options": True},  # a number may be below zero
+)
+@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.argument("priority", type=WholeNumber(-1_000_000, 1_000_000), metavar="N")
+def command(trial_id: int, priority: int) -> int:
+    """Give a trial another priority: who has the higher is let in first.
+
+    A trial that waits has its new place at once; of one that runs it matters when it waits again.
+    """
+    from windlass.cli.options.for_each_trial import change_trials
+
+    return change_trials([trial_id], lambda trial: _set(trial, priority))
+
+
+def _set(trial: Trial[Any], priority: int) -> str:
+    from windlass.cli.options.for_each_trial import trial_label
+
+    before = trial.priority
+    trial.set_priority(priority)
+    if before == priority:
+        return f"{trial_label(trial)} had the priority {priority} before."
+    result = f"{trial_label(trial)} has the priority {priority}"
+    if trial.state == "QUEUED":
+        return f"{result}: {trial.message}." if trial.message else f"{result}."
+    return f"{result}; it is {trial.state.lower()}, and that matters when it waits again."

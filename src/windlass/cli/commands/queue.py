@@ -1,0 +1,104 @@
+"""`windlass queue`: list waiting trials in order, with reasons."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options.lazy_groups import Group
+from windlass.cli.options.parameters import TRIAL_ID, WholeNumber, json_option
+
+if TYPE_CHECKING:
+    from windlass.cli.output.table import Row
+    from windlass.client.resources.trial.trial import Trial
+
+
+@click.group(cls=Group, invoke_without_command=True, short_help="List who waits for room, and why.")
+@click.option(
+    "-n",
+    "--limit",
+    type=WholeNumber(min=1),
+    default=None,
+    metavar="N",
+    help="At most so many (all).",
+)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
+    """List the trials that wait for room, the first to be let in first.
+
+    The higher priority goes first, then the older. A small trial may pass a large one only if
+    that does not delay it.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from windlass.cli.output.json import print_json_array
+    from windlass.cli.output.table import Cell, Column, print_table
+    from windlass.cli.output.text import clean, print_message
+    from windlass.client.client import default_client
+    from windlass.model.text.quantities import format_duration
+
+    entries = default_client().list_queue(limit=limit)
+    if as_json:
+        print_json_array(
+            {"position": e.position, "why": e.why, "ahead": e.ahead, "trial": e.trial.record}
+            for e in entries
+        )
+        return
+    now = time.time()
+    rows: list[Row] = [
+        [
+            str(entry.position),
+            str(entry.trial.id),
+            clean(entry.trial.name),
+            str(entry.trial.priority),
+            format_duration(max(now - entry.trial.created, 0)),
+            Cell(clean(_why(entry.why, entry.ahead)), "dim"),
+        ]
+        for entry in entries
+    ]
+    if not rows:
+        print_message("Nobody waits.")
+        return
+    columns = [
+        Column("#", is_number=True), Column("ID", is_number=True), Column("NAME", shrinks=True),
+        Column("PRIORITY", is_number=True), Column("AGE", is_number=True),
+        Column("WAITS FOR", shrinks=True),
+    ]  # fmt: skip
+    print_table(columns, rows)
+
+
+@command.command(short_help="Move a trial ahead of another.")
+@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.option(
+    "--ahead-of",
+    "other",
+    type=TRIAL_ID,
+    required=True,
+    metavar="ID",
+    help="Whom to stand ahead of.",
+)
+def move(trial_id: int, other: int) -> int:
+    """Have a trial that waits stand right ahead of another that does, with its priority."""
+    from windlass.cli.options.for_each_trial import change_trials
+
+    return change_trials([trial_id], lambda trial: _move(trial, other))
+
+
+def _move(trial: Trial[Any], other: int) -> str:
+    from windlass.cli.options.for_each_trial import trial_label
+
+    before = trial.priority
+    trial.move_ahead_of(other)
+    priority_note = f", with the priority {trial.priority}" if trial.priority != before else ""
+    waits = f": {trial.message}" if trial.state == "QUEUED" and trial.message else ""
+    return f"{trial_label(trial)} is right ahead of trial {other}{priority_note}{waits}."
+
+
+def _why(why: str, ahead: int | None) -> str:
+    """The reason of the wait, with the trial ahead unless the reason names it."""
+    if ahead is None or "ahead" in why:
+        return why.replace("the one ahead", f"trial {ahead}")
+    return f"{why}; after trial {ahead}"

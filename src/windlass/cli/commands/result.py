@@ -1,0 +1,188 @@
+"""`windlass result`: the value a trial returned."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options.parameters import TRIAL_ID, complete_files
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+    from windlass.model.errors import WindlassError
+    from windlass.model.records import TrialRecord
+
+
+@click.command(short_help="Print the value a trial returned.")
+@click.argument("trial_id", type=TRIAL_ID, metavar="ID")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: the value, and whether JSON says all of it (`exact`).",
+)
+@click.option("--raw", is_flag=True, help="Write the pickled bytes to stdout.")
+@click.option(
+    "-o",
+    "--out",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Write to a file: the pickled bytes, or with --json the JSON.",
+)
+@click.option("--wait", is_flag=True, help="Wait until it has ended.")
+@click.pass_context
+def command(
+    ctx: click.Context, trial_id: int, as_json: bool, raw: bool, out: str | None, wait: bool
+) -> int | None:
+    """Print the value a trial returned. One that failed has none: its error is printed."""
+    from windlass.client.client import default_client
+
+    if raw and as_json:
+        raise click.UsageError("--raw and --json do not go together.", ctx)
+    if raw and out is None and sys.stdout.isatty():
+        raise click.UsageError(
+            "--raw writes bytes that a terminal cannot show: send them to a file, with "
+            "--out value.pkl or > value.pkl.", ctx
+        )  # fmt: skip
+    client = default_client()
+    trial = client.get_trial(trial_id)
+    if wait:
+        trial.wait()
+    _check_value(client, trial.record)
+    if raw or (out is not None and not as_json):
+        _write(_fetch(client, trial_id), out)
+        return None
+    _make_importable(trial.record)
+    outcome = trial.outcome()
+    if outcome.error is not None:
+        raise outcome.error
+    if as_json:
+        _print_json(trial_id, outcome.value, out)
+    else:
+        _print_value(outcome.value)
+    return None
+
+
+def to_json(value: Any) -> tuple[Any, bool]:
+    """Convert a value to JSON types, and report whether the conversion is lossless.
+
+    >>> to_json({"loss": [0.5, 0.25], "ok": True})
+    ({'loss': [0.5, 0.25], 'ok': True}, True)
+    >>> to_json({1: {2, 3}, "best": float("inf")})
+    ({'1': '{2, 3}', 'best': 'inf'}, False)
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value, True
+    if isinstance(value, float):
+        return (float(value), True) if math.isfinite(value) else (str(float(value)), False)
+    if isinstance(value, dict):
+        pairs = [(key, *to_json(item)) for key, item in value.items()]
+        plain = {key if isinstance(key, str) else repr(key): item for key, item, _ in pairs}
+        return plain, all(exact and isinstance(key, str) for key, _, exact in pairs)
+    if isinstance(value, (list, tuple)):
+        items = [to_json(item) for item in value]
+        return [item for item, _ in items], all(exact for _, exact in items)
+    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+        return to_json(value.tolist())[0], False
+    return repr(value), False
+
+
+def _check_value(client: Client, record: TrialRecord) -> None:
+    """Raise an error if the trial has no value."""
+    from windlass.model.errors import Conflict, NotFound
+    from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
+    from windlass.model.records import TrialState
+
+    who = f"Trial {record.id} ({record.name})"
+    if not record.state.is_final:
+        raise Conflict(
+            f"{who} has no value yet: it is {record.state.value.lower()}.",
+            hint=f"Wait for it: windlass result {record.id} --wait",
+        )
+    if record.state is not TrialState.SUCCEEDED:
+        raise _failure(client, record)
+    executable = record.spec.roles[0].executable
+    if not isinstance(executable, FunctionCall):
+        kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
+        what = kinds.get(type(executable), "generator")
+        # The output of an interactive terminal is not recorded.
+        way = (
+            "is known of it: windlass show"
+            if what.startswith("process")
+            else "it wrote: windlass logs"
+        )
+        raise NotFound(
+            f"{who} has no value: it is a {what}, not a function.",
+            hint=f"What {way} {record.id}",
+        )
+
+
+def _failure(client: Client, record: TrialRecord) -> WindlassError:
+    """The error of a failed trial, with the function's traceback as text."""
+    from windlass.cli.output.error_text import describe_error
+    from windlass.cli.output.text import clean_lines
+    from windlass.client.resources.trial.failure_tips import last_lines
+    from windlass.client.resources.trial.outcome import failure_of
+    from windlass.model.errors import TrialFailed
+
+    error = record.error
+    if error is None or record.reason in ("Stopped", "DeadlineExceeded"):
+        cause = record.cause
+        lines = cause.lines if cause else list(client.get_trial(record.id).logs(tail=20))
+        tail = last_lines(lines)
+        return failure_of(record, [clean_lines(line) for line in tail])
+    description = describe_error(record, error)
+    return TrialFailed(f"Trial {record.id} ({record.name}) failed:", hint=description)
+
+
+def _fetch(client: Client, trial_id: int) -> bytes:
+    from windlass.client.connection.transport import path_of
+
+    return client.transport.fetch("GET", path_of("trials", trial_id, "result"))
+
+
+def _make_importable(record: TrialRecord) -> None:
+    """Add the project's folders to sys.path, so that values of its classes can be read."""
+    code = record.spec.code
+    places = [os.path.join(code.root, path) for path in code.import_paths]
+    for place in [*places, *record.spec.python.extra_paths, os.getcwd()]:
+        if os.path.isdir(place) and place not in sys.path:
+            sys.path.append(place)
+
+
+def _print_value(value: Any) -> None:
+    import pprint
+    import shutil
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+    print(pprint.pformat(value, width=width, sort_dicts=False))
+
+
+def _print_json(trial_id: int, value: Any, out: str | None) -> None:
+    import json
+
+    plain, exact = to_json(value)
+    answer = {"id": trial_id, "value": plain, "exact": exact}
+    text = json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        _write(text.encode("utf-8", "backslashreplace"), out)
+
+
+def _write(data: bytes, out: str | None) -> None:
+    from windlass.model.errors import WindlassError
+
+    if out is None:
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        with open(out, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise WindlassError(f"{out} cannot be written: {error.strerror}.") from error

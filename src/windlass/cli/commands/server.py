@@ -1,0 +1,302 @@
+"""`windlass server`: start, stop and inspect the server of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options.lazy_groups import Group
+from windlass.cli.options.parameters import WholeNumber, json_option
+from windlass.home import Home
+
+if TYPE_CHECKING:
+    from windlass.cli.options.server_probe import ServerProbe
+
+_PATIENCE = 15  # seconds that a server has to stop
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    short_help="Start, stop and look at the server of this machine.",
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Start, stop and look at the server of this machine.
+
+    It starts by itself with the first thing that needs it. Trials go on while it is stopped.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@command.command(short_help="Start it, unless it runs.")
+def start() -> None:
+    """Start the server, unless it runs."""
+    from windlass.cli.options.server_probe import probe_server
+    from windlass.client.connection.discovery import start_server
+
+    home = _own_home()
+    before = probe_server(home)
+    endpoint = start_server(home)
+    after = probe_server(home)
+    verb = "runs already" if before.info and before.pid == after.pid else "is started"
+    print(f"The server {verb}: {endpoint.url} (pid {after.pid}).")
+
+
+@command.command(short_help="Be the server, until told to stop: for containers.")
+@click.option("--listen", metavar="HOST:PORT", help="Where, if not for this machine alone.")
+@click.option("--name", "names", multiple=True, help="A name that others know it by.")
+def run(listen: str | None, names: tuple[str, ...]) -> None:
+    """Be the server, here and now, until told to stop: for containers and service managers.
+
+    Others reach it if it listens for them, and is called by a name that was given; every request
+    needs the token, which is in the file 'token' of its home. What it has to tell is in
+    'server.log' there.
+    """
+    import windlass.cli
+
+    home = _own_home()
+    home.make()
+    if listen:
+        os.environ["WINDLASS_LISTEN"] = listen
+        os.environ["WINDLASS_NAMES"] = ",".join(names)
+    program = str(Path(windlass.cli.__file__).parent.parent / "server" / "__main__.py")
+    ready_fd = os.dup(1)
+    os.set_inheritable(ready_fd, True)
+    argv = [sys.executable, program, str(home.path), str(ready_fd), *sys.path[1:]]
+    os.execv(sys.executable, argv)  # noqa: S606 -- our own program
+
+
+@command.command(short_help="Stop it; running trials go on.")
+def stop() -> None:
+    """Stop the server. Running trials go on; the next server takes them up again."""
+    from windlass.client.connection.discovery import describe_server
+    from windlass.worker.common.process_identity import wait_for_end
+
+    home = _own_home()
+    if not home.path.is_dir():
+        print("No server was running.")
+        return
+    with _locked(home.start_lock, "A server is just being started, and does not get ready."):
+        pid, identity = _ask_to_stop(describe_server(home))
+        # The lock is free once the server has stopped, even if its file names no process.
+        with _locked(home.server_lock, _stuck(pid)):
+            pass
+        # The kernel releases the lock shortly before the process exits.
+        if pid is not None:
+            wait_for_end(pid, identity, _PATIENCE)
+    if pid is None:
+        print("No server was running.")
+    else:
+        print(f"The server (pid {pid}) is stopped. Running trials go on.")
+
+
+@command.command(short_help="Say how it is.")
+@json_option
+def status(as_json: bool) -> int:
+    """Say whether the server runs, since when, where, and what it does.
+
+    The exit code is 1 if it does not run or does not answer.
+    """
+    from windlass.cli.output.json import print_json
+    from windlass.cli.output.text import print_message
+
+    report = _report()
+    if as_json:
+        print_json(report)
+    elif not report["running"]:
+        print_message(f"No server is running for {report['home']}.\n"
+            "It starts with the first thing that needs it, or: windlass server start")  # fmt: skip
+    else:
+        _print_status(report)
+        if not report["answering"]:
+            print_message(f"It does not answer: {report['problem']}")
+    return 0 if report["answering"] else 1
+
+
+@command.command(short_help="Print its log.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as it is written.")
+@click.option(
+    "-n",
+    "--tail",
+    type=WholeNumber(min=0),
+    default=100,
+    metavar="N",
+    help="Only the last N lines (100).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def logs(follow: bool, tail: int, as_json: bool) -> None:
+    """Print the last lines of the server's log."""
+    from windlass.cli.output.json import print_json_line
+    from windlass.cli.output.text import print_message
+
+    home = _own_home()
+    if not home.server_log.exists():
+        print_message(f"There is no log yet: no server has run for {home.path}.")
+        return
+    lines = _followed_lines(home.server_log, tail) if follow else last_lines(home.server_log, tail)
+    for line in lines:
+        if as_json:
+            print_json_line({"text": line})
+        else:
+            print(line)
+        if follow:
+            sys.stdout.flush()
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    r"""Read the last lines of a file, from its end.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "log")
+    >>> _ = path.write_text("one\ntwo\nthree\n")
+    >>> last_lines(path, 2)
+    ['two', 'three']
+    """
+    if count == 0:
+        return []
+    data = b""
+    with path.open("rb") as file:
+        start = file.seek(0, os.SEEK_END)
+        while start > 0 and data.count(b"\n") <= count:
+            step = min(1 << 16, start)
+            start -= step
+            file.seek(start)
+            data = file.read(step) + data
+    return data.decode("utf-8", "replace").splitlines()[-count:]
+
+
+def _followed_lines(path: Path, count: int) -> Iterator[str]:
+    """Yield the last lines and all new lines, with `tail -f`."""
+    import subprocess
+
+    tail = ["tail", "-n", str(count), "-F", str(path)]
+    with subprocess.Popen(
+        tail, stdout=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+    ) as process:
+        assert process.stdout is not None  # noqa: S101 -- it was asked for
+        try:
+            for line in process.stdout:
+                yield line.rstrip("\n")
+        finally:
+            process.terminate()
+
+
+def _own_home() -> Home:
+    """The home of this machine's server. Raises an error if WINDLASS_SERVER is set."""
+    from windlass.model.errors import InvalidArgument
+
+    named = os.environ.get("WINDLASS_SERVER")
+    if named:
+        raise InvalidArgument(
+            f"WINDLASS_SERVER names {named}; this command is about the server of this machine.",
+            hint="Unset it first: unset WINDLASS_SERVER",
+        )
+    return Home.find()
+
+
+def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
+    """Send SIGTERM to the process that wrote the file. Returns its pid and identity."""
+    from windlass.worker.common.process_identity import is_alive
+
+    pid, identity = (described or {}).get("pid"), str((described or {}).get("identity") or "")
+    if not isinstance(pid, int) or not is_alive(pid, identity):
+        return None, ""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    return pid, identity
+
+
+@contextlib.contextmanager
+def _locked(path: Path, excuse: str) -> Iterator[None]:
+    """Hold a lock of the home. Raises an error if the lock is not free in time."""
+    from windlass.model.errors import ServerError
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(_PATIENCE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except TimeoutError:
+        os.close(fd)
+        raise ServerError(excuse, hint="See: windlass server logs") from None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _stuck(pid: int | None) -> str:
+    if pid is None:
+        return "A server of this home is there that has not said which process it is."
+    return (
+        f"The server (pid {pid}) was asked to stop and has not ended within {_PATIENCE} seconds. "
+        f"To end it the hard way, without harm to trials: kill -KILL {pid}"
+    )
+
+
+def _report() -> dict[str, Any]:
+    """The status of the server in WINDLASS_SERVER or of this home's server."""
+    from windlass.cli.options.server_probe import fetch_server_info, probe_server
+    from windlass.cli.output.json import plain
+    from windlass.client.connection.discovery import named_endpoint
+
+    named = named_endpoint()
+    if named is not None:
+        info = plain(fetch_server_info(named.url, named.token))
+        return {**info, "running": True, "answering": True, "url": named.url}
+    seen = probe_server(Home.find())
+    report = {**_described(seen), **(plain(seen.info) if seen.info else {})}
+    return {
+        "running": seen.is_running,
+        "answering": seen.info is not None,
+        "problem": seen.problem,
+        **report,
+        "home": str(seen.home.path),
+    }
+
+
+def _described(seen: ServerProbe) -> dict[str, Any]:
+    described = (seen.described or {}) if seen.is_running else {}
+    return {name: described.get(name) for name in ("pid", "url", "version", "started")}
+
+
+def _print_status(report: dict[str, Any]) -> None:
+    from windlass.cli.output.text import format_ago, format_moment, paint
+    from windlass.model.text.quantities import format_size
+
+    since = report.get("started")
+    lines = {
+        "server": paint("running", "green") if report["answering"] else paint("silent", "red"),
+        "pid": str(report.get("pid")),
+        "url": str(report.get("url")),
+        "version": str(report.get("version")),
+        "home": str(report.get("home")),
+        "since": f"{format_moment(since)} ({format_ago(since, time.time())})" if since else "?",
+    }
+    if report["answering"]:
+        capacity = report["capacity"]
+        lines["trials"] = f"{report['trials_running']} running, {report['trials_queued']} queued"
+        lines["machine"] = (
+            f"{capacity['cpus']:g} CPUs ({report['cpus_free']:g} free), "
+            f"{format_size(capacity['memory'])} of memory, "
+            f"{len(capacity['devices'])} accelerators ({report['devices_free']} free)"
+        )
+    for label, value in lines.items():
+        print(f"{paint(label.ljust(8), dim=True)} {value}")

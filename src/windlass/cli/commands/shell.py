@@ -1,0 +1,220 @@
+"""`windlass shell`: a terminal on the server's machine, in a trial's code and environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options.command_and_shell import (
+    command_options,
+    print_run_location,
+    read_command_options,
+)
+from windlass.cli.options.lazy_groups import DefaultGroup
+from windlass.cli.options.parameters import TRIAL_ID, json_option
+
+if TYPE_CHECKING:
+    from windlass.cli.output.table import Row
+    from windlass.client.resources.shell import Shell
+    from windlass.model.records import TrialRecord
+
+_EXAMPLES = """Examples:
+
+\b
+  windlass shell 7
+  windlass shell 7 -- python -i
+  windlass shell --code --accelerator a100
+  echo 'pip list' | windlass shell 7
+  windlass shell ls
+  windlass shell attach 9
+"""
+
+
+@click.group(
+    cls=DefaultGroup,
+    default="open",
+    short_help="Open a terminal in the code and environment of a trial.",
+    epilog=_EXAMPLES,
+)
+def command() -> None:
+    """Open a terminal on the server's machine, in the code and environment of a trial.
+
+    Ctrl-] pressed twice detaches from it: it goes on until it exits or is killed. Without a name
+    of a command below, one is opened.
+    """
+
+
+@command.command(name="open", short_help="Open one, and sit at it.")
+@command_options
+@click.option("-d", "--detach", is_flag=True, help="Open it, and do not attach to it.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TRIAL] [-- COMMAND [ARGS]...]")
+@click.pass_context
+def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **options: Any) -> int:
+    """Open a shell in a fresh copy of the code of a trial, or in an empty folder, and sit at it.
+
+    It runs your $SHELL, or the command that is given. Where the input is no terminal, that is
+    what it reads, as in echo 'pip list' | windlass shell 7. This ends with its exit code.
+    """
+    from windlass.authoring.prepare.command_and_shell import draft_shell
+    from windlass.cli.options.python_to_options import errors_as_options
+    from windlass.client.client import default_client
+    from windlass.client.resources.shell import Shell
+    from windlass.client.terminal.attach_shell import size_here
+
+    if words and words[0].isdecimal():
+        if options["trial"] is not None:
+            raise click.UsageError("Name one trial: as the first word, or with --trial.", ctx)
+        options["trial"], words = TRIAL_ID.convert(words[0], None, ctx), words[1:]
+    has_terminal = detach or os.isatty(sys.stdin.fileno())
+    client = default_client()
+    with errors_as_options():
+        how = read_command_options(options)
+        draft = draft_shell(
+            client, list(words) or None, how, has_terminal=has_terminal, size=size_here()
+        )
+        shell = Shell(client.transport, client.submit(draft).record)
+    print_run_location(client, shell.record.recipe.code_of)
+    if detach:
+        print(f"Shell {shell.id} is open.")
+        print(f"  windlass shell attach {shell.id}")
+        return 0
+    return _attach(shell)
+
+
+@command.command(name="attach", short_help="Sit at one that goes on.")
+@click.argument("shell_id", type=TRIAL_ID, metavar="[ID]", required=False)
+def attach(shell_id: int | None) -> int:
+    """Attach to a shell that goes on: the newest, unless one is named.
+
+    Others may be attached to it, too. All see the same, and all can type.
+    """
+    from windlass.client.client import default_client
+    from windlass.model.errors import Conflict, NotFound
+
+    client = default_client()
+    if shell_id is None:
+        newest = next(client.list_shells(state="RUNNING", sort_by="-id", limit=1), None)
+        if newest is None:
+            raise NotFound("No shell goes on.", hint="Open one: windlass shell")
+        return _attach(newest)
+    shell = client.get_shell(shell_id)
+    if shell.is_finished:
+        raise Conflict(
+            f"Shell {shell_id} has ended: {_end_of(shell.record)}.",
+            hint=f"What it showed: windlass shell show {shell_id}",
+        )
+    return _attach(shell)
+
+
+@command.command(name="kill", short_help="End shells, and all that runs in them.")
+@click.argument("shell_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+def kill(shell_ids: tuple[int, ...]) -> int:
+    """End shells, and all that runs in them."""
+    from windlass.cli.output.text import print_error
+    from windlass.client.client import default_client
+    from windlass.model.errors import NotFound
+
+    client = default_client()
+    code = 0
+    for shell_id in dict.fromkeys(shell_ids):
+        try:
+            shell = client.get_shell(shell_id)
+        except NotFound as error:
+            print_error(str(error))
+            code = 1
+            continue
+        if shell.is_finished:
+            print(f"Shell {shell_id} had ended before: {_end_of(shell.record)}.", flush=True)
+            continue
+        shell.kill()
+        print(f"Shell {shell_id} is killed.", flush=True)
+    return code
+
+
+@command.command(name="show", short_help="Print what one has shown, as plain text.")
+@click.argument("shell_id", type=TRIAL_ID, metavar="ID")
+@click.option("--raw", is_flag=True, help="Just as it came, colours and all.")
+def show(shell_id: int, raw: bool) -> None:
+    """Print what a shell has shown so far; the last 16 MB of it are kept."""
+    from windlass.client.client import default_client
+    from windlass.model.text.terminal_screen import plain_text
+
+    shown = b"".join(default_client().get_shell(shell_id).output())
+    if raw:
+        sys.stdout.buffer.write(shown)
+    else:
+        sys.stdout.write(plain_text(shown))
+
+
+@command.command(name="ls", short_help="List shells, those that go on first.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Those that have ended, too.")
+@json_option
+def list_shells(everything: bool, as_json: bool) -> None:
+    """List the shells that go on, newest first."""
+    import time
+
+    from windlass.cli.output.json import print_json_array
+    from windlass.cli.output.table import Column, print_table
+    from windlass.cli.output.text import print_message
+    from windlass.client.client import default_client
+    from windlass.model.records import TrialState
+
+    going = [state.value for state in TrialState if not state.is_final]
+    shells = default_client().list_shells(state=None if everything else going, sort_by="-id")
+    if as_json:
+        print_json_array(shell.record for shell in shells)
+        return
+    records = [shell.record for shell in shells]
+    if not records:
+        print_message("No shell goes on. Open one: windlass shell")
+        return
+    columns = [
+        Column("ID", is_number=True),
+        Column("COMMAND", shrinks=True),
+        Column("CODE", shrinks=True),
+        Column("STATE"),
+        Column("TOOK", is_number=True),
+        Column("CREATED", is_number=True),
+    ]
+    print_table(columns, [_row(record, time.time()) for record in records])
+
+
+def _attach(shell: Shell) -> int:
+    from windlass.cli.output.text import print_message
+
+    if os.isatty(sys.stdin.fileno()):
+        print_message(f"Shell {shell.id}. Detach: Ctrl-] twice. End: exit.")
+    return shell.attach() or 0
+
+
+def _row(record: TrialRecord, now: float) -> Row:
+    from windlass.cli.output.table import Cell
+    from windlass.cli.output.text import clean, format_ago, state_colour
+    from windlass.cli.output.trial_cells import format_run_time
+    from windlass.comparison.settings import command_of
+
+    state = _end_of(record) if record.state.is_final else record.state.value
+    return [
+        str(record.id),
+        clean(command_of(record.spec.roles[0].executable)),
+        clean(_format_origin(record)),
+        Cell(state, state_colour(record.state)),
+        format_run_time(record, now),
+        Cell(format_ago(record.created, now), "dim"),
+    ]
+
+
+def _format_origin(record: TrialRecord) -> str:
+    """The trial or folder that the shell's code comes from."""
+    trial_id = record.recipe.code_of
+    return record.spec.code.root or "-" if trial_id is None else f"trial {trial_id}"
+
+
+def _end_of(record: TrialRecord) -> str:
+    """How the shell ended. A failed last command is not a failure of the shell."""
+    if record.state.value == "STOPPED":
+        return "killed"
+    return "lost" if record.exit_code is None else f"exit {record.exit_code}"

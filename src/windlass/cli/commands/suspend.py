@@ -1,0 +1,47 @@
+"""`windlass suspend`: suspend trials and free their capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options.parameters import TRIAL_ID
+
+if TYPE_CHECKING:
+    from windlass.client.resources.trial.trial import Trial
+
+
+@click.command(short_help="Stop trials for now, to be resumed later.")
+@click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+def command(trial_ids: tuple[int, ...]) -> int:
+    """Stop the processes of trials without ending the trials, and free what they hold.
+
+    Resumed, they start anew: from their latest checkpoint, if they keep any.
+    """
+    from windlass.cli.options.for_each_trial import change_trials
+
+    return change_trials(trial_ids, _suspend)
+
+
+def _suspend(trial: Trial[Any]) -> str:
+    from windlass.cli.options.for_each_trial import trial_label
+
+    before = trial.state == "SUSPENDED"
+    stopping = _describe_stopping(trial)
+    trial.suspend()
+    if before:
+        return f"{trial_label(trial)} was suspended before."
+    how = "is suspended" if trial.state == "SUSPENDED" else "is being suspended"
+    return f"{trial_label(trial)} {how}{stopping}. To go on: windlass resume {trial.id}"
+
+
+def _describe_stopping(trial: Trial[Any]) -> str:
+    """Describe the running replicas that the suspension stops."""
+    running = [replica for replica in trial.replicas if replica.attempt and replica.ended is None]
+    if not running:
+        return ""
+    if len(trial.replicas) == 1:
+        return "; its process is told to stop"
+    many = f"{len(running)} replicas are" if len(running) > 1 else "1 replica is"
+    return f"; {many} told to stop"

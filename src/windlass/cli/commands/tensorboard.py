@@ -1,0 +1,67 @@
+"""`windlass tensorboard`: run TensorBoard on the event files of trials."""
+
+from __future__ import annotations
+
+import click
+
+from windlass.cli.options.parameters import (
+    TRIAL_ID,
+    WholeNumber,
+    complete_experiments,
+    name_or_id,
+    to_option,
+)
+
+
+@click.command(short_help="Start TensorBoard on what trials wrote for it.")
+@click.argument("trial_ids", type=TRIAL_ID, metavar="[ID]...", nargs=-1)
+@click.option(
+    "-e",
+    "--experiment",
+    metavar="NAME",
+    shell_complete=complete_experiments,
+    help="All trials of an experiment.",
+)
+@click.option("--port", type=WholeNumber(0, 65535), help="Where it listens [6006, or the next].")
+@click.option("--host", metavar="ADDRESS", help="Who can reach it [this machine alone].")
+@to_option("Write the files to this folder instead, each trial's in one of its own.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    trial_ids: tuple[int, ...],
+    experiment: str | None,
+    port: int | None,
+    host: str | None,
+    folder: str | None,
+) -> int:
+    """Start TensorBoard on what trials wrote to `wl.tensorboard_dir()`, live while they run.
+
+    It ends with Ctrl-C. Each trial is a run, each replica of several a run below it. With --to
+    the files are fetched; asked again, they are brought up to date.
+    """
+    import signal
+
+    from windlass.cli.output.download_note import print_packaging_note
+    from windlass.cli.output.text import print_message
+    from windlass.client.client import default_client
+    from windlass.client.resources.tensorboard import Board, download_boards
+
+    if not trial_ids and experiment is None:
+        raise click.UsageError("Name trials by their ids, or an experiment with -e.", ctx)
+    if folder is not None and (port is not None or host is not None):
+        raise click.UsageError("--to starts nothing: leave out --port and --host.", ctx)
+    client = default_client()
+    trials = [client.get_trial(trial_id) for trial_id in dict.fromkeys(trial_ids)]
+    if experiment is not None:
+        trials += client.get_experiment(name_or_id(experiment)).list_trials()
+    if folder is not None:
+        download_boards(trials, folder)
+        print_message(f"The files are in {folder}")
+        print_packaging_note(folder)
+        return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C
+    board = Board(trials, port=port, host=host)
+    print_message("Starting TensorBoard ...")
+    with board:
+        print_message(f"It shows them at {board.url} (Ctrl-C ends it)")
+        return board.attend()

@@ -1,0 +1,1 @@
+"""Options and arguments of commands: their types, their groups, and jobs made from them."""

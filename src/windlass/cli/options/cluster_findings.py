@@ -1,0 +1,53 @@
+"""Findings about the cluster, for `windlass kubernetes check` and `windlass doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windlass.cli.options.which_cluster import check_cluster, find_cluster_mismatch
+from windlass.home import Home
+from windlass.model.check_results import ERROR, OK, WARNING, Finding
+from windlass.model.errors import WindlassError
+
+_AT_A_GLANCE = 2.0  # seconds that a cluster has to answer in
+
+
+def check_cluster_findings(
+    home: Home, context: str | None, namespace: str | None
+) -> Iterator[Finding]:
+    """Check everything that jobs need on the cluster. `context` is a context of this shell."""
+    try:
+        check = check_cluster(home, context, namespace)
+    except WindlassError as error:
+        yield Finding("asked", ERROR, f"the server: {error.message}", error.hint or "")
+        return
+    if check.by is None:
+        yield from check.seen.findings
+        return
+    yield Finding("asked", OK, f"the server at {check.by.url}, which runs the jobs")
+    yield from check.seen.findings
+    yield from find_cluster_mismatch(home, namespace, check)
+
+
+def summarize_cluster(home: Home) -> Iterator[Finding]:
+    """Summarize the cluster's state in one finding. Yields nothing if no cluster is configured."""
+    try:
+        check = check_cluster(home, None, None, _AT_A_GLANCE)
+    except WindlassError as error:
+        yield Finding("kubernetes", WARNING, error.message, error.hint or "")
+        return
+    seen, wrong = check.seen, check.wrong
+    if not seen.is_known:
+        return
+    if not seen.server:  # no Kubernetes client, or no usable kubeconfig
+        assert wrong is not None  # noqa: S101 -- that is why there is none
+        yield Finding("kubernetes", WARNING, wrong.text, wrong.mend)
+        return
+    where = f"{seen.server} ({seen.source}), namespace {seen.namespace}"
+    if wrong is None:
+        yield Finding("kubernetes", OK, f"{where}: it answers, and jobs may run there")
+    else:
+        yield Finding("kubernetes", WARNING, f"{where}: {wrong.text}", _MORE)
+
+
+_MORE = "Only jobs on that cluster mind. More: windlass kubernetes check"

@@ -1,0 +1,76 @@
+"""Options that `windlass command` and `windlass shell` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from windlass.cli.options.parameters import TRIAL_ID, complete_accelerators, complete_experiments
+
+if TYPE_CHECKING:
+    from windlass.authoring.prepare.command_and_shell import CommandOptions
+    from windlass.client.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--trial", type=TRIAL_ID, help="In the code and environment of a trial."),
+    click.option(
+        "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
+        help="In those of an experiment's newest trial.",
+    ),
+    click.option("--code", is_flag=True, help="In a snapshot of this project."),
+    click.option("--role", metavar="NAME", help="Of a trial with several: whose code is meant."),
+    click.option("--env", multiple=True, metavar="K=V", help="A variable for its environment."),
+    click.option("--secret", multiple=True, metavar="NAME", help="A variable to take from here."),
+    click.option("--cpus", type=float, metavar="N", help="CPUs set aside for it (none)."),
+    click.option("--memory", metavar="SIZE", help="Memory set aside for it: 16GB."),
+    click.option(
+        "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
+        help="What it computes on: a100, gpux2.",
+    ),
+    click.option("--timeout", metavar="TIME", help="How long it may run: 10m."),
+    click.option("--name", metavar="TEXT", help="What it is called (the program)."),
+)  # fmt: skip
+
+
+def command_options(function: F) -> F:
+    """Add the options of `windlass command` and `windlass shell` to a function."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def read_command_options(options: dict[str, Any]) -> CommandOptions:
+    """Convert parsed click options to `CommandOptions`."""
+    from windlass.authoring.prepare.command_and_shell import CommandOptions
+    from windlass.cli.options.job_from_options import read_pairs
+
+    experiment = options["experiment"]
+    is_id = experiment is not None and experiment.isdecimal()
+    env, secrets = read_pairs("env", options.pop("env"), "NAME=VALUE"), list(options.pop("secret"))
+    options["experiment"] = int(experiment) if is_id else experiment
+    return CommandOptions(env=env, secrets=secrets or None, **options)
+
+
+def print_run_location(client: Client, trial_id: int | None) -> None:
+    """Print that a command runs on the server's machine although the trial runs in pods."""
+    from windlass.cli.output.text import print_message
+
+    if trial_id is None:
+        return
+    trial = client.get_trial(trial_id)
+    if trial.record.spec.capabilities.runs_on_server:
+        return
+    print_message(
+        f"Trial {trial_id} is one of pods. This has its code, and runs on the server's machine, "
+        "with what is installed there."
+    )
+    running = [
+        replica.pod for replica in trial.replicas if replica.phase == "Running" and replica.pod
+    ]
+    if running:
+        pod = running[0]
+        print_message(f"In its pod: kubectl -n {pod.namespace} exec -it {pod.name} -c main -- sh")

@@ -1,0 +1,184 @@
+"""Builds a job from the arguments of `windlass run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from windlass.authoring.checks.job import job_problems
+from windlass.authoring.checks.options import OF_EXECUTOR, Problem, check_labels
+from windlass.authoring.prepare.job_spec import PreparedJob, prepare_job
+from windlass.authoring.prepare.options import Options, refuse_recorded_secrets, secret_values
+from windlass.authoring.public.executables import Command, PythonScript
+from windlass.authoring.public.executors import EXECUTORS, Executor, Local
+from windlass.authoring.public.jobs import Job
+from windlass.cli.options.run_target import find_executable
+from windlass.model.backends import BACKENDS, LOCAL, Capabilities
+from windlass.model.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+
+WHERE = "windlass run"
+# Options allowed with --file: they name the trial or change how it is submitted.
+_GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment", "labels"}
+_OF_JOB = (
+    "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
+    "clean_policy", "success_policy", "name", "experiment", "template", "keep_last", "keep_best",
+)  # fmt: skip
+
+
+def compose_job(
+    words: Sequence[str], options: Mapping[str, Any], *, dry_run: bool = False
+) -> PreparedJob:
+    """Build the job of a script or command with options. One error reports all problems.
+
+    `options` maps parameter names to their values.
+    """
+    is_elsewhere = not _capabilities(options).runs_on_server
+    executable, arguments, flaw = _executable(words, is_elsewhere=is_elsewhere)
+    retries = options["retries"]
+    chosen = {name: options[name] for name in _OF_JOB}
+    if retries is not None and not _retry_problems(options):
+        chosen |= {"restart_policy": "OnFailure" if retries else "Never"}
+        chosen |= {"backoff_limit": max(retries, 0)}
+    job = Job(
+        executable,
+        args=list(arguments),
+        env=read_pairs("env", options["env"], "NAME=VALUE"),
+        executor=_executor(options),
+        replicas=options["replicas"],
+        active_deadline=options["timeout"],
+        priority=options["priority"],
+        suspend=options["suspend"],
+        packages=_packages(options["package"], options["requirements"]),
+        secrets=list(options["secret"]) or None,
+        volumes=read_pairs("volume", options["volume"], "TARGET=SOURCE"),
+        **chosen,
+    )
+    others = Options(
+        backend=options["backend"],
+        container_image=options["container_image"],
+        cluster=options["cluster"],
+        spot=options["spot"],
+        retries=retries,
+    )
+    problems = [*_contradictions(options), *job_problems(job), *check_labels(options["labels"])]
+    if flaw is not None:
+        if not problems:
+            raise flaw
+        problems.insert(0, (("words",), f"{flaw.message}\n{flaw.hint or ''}".rstrip()))
+    others.check(WHERE, problems)
+    recorded = [*words, *(job.env or {}).values()]
+    refuse_recorded_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
+    return _add_labels(prepare_job(job, _template_client(dry_run=dry_run)), options["labels"])
+
+
+def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
+    """Add labels to those of the job's template."""
+    return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
+
+
+def _capabilities(options: Mapping[str, Any]) -> Capabilities:
+    """The capabilities of the backend; those of the local backend if the name is unknown."""
+    return BACKENDS.get(options["backend"], BACKENDS[LOCAL])
+
+
+def _executor(options: Mapping[str, Any]) -> Executor:
+    names = (*OF_EXECUTOR, *_capabilities(options).executor_options)
+    settings = {name: options[name] for name in names if name in options}
+    return EXECUTORS.get(options["backend"], Local)(**settings)
+
+
+def _executable(
+    words: Sequence[str], *, is_elsewhere: bool
+) -> tuple[PythonScript | Command, Sequence[str], InvalidArgument | None]:
+    """Find the executable that the words name. An error is returned, to report it with others."""
+    try:
+        return *find_executable(words, is_elsewhere=is_elsewhere), None
+    except InvalidArgument as error:
+        return Command(["true"]), (), error  # a stand-in, so that the other options can be checked
+
+
+def read_file(
+    ctx: click.Context, path: str, words: Sequence[str], *, dry_run: bool = False
+) -> PreparedJob:
+    """Read the job from a file. Raises an error for options that could contradict the file."""
+    from windlass.authoring.public.job_file import read_job
+
+    unfit = [
+        max(param.opts, key=len)
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        and param.name not in _GOES_WITH_FILE
+        and ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
+    if words:
+        unfit.append(f"the words {' '.join(words)!r}")
+    if unfit:
+        raise click.UsageError(
+            f"With --file the job is what {path} says. These do not go with it: "
+            f"{', '.join(unfit)}.\nWrite them into the file, or leave --file out.",
+            ctx,
+        )
+    called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
+    Options(**called).check(WHERE, check_labels(ctx.params["labels"]))
+    ready = prepare_job(read_job(path), _template_client(dry_run=dry_run))
+    ready = replace(ready, **{key: value for key, value in called.items() if value is not None})
+    return _add_labels(ready, ctx.params["labels"])
+
+
+def _template_client(*, dry_run: bool) -> Callable[[], Client] | None:
+    """The client that reads templates. A dry run starts no server."""
+    if not dry_run:
+        return None
+    from windlass.client.dry_run.client import DryClient
+
+    return DryClient
+
+
+def _contradictions(options: Mapping[str, Any]) -> list[Problem]:
+    """Problems of options that exclude each other or belong to another backend."""
+    return [*_retry_problems(options), *_other_backend_problems(options)]
+
+
+def _other_backend_problems(options: Mapping[str, Any]) -> list[Problem]:
+    own = _capabilities(options)
+    return [
+        ((name,), f'{name}: it is said of a cluster; add backend="{backend}"')
+        for backend, other in BACKENDS.items()
+        for name in options
+        if name in other.executor_options and options[name] is not None
+        if name not in own.executor_options and name not in own.refused_options
+    ]
+
+
+def _retry_problems(options: Mapping[str, Any]) -> list[Problem]:
+    rivals = [name for name in ("restart_policy", "backoff_limit") if options[name] is not None]
+    retries = options["retries"]
+    if retries is None or not rivals:
+        return []
+    meaning = f"OnFailure, and at most {retries} restarts" if retries else "Never"
+    names = " and ".join(f"{name}=" for name in rivals)
+    return [(("retries",), f"retries: it means {meaning}; leave it out, or {names}")]
+
+
+def _packages(packages: Sequence[str], requirements: str | None) -> list[str] | None:
+    if requirements is None:
+        return list(packages) or None
+    from windlass.packaging.environments import read_requirements
+
+    return [*read_requirements(Path(requirements)), *packages] or None
+
+
+def read_pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
+    """Parse options of the form name=value into a mapping."""
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text!r} is not {form}.", param_hint=f"'--{option}'")
+    return dict(text.split("=", 1) for text in texts) or None

@@ -1,0 +1,120 @@
+"""Command groups that load commands on demand and suggest corrections for typos."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+_PROGRAMS = ("ls",)  # names of both Windlass commands and common programs
+_WORDS = "windlass.group-words"
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class Group(click.Group):
+    """A group that suggests a command when the name is unknown.
+
+    `elsewhere` maps command names of other tools to the Windlass commands.
+    """
+
+    def __init__(self, *args: Any, elsewhere: Mapping[str, str] | None = None, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self.elsewhere = elsewhere or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """The command names, in the order of their definition."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names."""
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
+            return super().resolve_command(ctx, args)
+        import difflib
+
+        if name in self.elsewhere:
+            raise click.UsageError(
+                f"There is no command {name!r}. It is: {self.elsewhere[name]}", ctx
+            )
+        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        raise click.UsageError(f"There is no command {name!r}.{guess}", ctx)
+
+
+class DefaultGroup(Group):
+    """A group with a default command: `windlass shell 7` is `shell open 7`."""
+
+    def __init__(self, *args: Any, default: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the name of the default command if the first word names no command."""
+        is_help = any(word in ctx.help_option_names for word in args[:1])
+        if not is_help and not (args and args[0] in self.commands):
+            args = [self._default, *args]
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. The error for an unknown option may suggest a program after `--`."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            words = ctx.meta[_WORDS]
+            if words[0] not in _PROGRAMS or error.possibilities:
+                raise
+            message = f"{error.message.rstrip('.')}. To run the program {words[0]}: "
+            message += f"{ctx.command_path} -- {shlex.join(words)}"
+            raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None
+
+
+class LazyGroup(Group):
+    """A group whose commands are modules. `table` maps command names to one-line descriptions.
+
+    Help and completion use the table and import no command.
+    """
+
+    def __init__(self, *args: Any, package: str, table: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._package = package
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """The command names, in the order of the table."""
+        return list(self._table)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Import the module of a command."""
+        if cmd_name not in self._table:
+            return None
+        command = import_module(f"{self._package}.{cmd_name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 -- each module of the table has one
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._table[name]) for name in self.list_commands(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The command names that start with `incomplete`."""
+        from click.shell_completion import CompletionItem
+
+        commands = [
+            CompletionItem(name, help=text)
+            for name, text in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]

@@ -1,0 +1,329 @@
+"""Options and arguments that several commands share, with their completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    IntType = click.ParamType[int]
+    FloatType = click.ParamType[float]
+    TextType = click.ParamType[str]
+else:  # only newer versions of click have generic parameter types
+    IntType = FloatType = TextType = click.ParamType
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TrialIdType(IntType):
+    """A trial's number."""
+
+    name = "ID"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Convert the text to a trial id."""
+        text = str(value)
+        if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**63):
+            self.fail(f"{text!r} is no trial id: it is a number. See: windlass ls", param, ctx)
+        return int(text)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        param: click.Parameter,  # noqa: ARG002 -- click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Complete ids of recent trials if a server runs. Completion starts no server."""
+        from click.shell_completion import CompletionItem
+
+        from windlass.cli.options.server_probe import recent_trials
+
+        return [
+            CompletionItem(str(trial.id), help=f"{trial.name} {trial.state.value.lower()}")
+            for trial in recent_trials()
+            if str(trial.id).startswith(incomplete)
+        ]
+
+
+class TimeType(FloatType):
+    """A duration in seconds, or none."""
+
+    name = "TIME"
+
+    def __init__(self, at_most: float | None = None) -> None:
+        self._at_most = at_most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The time in seconds."""
+        from windlass.model.text.quantities import format_duration, parse_duration
+
+        if str(value).strip() in ("0", "0s", "0.0"):
+            return 0.0
+        try:
+            seconds = parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if self._at_most is not None and seconds > self._at_most:
+            most = format_duration(self._at_most)
+            self.fail(f"{value!r} is too long; {most} is the most.", param, ctx)
+        return seconds
+
+
+class StateType(TextType):
+    """The state of a trial, in upper or lower case."""
+
+    name = "STATE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Convert the text to a state name."""
+        names = _state_names()
+        state = str(value).upper()
+        if state not in names:
+            import difflib
+
+            near = difflib.get_close_matches(state, names, n=1)
+            guess = f"did you mean {near[0].lower()}?" if near else f"it is {_listed(names)}."
+            self.fail(f"there is no state {str(value)!r}; {guess}", param, ctx)
+        return state
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        param: click.Parameter,  # noqa: ARG002 -- click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Complete names of states."""
+        from click.shell_completion import CompletionItem
+
+        names = [name.lower() for name in _state_names()]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete.lower())]
+
+
+class TrialOrExperimentType(TextType):
+    """A trial's number, or an experiment's name."""
+
+    name = "ID"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text unchanged."""
+        text = str(value)
+        if not text:
+            self.fail("name a trial by its id, or an experiment. See: windlass ls", param, ctx)
+        return str(TRIAL_ID.convert(text, param, ctx)) if text.isdecimal() else text
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Complete recent trials, or experiments after the first letter."""
+        if incomplete and not incomplete.isdecimal():
+            return complete_experiments(ctx, param, incomplete)
+        return TRIAL_ID.shell_complete(ctx, param, incomplete)
+
+
+def complete_experiments(
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete names of the experiments of recent trials."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.options.server_probe import recent_trials
+
+    names = dict.fromkeys(trial.experiment for trial in recent_trials())
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def complete_accelerators(
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete names of accelerators."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.model.accelerators import KINDS
+
+    return [
+        CompletionItem(kind.name, help=kind.title)
+        for kind in KINDS
+        if kind.name.startswith(incomplete.lower())
+    ]
+
+
+def complete_files(
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Let the shell complete files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_roles(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete `ROLE=` for the roles of the trial named earlier on the command line."""
+    return [item for item in _roles(ctx, "=") if str(item.value).startswith(incomplete)]
+
+
+def complete_role_names(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete role names of the trial named earlier on the command line."""
+    return [item for item in _roles(ctx) if str(item.value).startswith(incomplete)]
+
+
+def complete_trials_and_metrics(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete recent trials, and metrics of the trials named earlier on the command line."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.options.server_probe import recent_trials
+
+    named = set(ctx.params.get(param.name or "") or ())
+    metrics = dict.fromkeys(
+        name for trial in recent_trials() if str(trial.id) in named for name in trial.metrics
+    )
+    items = [CompletionItem(name) for name in metrics if name.startswith(incomplete)]
+    return items or TRIAL_ID.shell_complete(ctx, param, incomplete)
+
+
+def complete_checkpoints(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete recent checkpoints, limited to the trial named earlier on the command line."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.options.server_probe import recent_checkpoints
+
+    # While an option lacks its value, click has not parsed the arguments before it.
+    named = str(ctx.params.get("trial_id") or next(iter(ctx.args), ""))
+    takes_trial = any(parameter.name == "trial_id" for parameter in ctx.command.params)
+    trial_id = int(named) if takes_trial and named.isdecimal() else None
+    return [
+        CompletionItem(
+            str(checkpoint.id),
+            help=f"trial {checkpoint.trial_id}"
+            + ("" if checkpoint.step is None else f", step {checkpoint.step}"),
+        )
+        for checkpoint in recent_checkpoints(trial_id)
+        if str(checkpoint.id).startswith(incomplete)
+    ]
+
+
+def complete_frameworks(
+    ctx: click.Context,  # noqa: ARG001 -- click's signature
+    param: click.Parameter,  # noqa: ARG001 -- click's signature
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete names of frameworks."""
+    from click.shell_completion import CompletionItem
+
+    from windlass.frameworks import known_frameworks
+
+    return [CompletionItem(name) for name in known_frameworks() if name.startswith(incomplete)]
+
+
+def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
+    """Complete one of a few words, ignoring case."""
+
+    def complete(
+        ctx: click.Context,  # noqa: ARG001 -- click's signature
+        param: click.Parameter,  # noqa: ARG001 -- click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        begun = incomplete.lower()
+        return [CompletionItem(choice) for choice in choices if choice.lower().startswith(begun)]
+
+    return complete
+
+
+class WholeNumber(click.IntRange):
+    """An integer within bounds, called a whole number in errors."""
+
+    name = "whole number"
+
+
+TRIAL_ID = TrialIdType()
+TRIAL_OR_EXPERIMENT = TrialOrExperimentType()
+STATE = StateType()
+
+
+def name_or_id(text: str) -> str | int:
+    """An experiment's id as an integer, or its name.
+
+    >>> name_or_id("cifar10"), name_or_id("7")
+    ('cifar10', 7)
+    """
+    return int(text) if text.isascii() and text.isdecimal() else text
+
+
+def to_option(help_text: str) -> Callable[[F], F]:
+    """Define `--to DIR`, the option of every command that downloads files."""
+    return click.option(
+        "--to", "folder", metavar="DIR", shell_complete=complete_files, help=help_text
+    )
+
+
+def folder_argument(function: F) -> F:
+    """Accept the folder as a hidden argument without `--to`, for compatibility."""
+    argument = click.argument("place", required=False, metavar="", shell_complete=complete_files)
+    return argument(function)
+
+
+def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
+    """The download folder: from `--to`, the hidden argument or the default."""
+    if folder is not None and place is not None:
+        raise click.UsageError(f"Say one folder: --to {folder}, or {place}.")
+    return folder or place or default
+
+
+def json_option(function: F) -> F:
+    """Add `--json`, the option of every command that reads."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(
+        function
+    )
+
+
+def _roles(ctx: click.Context, after: str = "") -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from windlass.cli.options.server_probe import recent_trials
+
+    # While an option lacks its value, click has not parsed the arguments before it.
+    named = ctx.params.get("trial_id") or next(iter(ctx.args), None)
+    return [
+        CompletionItem(role.name + after, help=f"{role.replicas} replicas")
+        for trial in recent_trials()
+        if str(trial.id) == str(named)
+        for role in trial.spec.roles
+    ]
+
+
+def _state_names() -> list[str]:
+    from windlass.model.records import TrialState
+
+    return [state.value for state in TrialState]
+
+
+def _listed(names: list[str]) -> str:
+    *some, last = [name.lower() for name in names]
+    return f"{', '.join(some)} or {last}"

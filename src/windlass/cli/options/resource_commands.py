@@ -1,0 +1,159 @@
+"""Options, subcommands and output shared by workspaces, projects, models and templates."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from windlass.cli.output.table import Column, Row
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def archived_option(function: F) -> F:
+    """Add `--archived`, the option of lists of archivable resources."""
+    return click.option("--archived", is_flag=True, help="Only those that are archived.")(function)
+
+
+def yes_option(function: F) -> F:
+    """Add `--yes`, the option of every command that deletes."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def metadata_option(function: F) -> F:
+    """Add `--metadata`, the option of commands that set metadata on models."""
+    return click.option(
+        "-m", "--metadata", multiple=True, metavar="NAME=VALUE",
+        help="Something noted on it, a number or text or JSON; repeatable.",
+    )(function)  # fmt: skip
+
+
+@contextmanager
+def suggest_on_conflict(look: str) -> Iterator[None]:
+    """Add a hint to a name conflict: the command that shows the existing resource."""
+    from windlass.model.errors import Conflict
+
+    try:
+        yield
+    except Conflict as error:
+        error.hint = f"Choose another name. What there is: {look}"
+        raise
+
+
+def confirm_delete(ctx: click.Context, what: str, *, yes: bool) -> bool:
+    """Ask the user to confirm a deletion, unless `yes` is set."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise click.UsageError("There is nobody to ask: say --yes to delete.", ctx)
+    try:
+        if click.confirm(f"Delete {what}?"):
+            return True
+    except click.Abort:  # Ctrl-C or Ctrl-D: the cursor is still behind the question
+        print("\nNothing is deleted.")
+        raise
+    print("Nothing is deleted.")
+    return False
+
+
+def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) -> None:
+    """Add `rename`, `archive` and `unarchive` to a group.
+
+    `renamed` and `archived` are the help texts of `rename` and `archive`.
+    """
+    named = click.argument(
+        "name", metavar=noun.upper(), shell_complete=complete_names(f"{noun}s")
+    )  # fmt: skip
+
+    def get(name: str) -> Any:
+        from windlass.client.client import default_client
+
+        return getattr(default_client(), f"get_{noun}")(name)
+
+    @group.command(short_help="Call it otherwise.", help=renamed)
+    @named
+    @click.argument("new", metavar="NEW")
+    def rename(name: str, new: str) -> None:
+        print(f"{noun.capitalize()} {name} is {resource_label(get(name).set_name(new))} now.")
+
+    @group.command(short_help="Leave it out of lists.", help=archived)
+    @named
+    def archive(name: str) -> None:
+        label = resource_label(get(name).archive())
+        print(f"{noun.capitalize()} {label} is archived. Back: windlass {noun} unarchive {label}")
+
+    @group.command(short_help="Have it in lists again.", help=f"Have a {noun} in lists again.")
+    @named
+    def unarchive(name: str) -> None:
+        print(f"{noun.capitalize()} {resource_label(get(name).unarchive())} is back.")
+
+
+def add_removal(group: click.Group, noun: str, *, about: str) -> None:
+    """Add `rm` for resources that must be empty before deletion."""
+
+    @group.command(name="rm", short_help="Delete it, if it is empty.", help=about)
+    @click.argument("name", metavar=noun.upper(), shell_complete=complete_names(f"{noun}s"))
+    @yes_option
+    @click.pass_context
+    def remove(ctx: click.Context, name: str, yes: bool) -> int:
+        from windlass.client.client import default_client
+
+        resource = getattr(default_client(), f"get_{noun}")(name)
+        if not confirm_delete(ctx, f"the {noun} {resource_label(resource)}", yes=yes):
+            return 1
+        resource.delete()
+        print(f"{noun.capitalize()} {resource_label(resource)} is deleted.")
+        return 0
+
+
+def resource_label(thing: Any) -> str:
+    """The name of a resource; for a project, with its workspace."""
+    name: str = getattr(thing, "place", None) or thing.name
+    return name
+
+
+def print_list(
+    resources: Iterable[Any],
+    columns: Sequence[Column],
+    row: Callable[[Any, float], Row],
+    nothing: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print resources as a table or as JSON. `nothing` is the message for an empty list."""
+    import time
+
+    from windlass.cli.output.json import print_json_array
+    from windlass.cli.output.table import print_table
+    from windlass.cli.output.text import print_message
+
+    records = [resource.record for resource in resources]
+    if as_json:
+        print_json_array(records)
+    elif not records:
+        print_message(nothing)
+    else:
+        now = time.time()
+        print_table(columns, [row(record, now) for record in records])
+
+
+def complete_names(noun: str) -> Callable[..., list[Any]]:
+    """Complete names of resources if a server runs. Completion starts no server."""
+
+    def complete(
+        ctx: click.Context,  # noqa: ARG001 -- click's signature
+        param: click.Parameter,  # noqa: ARG001 -- click's signature
+        incomplete: str,
+    ) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        from windlass.cli.options.server_probe import recent_names
+
+        return [CompletionItem(name) for name in recent_names(noun) if name.startswith(incomplete)]
+
+    return complete

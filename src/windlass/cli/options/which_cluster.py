@@ -1,0 +1,161 @@
+"""Selects the cluster to check: the cluster of the server, which runs the jobs.
+
+Without a running server, or with a context given by name, the settings of this shell select it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from windlass.client.connection.discovery import (
+    Endpoint,
+    describe_server,
+    named_endpoint,
+    running_endpoint,
+)
+from windlass.home import Home
+from windlass.model.check_results import (
+    ERROR,
+    WARNING,
+    ClusterCheck,
+    ClusterManifests,
+    Finding,
+    ShowManifests,
+)
+from windlass.model.errors import KubernetesError, WindlassError
+
+_ANSWER = 60.0  # seconds: more than the server's own check takes
+_LONG = 50.0  # seconds that a cluster has to answer in
+_LOOPBACK = "http://127.0.0.1"
+
+
+class ClusterCheckResult(NamedTuple):
+    """The result of a cluster check, and the server that ran it; none if this process did."""
+
+    seen: ClusterCheck
+    by: Endpoint | None
+
+    @property
+    def wrong(self) -> Finding | None:
+        """The first finding that is an error."""
+        return next((finding for finding in self.seen.findings if finding.level == ERROR), None)
+
+
+def check_cluster(
+    home: Home, context: str | None, namespace: str | None, within: float = _LONG
+) -> ClusterCheckResult:
+    """Check the cluster, for at most `within` seconds."""
+    endpoint = _server_endpoint(home, context)
+    if endpoint is not None:
+        query = {"namespace": namespace or "", "within": within}
+        seen = _request(endpoint, "GET", "/kubernetes/check", ClusterCheck, query=query)
+        return ClusterCheckResult(seen, endpoint)
+    from windlass.kube.check_cluster import examine
+
+    named = named_endpoint()
+    url = named.url if named else str((describe_server(home) or {}).get("url") or _LOOPBACK)
+    return ClusterCheckResult(
+        examine(home, context or "", namespace or "", url=url, within=within), None
+    )
+
+
+def find_namespace_and_account(
+    home: Home, context: str | None, namespace: str | None, account: str | None
+) -> tuple[str, str, ClusterCheckResult]:
+    """Find the namespace and account, from the arguments or else from the cluster."""
+    check = check_cluster(home, context, namespace)
+    where, who = namespace or check.seen.namespace, account or check.seen.username
+    if who and where:
+        return where, who, check
+    wrong = check.wrong or Finding("account", ERROR, "The cluster does not say who we are")
+    raise KubernetesError(wrong.text, hint=wrong.mend or "Say it: --account NAME")
+
+
+def preview_manifests(
+    home: Home, context: str | None, request: ShowManifests
+) -> tuple[list[Any], ClusterCheckResult]:
+    """Build the Kubernetes objects of a job without creating them."""
+    endpoint = _server_endpoint(home, context)
+    if endpoint is not None:
+        path = "/kubernetes/manifests"
+        made = _request(endpoint, "POST", path, ClusterManifests, body=request)
+        return made.objects, ClusterCheckResult(made.cluster, endpoint)
+    from windlass.kube.api.connection import connect
+    from windlass.runtimes.kubernetes.preview_manifests import manifests_here, preset_image
+
+    reach = partial(connect, context, request.namespace or None, home=home)
+    if context:
+        reach().close()  # a context given by name must exist
+    made = manifests_here(request, reach, preset_image())
+    return made.objects, ClusterCheckResult(made.cluster, None)
+
+
+def find_cluster_mismatch(
+    home: Home, namespace: str | None, check: ClusterCheckResult
+) -> Iterator[Finding]:
+    """Warn if the settings of this shell select another cluster than the server's, or none."""
+    from windlass.kube.api.connection import NO_CLUSTER, connect
+
+    if check.by is not None and not check.by.is_embedded:
+        return  # a remote server has settings of its own
+    try:
+        own = connect(None, namespace, home=home)
+    except KubernetesError as error:
+        # A shell without cluster settings cannot contradict the server's.
+        if error.reason != NO_CLUSTER and not _is_reported(error, check):
+            yield _unusable_here(error, check)
+        return
+    except WindlassError:
+        return  # neither this process nor the server has a Kubernetes client
+    own.close()
+    seen = check.seen
+    is_same = (own.server, own.namespace, own.account) == (
+        seen.server,
+        seen.namespace,
+        seen.account,
+    )
+    if check.by is None or is_same:
+        return
+    yield Finding(
+        "this shell",
+        WARNING,
+        f"it means another: {own.server}, namespace {own.namespace}, as {own.account or 'nobody'} "
+        f"({own.source}). Jobs go where the server looks: {_format_cluster(seen)}",
+        "To have them go where this shell looks: windlass server stop\n"
+        "The next command starts it again, with the KUBECONFIG of its shell. Trials in pods go on "
+        "meanwhile, and are looked after again once a server looks at their cluster.",
+    )
+
+
+def _is_reported(error: WindlassError, check: ClusterCheckResult) -> bool:
+    """Whether the server's check reported the same error."""
+    return any(finding.text == error.message for finding in check.seen.findings)
+
+
+def _unusable_here(error: WindlassError, check: ClusterCheckResult) -> Finding:
+    """Build the warning for unusable cluster settings of this shell."""
+    text, mend = f"it knows no cluster that can be used: {error.message}", [error.hint or ""]
+    named = os.environ.get("KUBECONFIG")
+    if named and named in error.message:
+        mend.append("KUBECONFIG says so; without it ~/.kube/config counts: unset KUBECONFIG")
+    if check.by is not None:
+        text += f" Jobs go where the server looks all the same: {_format_cluster(check.seen)}"
+        mend.append("A server that is started from this shell as it is would have no cluster.")
+    return Finding("this shell", WARNING, text, "\n".join(filter(None, mend)))
+
+
+def _format_cluster(seen: ClusterCheck) -> str:
+    return f"{seen.server}, namespace {seen.namespace}" if seen.server else "no cluster"
+
+
+def _server_endpoint(home: Home, context: str | None) -> Endpoint | None:
+    return None if context else named_endpoint() or running_endpoint(home)
+
+
+def _request(endpoint: Endpoint, method: str, path: str, kind: type[Any], **what: Any) -> Any:
+    from windlass.client.connection.transport import Transport
+
+    return Transport(endpoint.url, endpoint.token, timeout=_ANSWER).ask(method, path, kind, **what)

@@ -1,0 +1,1 @@
+"""The output of commands: tables, pages, plots, JSON and errors."""

@@ -1,0 +1,26 @@
+"""A note for commands that write files into the current project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def print_packaging_note(place: str | os.PathLike[str]) -> None:
+    """Print that a folder inside the current one will be packaged, and how to exclude it."""
+    from windlass.cli.output.text import clean, print_message
+
+    inside = os.path.relpath(os.path.realpath(place))
+    if inside.partition(os.sep)[0] in (os.curdir, os.pardir):
+        return
+    line = f"/{inside.replace(os.sep, '/')}/"
+    if line not in _ignored():
+        unless = f"unless .windlassignore has a line: {clean(line)}"
+        print_message(f"It is packaged with what you run here, {unless}")
+
+
+def _ignored() -> list[str]:
+    try:
+        return Path(".windlassignore").read_text(errors="replace").splitlines()
+    except OSError:
+        return []

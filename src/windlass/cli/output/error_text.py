@@ -1,0 +1,19 @@
+"""The error of a trial, as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windlass.model.records import ErrorInfo, TrialRecord
+
+
+def describe_error(record: TrialRecord, error: ErrorInfo) -> str:
+    """Format the traceback, and a tip if the failure is a common one."""
+    from windlass.cli.output.text import clean_lines
+    from windlass.client.resources.trial.failure_tips import tip_for
+
+    brief = f"{error.type}: {error.message}"
+    tip = tip_for(record, f"{brief}\n{error.traceback}")
+    text = error.traceback.rstrip() or brief
+    return clean_lines(f"{text}\n{tip}" if tip else text)

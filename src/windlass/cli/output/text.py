@@ -1,0 +1,88 @@
+"""Messages, colours and readable times for terminal output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from windlass.client.terminal.screen import STATE_COLOURS, can_encode, may_colour
+from windlass.client.terminal.screen import is_terminal as is_terminal
+from windlass.model.records import TrialState
+from windlass.model.text.display import clean as clean
+from windlass.model.text.display import clean_lines as clean_lines
+from windlass.model.text.quantities import format_duration
+
+
+def can_print(text: str) -> bool:
+    """Whether stdout has these characters."""
+    return can_encode(sys.stdout, text)
+
+
+def paint(text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
+    """A text for stdout, coloured if stdout is."""
+    if not (text and (colour or bold or dim) and may_colour(sys.stdout)):
+        return text
+    return click.style(text, fg=colour, bold=bold or None, dim=dim or None)
+
+
+def state_colour(state: TrialState) -> str:
+    """The colour a state is shown in."""
+    return STATE_COLOURS[state]
+
+
+def print_message(text: str) -> None:
+    """Print a message on stderr: a remark about the output, not the output itself."""
+    sys.stdout.flush()
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_messages() -> Iterator[None]:
+    """Print Python warnings of the block as messages, such as unknown names in a query."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("ignore")  # warnings of Python itself, such as at server start
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for doubt in doubts:
+        print_message(str(doubt.message))
+
+
+def print_error(text: str) -> None:
+    """Print an error on stderr, without control characters."""
+    prefix = "Error:"
+    if may_colour(sys.stderr):
+        prefix = click.style(prefix, fg="red", bold=True)
+    print_message(f"{prefix} {clean_lines(text)}")
+
+
+def format_ago(moment: float, now: float) -> str:
+    """Format the time since a moment, roughly.
+
+    >>> [format_ago(1000.0 - s, now=1000.0) for s in (0.2, 3.7, 200, 7500)]
+    ['just now', '3s ago', '3m ago', '2h ago']
+    """
+    passed = int(now - moment)
+    if passed < 1:
+        return "just now"
+    return format_duration(passed).split()[0].replace(".0s", "s") + " ago"
+
+
+def format_moment(moment: float) -> str:
+    """Format a moment in local time."""
+    import time
+
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def counted(number: int, noun: str) -> str:
+    """Format a number with its noun, in singular or plural.
+
+    >>> counted(1, "trial"), counted(3, "trial")
+    ('1 trial', '3 trials')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

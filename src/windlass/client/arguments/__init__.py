@@ -1,0 +1,1 @@
+"""Arguments of SDK calls: checks of names, times, timeouts and scopes before a request."""

@@ -1,0 +1,86 @@
+"""The filters of lists, in the form that the server parses. Every list has some of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from windlass.client.arguments.metadata_checks import label_query
+from windlass.client.arguments.scopes import scope
+from windlass.client.arguments.times import Moment, moment_of
+from windlass.model.errors import InvalidArgument, shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Filters(TypedDict, total=False):
+    """The filters of all lists. `None` matches everything."""
+
+    workspace: Any  # a workspace, project or experiment: itself, its id or its name
+    project: Any
+    experiment: Any
+    state: str | Sequence[str] | None
+    name: str | None
+    called: str  # the name of an experiment, with its project or without
+    labels: str | Sequence[str] | None
+    user: str | None
+    kind: str | Sequence[str] | None
+    created_after: Moment | None
+    created_before: Moment | None
+    where: str | None
+    origin_id: int | None
+    parent_id: int | None
+    archived: bool | None
+
+
+def filter_query(**filters: Unpack[Filters]) -> dict[str, Any]:
+    """Check filters and write them as a query.
+
+    >>> filter_query(project="vision", state=["failed", "stopped"], archived=None)
+    {'project': 'vision', 'state': 'FAILED,STOPPED', 'archived': None}
+    """
+    query: dict[str, Any] = {}
+    for name, value in filters.items():
+        if name in ("workspace", "project", "experiment"):
+            query |= scope(name, value)
+        elif name in _WRITTEN:
+            query[name] = _WRITTEN[name](value)
+        else:
+            query[name] = value
+    return query
+
+
+def flag(value: bool | None) -> str | None:
+    """A truth value in a query; None leaves it out.
+
+    >>> flag(True), flag(None)
+    ('true', None)
+    """
+    return None if value is None else str(bool(value)).lower()
+
+
+def words(name: str, value: object, spell: Callable[[str], str]) -> str | None:
+    """One word or several in a query.
+
+    >>> words("state", ["failed", "stopped"], str.upper), words("kind", None, str.lower)
+    ('FAILED,STOPPED', None)
+    """
+    if value is None:
+        return None
+    several: list[Any] = [value]
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        several = list(value)
+    if not all(isinstance(word, str) for word in several):
+        raise InvalidArgument(f"{name}={shown(value)}: it is a text, or a list of texts.")
+    return ",".join(map(spell, several)) or None
+
+
+_WRITTEN: dict[str, Any] = {
+    "state": lambda state: words("state", state, str.upper),
+    "kind": lambda kind: words("kind", kind, str.lower),
+    "labels": label_query,
+    "created_after": lambda time: moment_of("created_after", time),
+    "created_before": lambda time: moment_of("created_before", time),
+    "archived": flag,
+}

@@ -1,0 +1,18 @@
+"""Timeouts, in the forms that users write."""
+
+from __future__ import annotations
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.text.quantities import parse_duration
+
+
+def seconds_of(timeout: float | str | None) -> float | None:
+    """A time that a user wrote, in seconds; anything below nothing is nothing."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:
+        return 0.0
+    try:
+        return parse_duration(timeout)
+    except ValueError as error:
+        raise InvalidArgument(f"{error}.") from None

@@ -1,0 +1,26 @@
+"""Points in time, in the forms that users write."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.text.times import parse_time
+
+# A date or a datetime, seconds since the epoch, `"2026-11-16 09:30"`, or `"2h"` for so long ago.
+Moment = float | str | date
+
+
+def moment_of(argument: str, value: Moment | None) -> float | None:
+    """Seconds since the epoch, of what was given for an argument, if anything was.
+
+    >>> moment_of("since", "soon")
+    Traceback (most recent call last):
+    windlass.InvalidArgument: since: 'soon' is no time; ...
+    """
+    if value is None:
+        return None
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise InvalidArgument(f"{argument}: {error}.") from None

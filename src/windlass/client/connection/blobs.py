@@ -1,0 +1,87 @@
+"""Blobs from the server: many in one request, each checked against its digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from windlass.client.connection.transport import Transport
+from windlass.model.errors import ServerError
+from windlass.model.requests import MOST_FETCHED, FetchBlobs
+from windlass.worker.blobs.digest import kind_of
+
+_HEADER = 40
+_AT_ONCE = 32_000_000  # bytes of one pack that is held in memory
+_MOST_KEPT = 64
+_LARGEST_KEPT = 1_000_000
+
+# Lists of packages and of files, which one comparison after the other asks for. A blob of a
+# digest never changes, whichever server it is of.
+_kept: dict[str, bytes] = {}
+
+
+def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
+    """The blobs by digest; those that the server does not have are left out."""
+    wanted = list(dict.fromkeys(digests))
+    blobs: dict[str, bytes] = {}
+    for start in range(0, len(wanted), MOST_FETCHED):
+        request = FetchBlobs(digests=tuple(wanted[start : start + MOST_FETCHED]))
+        pack = transport.fetch("POST", "/blobs/fetch", body=request)
+        blobs.update(read_pack(pack, request.digests))
+    return blobs
+
+
+def fetch_lists(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
+    """The same for small blobs that are asked for again and again: those known are kept."""
+    wanted = list(dict.fromkeys(digests))
+    blobs = {digest: _kept[digest] for digest in wanted if digest in _kept}
+    lacking = [digest for digest in wanted if digest not in blobs]
+    if lacking:
+        fetched = fetch_blobs(transport, lacking)
+        blobs |= fetched
+        _kept.update({d: data for d, data in fetched.items() if len(data) <= _LARGEST_KEPT})
+        for digest in list(_kept)[: max(len(_kept) - _MOST_KEPT, 0)]:
+            _kept.pop(digest, None)
+    return blobs
+
+
+def fetch_in_batches(
+    transport: Transport, sizes: dict[str, int]
+) -> Iterator[tuple[Sequence[str], dict[str, bytes]]]:
+    """Many blobs, some of them at a time: what was asked for, and what came."""
+    batch: list[str] = []
+    held = 0
+    for digest, size in sizes.items():
+        if batch and (held + size > _AT_ONCE or len(batch) == MOST_FETCHED):
+            yield batch, fetch_blobs(transport, batch)
+            batch, held = [], 0
+        batch.append(digest)
+        held += size
+    if batch:
+        yield batch, fetch_blobs(transport, batch)
+
+
+def read_pack(pack: bytes, digests: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """The blobs of a pack; `ServerError` for one that is not what it is called, or cut.
+
+    A pack has 32 bytes for a digest: of which kind it is knows who asked.
+
+    >>> digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+    >>> pack = bytes.fromhex(digest) + (5).to_bytes(8, "big") + b"hello"
+    >>> [data for _, data in read_pack(pack, [digest])]
+    [b'hello']
+    """
+    names = {digest[-64:]: digest for digest in digests}
+    position = 0
+    while position < len(pack):
+        start = position + _HEADER
+        plain = pack[position : position + 32].hex()
+        digest = names.get(plain, plain)
+        length = int.from_bytes(pack[position + 32 : start], "big")
+        data = pack[start : start + length]
+        if len(data) != length or kind_of(digest).digest_of(data) != digest:
+            raise ServerError(
+                f"The server's blob {digest[:12]} is damaged.",
+                hint="See what is wrong: windlass doctor. Its log: windlass server logs",
+            )
+        yield digest, data
+        position = start + length

@@ -1,0 +1,207 @@
+"""Finds the server of a home, and starts the embedded server when there is none.
+
+There is one server per home. A client holds `start.lock` while it starts the server, so of ten
+clients one starts it and nine find it. No client polls: the new server reports on a pipe that it
+is ready, and the other clients wait for the lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from windlass.client.connection.in_pod import check_asking
+from windlass.home import Home
+from windlass.model.errors import InvalidArgument, ServerError, ServerUnreachable, VersionMismatch
+from windlass.model.versions import is_same_api
+from windlass.version import __version__
+from windlass.worker.common.atomic_files import is_locked
+
+_SERVER = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "server", "__main__.py"
+)
+_OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
+
+
+class Endpoint(NamedTuple):
+    """Where a server is and what opens it."""
+
+    url: str
+    token: str
+    home: Home | None  # of the embedded server, which shares this machine and user
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.home is not None
+
+
+def named_endpoint(server: str | None = None, token: str | None = None) -> Endpoint | None:
+    """The server that arguments or `WINDLASS_SERVER` and `WINDLASS_TOKEN` name, if any."""
+    url = server or os.environ.get("WINDLASS_SERVER")
+    if not url:
+        return None
+    if not _is_address(url):
+        raise InvalidArgument(
+            f"{url!r} is no server address.",
+            hint="Set WINDLASS_SERVER to something like http://host:8000, or unset it.",
+        )
+    key = token or os.environ.get("WINDLASS_TOKEN", "")
+    if not key:
+        raise InvalidArgument(
+            f"There is no token for {url}.", hint="Set WINDLASS_TOKEN to the server's token."
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise InvalidArgument(
+            f"The token for {url} holds characters that no token has.",
+            hint="Set WINDLASS_TOKEN to the server's token, without a line break.",
+        )
+    return Endpoint(url.rstrip("/"), key, None)
+
+
+def _is_address(url: str) -> bool:
+    """Whether it is one of a web server.
+
+    >>> [_is_address(url) for url in ("http://lab:8000", "lab:8000", "http://lab:eight")]
+    [True, False, False]
+    """
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is no number, or half an IPv6 address
+        return False
+
+
+def running_endpoint(home: Home) -> Endpoint | None:
+    """The embedded server of a home as its file says, if it still holds the home.
+
+    One that was killed leaves its file; whoever has its port by then is not told the token.
+    """
+    described = describe_server(home)
+    if described is None or not is_locked(str(home.server_lock)):
+        return None
+    check_version(str(described.get("version", "")), f"The server of {home.path}")
+    try:
+        token = home.token.read_text().strip()
+    except OSError as error:
+        raise ServerError(
+            f"The server's token cannot be read: {error.strerror} ({home.token}).",
+            hint="The directory belongs to another user? Set WINDLASS_HOME to one of yours.",
+        ) from error
+    return Endpoint(str(described["url"]), token, home)
+
+
+def describe_server(home: Home) -> dict[str, Any] | None:
+    """What the server of a home wrote about itself, if there is one."""
+    try:
+        described = json.loads(home.server_file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise ServerError(
+            f"The state directory cannot be read: {home.path}.",
+            hint="It belongs to another user? Set WINDLASS_HOME to a directory of yours.",
+        ) from error
+    except (OSError, ValueError):
+        return None
+    return described if isinstance(described, dict) and "url" in described else None
+
+
+def is_answering(endpoint: Endpoint) -> bool:
+    """Whether something listens there."""
+    parts = urlsplit(endpoint.url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def start_server(home: Home) -> Endpoint:
+    """Start the embedded server of a home, unless it runs; it is ready when this returns."""
+    import fcntl
+
+    check_asking()
+    try:
+        home.make()
+        lock = os.open(home.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ServerError(
+            f"The state directory cannot be used: {error.strerror} ({home.path}).",
+            hint="Set WINDLASS_HOME to a directory you can write to.",
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        endpoint = running_endpoint(home)
+        if endpoint is not None and is_answering(endpoint):
+            return endpoint
+        try:
+            _launch(home)
+        except ServerError:
+            # One that runs may have lost its file, and put it back meanwhile.
+            endpoint = running_endpoint(home)
+            if endpoint is None or not is_answering(endpoint):
+                raise
+            return endpoint
+        started = running_endpoint(home)
+    finally:
+        os.close(lock)
+    if started is None:
+        raise ServerUnreachable("The server stopped right after its start.", hint=_log_hint(home))
+    return started
+
+
+def _launch(home: Home) -> None:
+    import subprocess
+
+    reader, writer = os.pipe()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_TRIAL)}
+    environment["WINDLASS_DETACHED"] = "1"  # started inside a trial, it still outlives it
+    environment.pop("PYTHONPATH", None)  # a project's modules must not stand in for its own
+    paths = [os.path.abspath(path) for path in sys.path if path]
+    try:
+        with open(home.server_log, "ab", opener=_owner_only) as log:
+            process = subprocess.Popen(
+                [sys.executable, _SERVER, str(home.path), str(writer), *paths],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=environment,
+                pass_fds=(writer,),
+                start_new_session=True,
+            )
+    except OSError as error:
+        os.close(writer)
+        os.close(reader)
+        raise ServerError(f"The server could not be started: {error}.") from error
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        answer = pipe.read()
+    if answer != b"ready":
+        why = answer.decode("utf-8", "replace").strip() or "It ended before it was ready."
+        # One that was killed may well start when it is tried again; others told us why not.
+        kind = ServerUnreachable if not answer and process.wait() < 0 else ServerError
+        raise kind(f"The server could not be started. {why}", hint=_log_hint(home))
+
+
+def check_version(server: str, who: str) -> None:
+    """Refuse a server that speaks another version of the API than this client."""
+    if not is_same_api(server, __version__):
+        raise VersionMismatch(
+            f"{who} is version {server or 'unknown'}, this is Windlass {__version__}.",
+            hint="Restart it with this version: windlass server stop (running trials go on), "
+            "then repeat what you did.\nOr set WINDLASS_HOME to another directory for this "
+            "version.",
+        )
+
+
+def _log_hint(home: Home) -> str:
+    return f"Its log says more: {home.server_log}\nCheck the set-up: windlass doctor"
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

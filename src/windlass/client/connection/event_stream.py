@@ -1,0 +1,176 @@
+"""Follows a trial or an experiment: one stream of events, resumed where it broke off."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from windlass.client.connection.http import EventStream, StreamEvent
+from windlass.client.connection.transport import Transport, decode, path_of
+from windlass.model.errors import ServerUnreachable, WaitTimeout
+from windlass.model.logs import LogPage
+from windlass.model.records import TrialRecord
+from windlass.model.requests import CreateTrial, StreamEnd
+
+T = TypeVar("T")
+News = TrialRecord | LogPage | StreamEnd
+N = TypeVar("N")
+
+_PATIENCE = 60.0  # how long a server may stay away before the wait gives up
+_PAUSE = 0.2  # a server that is away is tried again, not hammered
+
+
+def insist(ask: Callable[[], T]) -> T:
+    """Ask for news of a trial, again and again while the server is away, but not for ever."""
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return ask()
+        except ServerUnreachable:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
+
+
+class Stream(ABC, Generic[N]):
+    """News of something, as they come, for as long as they are asked for.
+
+    When the stream breaks (the server was restarted), it is opened again.
+    """
+
+    def __init__(self, transport: Transport, *, timeout: float | None = None) -> None:
+        self._transport = transport
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._timeout = timeout
+        self._stream: EventStream | None = None
+        self._is_cut = False
+
+    def __iter__(self) -> Iterator[N]:
+        silent_since: float | None = None
+        while True:
+            try:
+                for event in self._events():
+                    silent_since = None
+                    news = self._decode(event)
+                    if news is None:
+                        continue
+                    yield news
+                    if self._is_last(news):
+                        return
+            except (OSError, http.client.HTTPException, ServerUnreachable) as error:
+                if self._is_cut:
+                    return
+                self._check_deadline()
+                now = time.monotonic()
+                silent_since = silent_since or now
+                if now - silent_since > _PATIENCE:
+                    raise
+                if isinstance(error, ServerUnreachable):
+                    time.sleep(_PAUSE)  # as above
+            if self._is_cut:
+                return
+            self._check_deadline()
+
+    def cut(self) -> None:
+        """Stop following, from any thread."""
+        self._is_cut = True
+        if self._stream is not None:
+            self._stream.cut()
+
+    @abstractmethod
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        """Ask for what is to be followed, from where it broke off."""
+
+    @abstractmethod
+    def _decode(self, event: StreamEvent) -> N | None:
+        """What an event says; nothing if it is known already."""
+
+    def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- of most there is no last
+        return False
+
+    def _too_late(self, limit: str) -> WaitTimeout:
+        """The error when the time is up."""
+        return WaitTimeout(f"It did not end within {limit}; it goes on.")
+
+    def _events(self) -> Iterator[StreamEvent]:
+        with self._open() as stream:
+            self._stream = stream
+            if self._is_cut:  # before there was anything to cut
+                return
+            with self._watched(stream):
+                yield from stream
+
+    @contextlib.contextmanager
+    def _watched(self, stream: EventStream) -> Iterator[None]:
+        """Cut the stream when the deadline comes."""
+        if self._deadline is None:
+            yield
+            return
+        import threading
+
+        timer = threading.Timer(max(self._deadline - time.monotonic(), 0.0), stream.cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _check_deadline(self) -> None:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            from windlass.model.text.quantities import format_duration
+
+            raise self._too_late(format_duration(self._timeout or 0.0))
+
+
+class Following(Stream[News]):
+    """What happens to a trial, as it happens, until its end.
+
+    Begins with the request that makes the trial, or with one that exists. When the
+    stream breaks (the server was restarted), it goes on from the last cursor.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        trial_id: int | None = None,
+        request: CreateTrial | None = None,
+        logs: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(transport, timeout=timeout)
+        self._request = request
+        self._logs = logs
+        self._cursor: str | None = None
+        self.trial_id = trial_id
+
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        query: dict[str, Any] = {"logs": "true" if self._logs else "false", "cursor": self._cursor}
+        if self.trial_id is None:
+            return self._transport.stream("POST", "/trials", body=self._request, query=query)
+        path = path_of("trials", self.trial_id, "stream")
+        return self._transport.stream("GET", path, query=query)
+
+    def _decode(self, event: StreamEvent) -> News:
+        if event.name == "log":
+            self._cursor = event.id
+            return decode(event.data, LogPage)
+        if event.name == "end":
+            return decode(event.data, StreamEnd)
+        record = decode(event.data, TrialRecord)
+        self.trial_id = record.id
+        return record
+
+    def _is_last(self, news: News) -> bool:
+        return isinstance(news, StreamEnd)
+
+    def _too_late(self, limit: str) -> WaitTimeout:
+        return WaitTimeout(
+            f"Trial {self.trial_id} has not ended within {limit}; it goes on.",
+            hint=f"Wait again, or stop it: windlass stop {self.trial_id}",
+        )

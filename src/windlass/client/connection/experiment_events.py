@@ -1,0 +1,80 @@
+"""Follows an experiment: its state, the states of its trials, and their metrics."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+
+from windlass.client.connection.event_stream import Stream
+from windlass.client.connection.http import EventStream, StreamEvent
+from windlass.client.connection.transport import Transport, decode, path_of
+from windlass.model.errors import WaitTimeout
+from windlass.model.metrics import Points
+from windlass.model.records import ExperimentRecord, TrialRecord
+
+ExperimentNews = ExperimentRecord | TrialRecord | Points
+
+
+class ExperimentFollowing(Stream[ExperimentNews]):
+    """An experiment as it stands, each of its trials, and then whatever changes, for ever.
+
+    First comes the experiment, then every trial; then, with each round of changes, the trials
+    that changed. Each round ends with the experiment, as it stood when the round began or a
+    moment later: of a trial that ended just then, the next round tells. With a metric, also
+    what is reported of it: each value once, though the server was restarted, and all those of
+    a trial before its end.
+
+    ```python
+    for news in ExperimentFollowing(transport, experiment.id, metric="loss"):
+        if isinstance(news, TrialRecord) and news.state.is_final:
+            ...
+    ```
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        experiment_id: int,
+        *,
+        metric: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(transport, timeout=timeout)
+        self._experiment_id = experiment_id
+        self._metric = metric
+        self._received: dict[tuple[int, str, int, int], int] = {}
+
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        path = path_of("experiments", self._experiment_id, "stream")
+        return self._transport.stream("GET", path, query={"metric": self._metric})
+
+    def _decode(self, event: StreamEvent) -> ExperimentNews | None:
+        if event.name == "experiment":
+            return decode(event.data, ExperimentRecord)
+        if event.name == "trial":
+            return decode(event.data, TrialRecord)
+        return self._unseen_points(decode(event.data, Points))
+
+    def _unseen_points(self, points: Points) -> Points | None:
+        """What is new of them: a server that was restarted tells all from the first on."""
+        key = (points.trial_id, points.role, points.index, points.attempt)
+        received = self._received.get(key, 0)
+        first = max(received - points.start, 0)
+        if first >= len(points.values):
+            return None
+        self._received[key] = points.start + len(points.values)
+        return msgspec.structs.replace(
+            points,
+            start=points.start + first,
+            steps=points.steps[first:],
+            times=points.times[first:],
+            values=points.values[first:],
+        )
+
+    def _too_late(self, limit: str) -> WaitTimeout:
+        number = self._experiment_id
+        return WaitTimeout(
+            f"Experiment {number} has not ended within {limit}; it goes on.",
+            hint=f"Wait again, or stop it: wl.get_experiment({number}).stop()",
+        )

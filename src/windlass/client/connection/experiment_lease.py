@@ -1,0 +1,66 @@
+"""The lease on an experiment: the experiment stays open while this program builds it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import threading
+import uuid
+
+from windlass.client.connection.event_stream import Stream
+from windlass.client.connection.http import EventStream, StreamEvent
+from windlass.client.connection.transport import Transport, path_of
+from windlass.model.errors import ServerUnreachable, WindlassError
+from windlass.model.records import ExperimentRecord
+
+
+class Holding(Stream[str]):
+    """Holds an experiment from a thread of its own until `release`, or the end of this process.
+
+    When the stream breaks it is taken up again: the server knows whoever comes back soon.
+    """
+
+    def __init__(self, transport: Transport, experiment_id: int) -> None:
+        super().__init__(transport)
+        self._experiment_id = experiment_id
+        self._is_held = threading.Event()
+        self._failure: BaseException | None = None
+        self.holder = uuid.uuid4().hex
+
+    def begin(self) -> None:
+        """Hold it; when this returns the server knows."""
+        thread = threading.Thread(
+            target=self._hold, name=f"windlass-hold-{self._experiment_id}", daemon=True
+        )
+        thread.start()
+        self._is_held.wait()
+        if self._failure is not None:
+            self.cut()
+            raise self._failure
+
+    def release(self) -> None:
+        """Hold it no longer."""
+        self.cut()
+        path = path_of("experiments", self._experiment_id, "hold")
+        with contextlib.suppress(ServerUnreachable):  # then it learns by itself
+            self._transport.ask("DELETE", path, ExperimentRecord, query={"holder": self.holder})
+
+    def _hold(self) -> None:
+        while not self._is_cut:
+            try:
+                for _ in self:
+                    self._is_held.set()
+            except (ServerUnreachable, OSError, http.client.HTTPException) as error:
+                self._failure = error  # it may be away for long, and return
+            except WindlassError as error:
+                self._failure = error
+                break
+            self._is_held.set()
+        self._is_held.set()
+
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        path = path_of("experiments", self._experiment_id, "hold")
+        return self._transport.stream("GET", path, query={"holder": self.holder})
+
+    def _decode(self, event: StreamEvent) -> str:
+        return event.name

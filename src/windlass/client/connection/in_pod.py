@@ -1,0 +1,85 @@
+"""Trials in pods: they have no client connection to the server and cannot create other trials."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+from windlass.worker.common.process_tree import AWAY
+
+# What a search may choose from: modules say it when they are imported, and nobody in a pod asks.
+_SPACES = frozenset({"choice", "loguniform", "randint", "uniform"})
+
+
+def check_asking() -> None:
+    """Raise where nobody can be asked for trials: else a server would be started in the pod.
+
+    Whoever names a server (`WINDLASS_SERVER`) and has what is needed to ask it may.
+    """
+    if AWAY not in os.environ:
+        return
+    import importlib.util
+
+    if os.environ.get("WINDLASS_SERVER") and importlib.util.find_spec("msgspec") is not None:
+        return
+    _refuse("This trial runs in a pod, which cannot ask the server for trials.")
+
+
+def stand_in(name: str) -> object | None:
+    """What a public name is in a pod that has no more than programs call inside a trial.
+
+    None elsewhere: there what is missing is missing.
+    """
+    return _Absent(name) if AWAY in os.environ else None
+
+
+class _Absent:
+    """A name of ours where it is of no use.
+
+    A module that is imported in a pod may name it, in an annotation say, and say what a search may
+    choose from; whoever uses it is told why that cannot be.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *_args: object, **_kwargs: object) -> _Absent:
+        if self._name not in _SPACES:
+            self._refuse()
+        return _Absent(f"{self._name}(...)")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # what Python itself looks for
+            raise AttributeError(name)
+        self._refuse()
+
+    def __getitem__(self, _key: Any) -> _Absent:
+        return self
+
+    def __or__(self, _other: Any) -> _Absent:
+        return self
+
+    __ror__ = __or__
+
+    def __instancecheck__(self, _thing: object) -> bool:
+        return False
+
+    def __mro_entries__(self, _bases: object) -> NoReturn:
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return f"wl.{self._name}"
+
+    def _refuse(self) -> NoReturn:
+        _refuse(f"This trial runs in a pod, where wl.{self._name} cannot be used.")
+
+
+def _refuse(message: str) -> NoReturn:
+    from windlass.model.errors import Unsupported
+
+    raise Unsupported(
+        message,
+        hint="Submit trials, and ask for them, from where the server is, by a generator say. Or "
+        "have the pod reach one: container_image= with Windlass in it, "
+        'env={"WINDLASS_SERVER": "http://..."}, secrets=["WINDLASS_TOKEN"].',
+    )

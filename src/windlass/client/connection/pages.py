@@ -1,0 +1,163 @@
+"""Lists of any length, walked a page at a time in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from windlass.model.errors import InvalidArgument, shown
+
+if TYPE_CHECKING:
+    from windlass.client.connection.transport import Transport
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+U = TypeVar("U")
+
+_PAGE = 100
+
+
+class Page(Protocol[R_co]):
+    """Some records, and where the next ones begin."""
+
+    @property
+    def items(self) -> tuple[R_co, ...]: ...
+
+    @property
+    def next(self) -> str | None: ...
+
+
+def check_limit(limit: Any) -> None:
+    """Refuse what is no number of things."""
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise InvalidArgument(f"limit={shown(limit)}: it is a whole number, or None for all.")
+
+
+class Listing(Iterator[T], Generic[T]):
+    """What a list has, one after another: each page is asked for when it is needed.
+
+    ```python
+    for trial in wl.list_trials():
+        print(trial.id)
+    ```
+
+    `list(...)` has all of them. In asynchronous code, `async for` asks for the pages in a thread.
+    It is walked once.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[str | None, int], Page[Any]],
+        limit: int | None,
+        make: Callable[[Any], T],
+    ) -> None:
+        """`ask` has a page, after a cursor and of a size; `make` what there is of each record."""
+        check_limit(limit)
+        self._ask = ask
+        self._make = make
+        self._left = limit
+        self._cursor: str | None = None
+        self._is_over = False
+        self._items: Iterator[T] = iter(())
+
+    def map(self, make: Callable[[T], U]) -> Listing[U]:
+        """Return a listing whose items are `make(item)` for each item of this listing."""
+        before = self._make
+        return Listing(self._ask, self._left, lambda record: make(before(record)))
+
+    def __iter__(self) -> Listing[T]:
+        return self
+
+    def __next__(self) -> T:
+        for item in self._items:
+            return item
+        while (size := self._next_size()) is not None:
+            self._turn_to(self._ask(self._cursor, size))
+            for item in self._items:
+                return item
+        raise StopIteration
+
+    def __aiter__(self) -> Listing[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        from windlass.client.connection.async_wait import in_thread
+
+        for item in self._items:
+            return item
+        while (size := self._next_size()) is not None:
+            ask = partial(self._ask, self._cursor, size)
+            # It is taken up here, not in the thread: nothing is lost when the task is cancelled.
+            self._turn_to(await in_thread(ask, _nothing, "windlass-list"))
+            for item in self._items:
+                return item
+        raise StopAsyncIteration
+
+    def __repr__(self) -> str:
+        return "<a list to walk through once; list(...) has all of it>"
+
+    def _next_size(self) -> int | None:
+        """How many to ask for; none when there is no more."""
+        if self._is_over or (self._left is not None and self._left <= 0):
+            return None
+        return _PAGE if self._left is None else min(self._left, _PAGE)
+
+    def _turn_to(self, page: Page[Any]) -> None:
+        self._items = map(self._make, page.items)
+        if self._left is not None:
+            self._left -= len(page.items)
+        self._cursor = page.next
+        self._is_over = page.next is None
+
+
+def listing_of(things: Sequence[T]) -> Listing[T]:
+    """A list of what is at hand."""
+    return Listing(lambda _cursor, _size: _All(tuple(things)), None, _itself)
+
+
+class _All(NamedTuple):
+    items: tuple[Any, ...]
+    next: str | None = None
+
+
+def walk(
+    transport: Transport,
+    path: str,
+    page: type[Page[T]],
+    query: Mapping[str, Any],
+    limit: int | None = None,
+) -> Listing[T]:
+    """Records that match, lazily: each page is asked for when it is needed."""
+    sort = query.get("sort", "id")
+    if not isinstance(sort, str):
+        raise InvalidArgument(
+            f"sort_by={shown(sort)}: it is a text, one name to sort by.",
+            hint="As in sort_by='id', or sort_by='-id' for downwards.",
+        )
+
+    def ask(cursor: str | None, size: int) -> Page[T]:
+        page_query = {**query, "cursor": cursor, "limit": size}
+        found_page: Page[T] = transport.ask("GET", path, page, query=page_query)
+        warn(getattr(found_page, "hint", ""))
+        return found_page
+
+    return Listing(ask, limit, _itself)
+
+
+def warn(hint: str) -> None:
+    """Say that a name is one that no trial has: misspelt, or nothing has reported it yet."""
+    if hint:
+        import warnings
+
+        warnings.warn(hint, stacklevel=4)
+
+
+def _itself(record: T) -> T:
+    return record
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,211 @@
+"""The two streams of a shell: its output, which is followed, and its input, which is sent."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import secrets
+import threading
+import time
+from typing import NamedTuple
+
+from windlass.client.connection.event_stream import Stream
+from windlass.client.connection.http import EventStream, StreamEvent
+from windlass.client.connection.transport import Transport, decode, path_of
+from windlass.model.errors import (
+    InvalidArgument,
+    ServerUnreachable,
+    WaitTimeout,
+    WindlassError,
+    shown,
+)
+from windlass.model.records import TrialRecord
+from windlass.model.requests import ShellSize, ShellTaken
+
+_AT_ONCE = 32 * 1024
+_PATIENCE = 60.0  # how long a server may stay away before what was typed is given up
+_PAUSE = 0.2
+
+
+class Shown(NamedTuple):
+    """Bytes that came out of a shell."""
+
+    data: bytes
+    place: int  # after the last of them
+    skipped: int = 0  # bytes before them that were not kept long enough to be told
+
+
+class Over(NamedTuple):
+    """All was told: the shell has ended, or was not to be followed."""
+
+    record: TrialRecord
+
+
+News = Shown | TrialRecord | Over
+
+
+class ShellStream(Stream[News]):
+    """What comes out of a shell, from a place on; without one, from what its terminal shows now.
+
+    When the stream breaks (the server was restarted), it goes on from where it was.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        shell_id: int,
+        place: int | None = None,
+        *,
+        follows: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(transport, timeout=timeout)
+        self._id = shell_id
+        self._place = place
+        self._follows = follows
+
+    def _open(self) -> contextlib.AbstractContextManager[EventStream]:
+        query = {"offset": self._place, "follow": None if self._follows else "false"}
+        return self._transport.stream("GET", path_of("shells", self._id, "output"), query=query)
+
+    def _decode(self, event: StreamEvent) -> News | None:
+        if event.name == "output":
+            data, before, place = base64.b64decode(event.data), self._place, int(event.id)
+            self._place = place
+            skipped = 0 if before is None else place - len(data) - before
+            return Shown(data, place, skipped)
+        record = decode(event.data, TrialRecord)
+        return Over(record) if event.name == "end" else record
+
+    def _is_last(self, news: News) -> bool:
+        return isinstance(news, Over)
+
+    def _too_late(self, limit: str) -> WaitTimeout:
+        return WaitTimeout(
+            f"Shell {self._id} has not shown it within {limit}; it goes on.",
+            hint=f"Look at it: windlass shell attach {self._id}",
+        )
+
+
+class Keys:
+    """Sends what is typed, each byte once, whoever is restarted meanwhile."""
+
+    def __init__(self, transport: Transport, shell_id: int) -> None:
+        self._transport = transport
+        self._id = shell_id
+        self._writer = secrets.token_hex(8)
+        self._place = 0
+
+    def send(self, data: bytes, *, is_last: bool = False) -> int:
+        """Send some; how many the shell has taken. None: what runs in it reads nothing."""
+        data = data[:_AT_ONCE]
+        query = {
+            "writer": self._writer,
+            "offset": self._place,
+            "last": "true" if is_last else None,
+        }
+        path = path_of("shells", self._id, "input")
+        answer = self._transport.ask("POST", path, ShellTaken, body=data, query=query)
+        self._place += answer.taken
+        return answer.taken
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give its terminal another size."""
+        for name, size in (("rows", rows), ("columns", columns)):
+            if isinstance(size, bool) or not isinstance(size, int):
+                raise InvalidArgument(f"{name}={shown(size)}: it is a whole number.")
+        body = ShellSize(rows=max(rows, 1), columns=max(columns, 1))
+        self._transport.ask("POST", path_of("shells", self._id, "size"), ShellSize, body=body)
+
+
+class Typist:
+    """A thread that sends what is typed, all of it in its order, while others go on."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._typed = b""
+        self._size: tuple[int, int] | None = None
+        self._is_last = False
+        self._is_leaving = False
+        self._has_begun = False
+        self._has_given_up = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="windlass-keys", daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        """Send from now on: there is something to type to."""
+        with self._changed:
+            self._has_begun = True
+            self._changed.notify()
+
+    def type(self, data: bytes) -> None:
+        """Send this after what was typed before."""
+        with self._changed:
+            self._typed += data
+            self._changed.notify()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size."""
+        with self._changed:
+            self._size = (rows, columns)
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Nothing more will be typed: a shell without a terminal is told so."""
+        with self._changed:
+            self._is_last = True
+            self._changed.notify()
+
+    def finish(self, seconds: float) -> None:
+        """Leave when all is sent, or when that takes too long."""
+        with self._changed:
+            self._is_leaving = True
+            self._changed.notify()
+        self._thread.join(seconds)
+        with self._changed:
+            self._has_given_up = True
+            self._changed.notify()
+
+    @property
+    def _is_pending(self) -> bool:
+        return bool(self._typed or self._size or self._is_last)
+
+    def _run(self) -> None:
+        away_since: float | None = None
+        while True:
+            with self._changed:
+                while not (self._has_begun and self._is_pending):
+                    if self._is_leaving and not self._is_pending:
+                        return
+                    if self._has_given_up:
+                        return
+                    self._changed.wait()
+                typed, size, is_last = self._typed, self._size, self._is_last
+            try:
+                if size is not None:
+                    self._keys.resize(*size)
+                    self._forget_size(size)
+                is_whole = len(typed) <= _AT_ONCE
+                if typed or is_last:
+                    taken = self._keys.send(typed, is_last=is_last and is_whole)
+                    if self._forget_typed(taken, is_ended=is_last and taken == len(typed)):
+                        return
+                away_since = None
+            except ServerUnreachable:
+                away_since = away_since or time.monotonic()
+                if time.monotonic() - away_since > _PATIENCE:
+                    return  # whoever follows the shell is told
+                time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
+            except WindlassError:
+                return  # it has ended: whoever follows it is told how
+
+    def _forget_size(self, size: tuple[int, int]) -> None:
+        with self._changed:
+            if self._size == size:
+                self._size = None
+
+    def _forget_typed(self, taken: int, *, is_ended: bool) -> bool:
+        with self._changed:
+            self._typed = self._typed[taken:]
+            return is_ended and not self._typed

@@ -1,0 +1,148 @@
+"""Sends a draft: the request, and all blobs that the server lacks, in one upload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from windlass.client.connection.transport import MissingBlobs, Transport
+from windlass.model.errors import ServerError, ServerUnreachable, SnapshotError
+from windlass.model.job import FunctionCall
+from windlass.model.records import TrialRecord
+from windlass.model.requests import INLINE_LIMIT, BlobsAnswer, CreateTrial, SnapshotAnswer
+from windlass.packaging.draft import Draft
+from windlass.packaging.snapshot import Snapshot, SnapshotChanged
+
+T = TypeVar("T")
+
+
+def submit(transport: Transport, draft: Draft) -> TrialRecord:
+    """Create the trial of a draft."""
+    return send(
+        transport,
+        draft,
+        lambda request: transport.ask("POST", "/trials", TrialRecord, body=request),
+    )
+
+
+def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) -> T:
+    """Ask for the trial; if the server lacks blobs, upload them and ask again."""
+    request = msgspec.structs.replace(draft.request, attachments=_inline(draft))
+    taken = draft.snapshot
+    for _ in range(4):
+        try:
+            return ask(request)
+        except MissingBlobs as lacking:
+            request = _supply(transport, draft, request, set(lacking.missing))
+    if draft.snapshot is not None and draft.snapshot is not taken:
+        raise _restless(draft.snapshot)
+    raise ServerError(
+        "The server keeps asking for blobs that were sent.", hint="See: windlass server logs"
+    )
+
+
+def upload(
+    transport: Transport,
+    snapshot: Snapshot,
+    blobs: dict[str, bytes],
+    retake: Callable[[], Snapshot],
+) -> None:
+    """Have the server know a tree and some blobs; what it has is not sent."""
+    for _ in range(4):
+        wanted = ",".join((snapshot.tree, *blobs))
+        answer = transport.ask("GET", "/blobs", BlobsAnswer, query={"digests": wanted})
+        if not answer.missing:
+            return
+        try:
+            _send_missing(transport, snapshot, blobs, set(answer.missing))
+        except SnapshotChanged:
+            snapshot = retake()
+    raise _restless(snapshot)
+
+
+def _restless(snapshot: Snapshot) -> SnapshotError:
+    return SnapshotError(
+        f"{snapshot.root} changes all the time: what was read is other when it is sent.",
+        hint="If something writes there, add it to .windlassignore.",
+    )
+
+
+def _inline(draft: Draft) -> dict[str, bytes]:
+    """The payload travels with the request: it is nearly always new, and small."""
+    wanted = {
+        digest
+        for role in draft.request.spec.roles
+        if isinstance(role.executable, FunctionCall)
+        for digest in (role.executable.payload, role.executable.changes)
+    }
+    return {
+        digest: data
+        for digest, data in draft.blobs.items()
+        if digest in wanted and len(data) <= INLINE_LIMIT
+    }
+
+
+def _supply(
+    transport: Transport, draft: Draft, request: CreateTrial, lacking: set[str]
+) -> CreateTrial:
+    tree = draft.snapshot.tree if draft.snapshot else ""
+    if not lacking <= {tree, *draft.blobs}:
+        raise SnapshotError(
+            "The server does not have the code that was packaged for it any more.",
+            hint="Package it again: exp.package([...])",
+        )
+    try:
+        _send_missing(transport, draft.snapshot, draft.blobs, lacking)
+    except SnapshotChanged:
+        if draft.retake is None:
+            raise
+        draft.snapshot = draft.retake()
+        code = msgspec.structs.replace(request.spec.code, tree=draft.snapshot.tree)
+        return msgspec.structs.replace(
+            request, spec=msgspec.structs.replace(request.spec, code=code)
+        )
+    return request
+
+
+def _send_missing(
+    transport: Transport, snapshot: Snapshot | None, blobs: dict[str, bytes], lacking: set[str]
+) -> None:
+    """Send what is lacking: blobs, and of a tree the files that the server does not have."""
+    others = [(digest, blobs[digest]) for digest in lacking if digest in blobs]
+    files: tuple[str, ...] = ()
+    if snapshot is not None and snapshot.tree in lacking:
+        body = snapshot.manifest
+        files = transport.ask("POST", "/snapshots", SnapshotAnswer, body=body).missing
+
+    def packed() -> Iterator[tuple[str, bytes]]:
+        yield from others
+        if snapshot is not None and files:
+            yield from snapshot.iter_blobs(files)
+            yield snapshot.tree, snapshot.manifest
+
+    if others or files:
+        _upload(transport, packed)
+
+
+def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes]]]) -> None:
+    try:
+        transport.fetch("POST", "/blobs", body=_pack(blobs()))
+    except ServerUnreachable:  # it left in the midst of it: what it has by now is no matter
+        transport.reconnect()
+        transport.fetch("POST", "/blobs", body=_pack(blobs()))
+
+
+def _pack(blobs: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:
+    """Blobs one after the other, joined to pieces of a fair size."""
+    buffered: list[bytes] = []
+    size = 0
+    for digest, data in blobs:
+        buffered += (bytes.fromhex(digest), len(data).to_bytes(8, "big"), data)
+        size += len(data) + 40
+        if size >= 1 << 20:
+            yield b"".join(buffered)
+            buffered, size = [], 0
+    if buffered:
+        yield b"".join(buffered)

@@ -1,0 +1,367 @@
+"""The one HTTP transport: kept connections, typed answers, streams of events."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from windlass.client.connection.discovery import (
+    Endpoint,
+    check_version,
+    named_endpoint,
+    running_endpoint,
+    start_server,
+)
+from windlass.client.connection.http import Connection, EventStream, SecureConnection
+from windlass.home import Home
+from windlass.model.errors import (
+    BY_CODE,
+    InvalidArgument,
+    ServerError,
+    ServerUnreachable,
+    WindlassError,
+    shown,
+)
+from windlass.model.requests import API, VERSION_HEADER, Fault
+from windlass.model.thread_safe_types import learned
+from windlass.version import __version__
+
+T = TypeVar("T")
+Body = bytes | msgspec.Struct | Iterable[bytes] | None
+
+_TIMEOUT = 60.0  # of an ordinary answer
+_PIECE = 1 << 20
+# What a decoder says of bytes that are not what they should be.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+class MissingBlobs(WindlassError):
+    """The server asks for blobs first; never seen by users."""
+
+    code = "missing_blobs"
+    missing: tuple[str, ...] = ()
+
+
+class Transport:
+    """Requests to one server, from any thread, with connections kept open."""
+
+    def __init__(
+        self, server: str | None = None, token: str | None = None, *, timeout: float = _TIMEOUT
+    ) -> None:
+        self._named = named_endpoint(server, token)
+        self._timeout = timeout
+        self._home = None if self._named else Home.find()
+        self._endpoint: Endpoint | None = None
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def named(self) -> tuple[str | None, str | None]:
+        """The server that was named, and its token; none of the embedded one."""
+        return (self._named.url, self._named.token) if self._named else (None, None)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server in use, found or started now if need be."""
+        if self._endpoint is None:
+            self._endpoint = self._find()
+        return self._endpoint
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> T:
+        """Send a request and decode its answer."""
+        data = self.fetch(method, path, body=body, query=query)
+        return decode(data, answer)
+
+    def fetch(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """Send a request and take its answer as bytes."""
+        try:
+            return self._fetch(method, path, body, query)
+        except ServerUnreachable:
+            # The server left while it answered. A request can be sent twice: see `_send`.
+            if self._home is None or not isinstance(body, (bytes, msgspec.Struct, type(None))):
+                raise
+            self.reconnect()
+            return self._fetch(method, path, body, query)
+
+    def reconnect(self) -> None:
+        """Find the server again, or start it if it is an embedded one that has left."""
+        self.drop_idle()
+        if self._home is not None:
+            self._endpoint = start_server(self._home)
+
+    def _fetch(self, method: str, path: str, body: Body, query: Mapping[str, Any] | None) -> bytes:
+        connection, response = self._send(method, path, body, query, {})
+        try:
+            data = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise self._broken(error) from error
+        self._keep(connection, response)
+        if response.status >= 400:
+            raise self._fault(response.status, data)
+        return data
+
+    def download(
+        self, path: str, write: Callable[[bytes], object], *, body: msgspec.Struct | None = None
+    ) -> None:
+        """Hand what is at a path to `write`, a piece at a time: it may be larger than memory.
+
+        With a body, that is posted, and what it is answered with is what comes.
+        """
+        connection, response = self._send("POST" if body else "GET", path, body, None, {})
+        left = response.length
+        try:
+            for piece in self._pieces(response):
+                left = None if left is None else left - len(piece)
+                write(piece)
+        except BaseException:  # half an answer is in it: it cannot be used again
+            connection.close()
+            raise
+        if left:
+            connection.close()
+            raise self._broken(http.client.IncompleteRead(b"", left))
+        self._keep(connection, response)
+
+    def _pieces(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
+        try:
+            if response.status >= 400:
+                raise self._fault(response.status, response.read())
+            while piece := response.read(_PIECE):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            raise self._broken(error) from error
+
+    @contextlib.contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Iterator[EventStream]:
+        """Send a request whose answer is a stream of events."""
+        headers = {"Accept": "text/event-stream"}
+        connection, response = self._send(method, path, body, query, headers)
+        if response.status >= 400:
+            data = response.read()
+            self._keep(connection, response)
+            raise self._fault(response.status, data)
+        if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
+            connection.close()
+            raise _not_ours(f"answered {response.status}")
+        events = EventStream(connection, response)
+        try:
+            yield events
+        finally:
+            if events.is_complete:
+                self._keep(connection, response)
+            else:
+                events.cut()
+                connection.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Body,
+        query: Mapping[str, Any] | None,
+        headers: dict[str, str],
+    ) -> tuple[Connection, http.client.HTTPResponse]:
+        try:
+            target, content = _written(path, body, query)
+        except UnicodeEncodeError as error:
+            flaw = f"{shown(error.object)} is no text: it holds half a character."
+            raise InvalidArgument(flaw) from None
+        is_json = isinstance(body, msgspec.Struct)
+        if content is not None:
+            headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
+        if not isinstance(content, (bytes, type(None))):
+            # What is produced piece by piece cannot be sent twice: start on a fresh connection.
+            self.drop_idle()
+            try:
+                return self._attempt(target, method, content, headers)
+            except (OSError, http.client.HTTPException) as error:
+                raise self._broken(error) from error
+        try:
+            return self._attempt(target, method, content, headers)
+        except (OSError, http.client.HTTPException) as error:
+            # A kept connection may have died of age, an embedded server of anything.
+            # Requests that change something carry a key, so that sending twice is once.
+            if self._home is None and isinstance(error, ConnectionRefusedError):
+                raise self._broken(error) from error
+            try:
+                self.reconnect()
+                return self._attempt(target, method, content, headers)
+            except (OSError, http.client.HTTPException) as again:
+                raise self._broken(again) from again
+
+    def _attempt(
+        self,
+        target: str,
+        method: str,
+        content: bytes | Iterable[bytes] | None,
+        headers: dict[str, str],
+    ) -> tuple[Connection, http.client.HTTPResponse]:
+        connection = self._take()
+        try:
+            connection.hold = isinstance(content, bytes)
+            connection.request(
+                method,
+                target,
+                body=content,
+                headers={
+                    "Authorization": f"Bearer {self.endpoint.token}",
+                    VERSION_HEADER: __version__,
+                    **headers,
+                },
+            )
+            connection.send_held()
+            response = connection.getresponse()
+        except BaseException:  # as above
+            connection.close()
+            raise
+        return connection, response
+
+    def _take(self) -> Connection:
+        if self._pid != os.getpid():  # after a fork the parent's connections are not ours
+            self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        parts = urlsplit(self.endpoint.url)
+        kind = SecureConnection if parts.scheme == "https" else Connection
+        return kind(str(parts.hostname), parts.port, timeout=self._timeout)
+
+    def _keep(self, connection: Connection, response: http.client.HTTPResponse) -> None:
+        if response.will_close:
+            connection.close()
+            return
+        if connection.sock is not None:
+            connection.sock.settimeout(self._timeout)
+        with self._lock:
+            self._idle.append(connection)
+
+    def drop_idle(self) -> None:
+        """Close the connections that are kept open and not in use."""
+        with self._lock:
+            dropped, self._idle = self._idle, []
+        for connection in dropped:
+            connection.close()
+
+    def _find(self) -> Endpoint:
+        if self._home is None:
+            assert self._named is not None  # noqa: S101 -- one of the two is always there
+            return self._named
+        return running_endpoint(self._home) or start_server(self._home)
+
+    def _fault(self, status: int, data: bytes) -> WindlassError:
+        try:
+            fault = msgspec.json.decode(data, type=learned(Fault))
+        except _UNREADABLE:
+            if status >= 500 and self._home is not None:  # it is leaving, in the midst of it
+                return self._broken(ConnectionError(f"it answered {status}"))
+            return _not_ours(f"answered {status}")
+        if fault.code == MissingBlobs.code:
+            error = MissingBlobs(fault.message)
+            error.missing = fault.missing
+            return error
+        return BY_CODE.get(fault.code, ServerError)(fault.message, hint=fault.hint)
+
+    def _broken(self, error: Exception) -> ServerUnreachable:
+        what = str(error) or type(error).__name__
+        if self._home is None:
+            return ServerUnreachable(
+                f"The server at {self.endpoint.url} cannot be reached: {what}.",
+                hint="Check WINDLASS_SERVER and that the server runs; unset it to use this "
+                "machine.",
+            )
+        return ServerUnreachable(
+            f"The server does not answer: {what}.",
+            hint="See what is wrong: windlass doctor. Its log: windlass server logs",
+        )
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """An answer as what it should be.
+
+    >>> decode(b"<html>", int)
+    Traceback (most recent call last):
+    ...
+    windlass.ServerError: The server answered with something that is not Windlass.
+      Check WINDLASS_SERVER: something else may listen there.
+    """
+    try:
+        return msgspec.json.decode(data, type=learned(kind))
+    except _UNREADABLE as error:
+        raise _not_ours("answered") from error
+
+
+def _written(
+    path: str, body: Body, query: Mapping[str, Any] | None
+) -> tuple[str, bytes | Iterable[bytes] | None]:
+    """What is asked for, and the content that goes with it, as they are sent."""
+    parameters = {name: value for name, value in (query or {}).items() if value is not None}
+    target = f"{API}{path}?{urlencode(parameters)}" if parameters else API + path
+    if isinstance(body, msgspec.Struct):
+        try:
+            return target, msgspec.json.encode(body, enc_hook=_plain)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidArgument(
+                f"What was given cannot be sent: {error}.",
+                hint="Values are texts, numbers, booleans, None, and lists and dicts of them.",
+            ) from error
+    return target, body
+
+
+def _plain(value: object) -> object:
+    """A text or number of a class of its own, as numpy has them, as what it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+def _not_ours(what: str) -> ServerError:
+    return ServerError(
+        f"The server {what} with something that is not Windlass.",
+        hint="Check WINDLASS_SERVER: something else may listen there.",
+    )
+
+
+def path_of(*parts: object) -> str:
+    """A request path, each part quoted.
+
+    >>> path_of("experiments", "a b/c")
+    '/experiments/a%20b%2Fc'
+    """
+    return "".join("/" + quote(str(part), safe="", errors="surrogatepass") for part in parts)
+
+
+__all__ = ["MissingBlobs", "Transport", "check_version", "decode", "path_of"]

@@ -1,0 +1,264 @@
+"""Dry runs: the whole preparation of a run. Nothing is sent, and no server is started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import msgspec
+
+from windlass.client.client import Client
+from windlass.client.connection.discovery import Endpoint, running_endpoint
+from windlass.client.connection.transport import Body, Transport
+from windlass.client.resources.trial.outcome import Outcome
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.errors import InvalidArgument, ServerError, Unsupported
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.requests import CreateTrial, ServerInfo, StreamEnd
+from windlass.model.resources import Capacity
+from windlass.model.text.quantities import format_size
+from windlass.model.thread_safe_types import learned
+from windlass.packaging.draft import Draft, mask
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class NothingRan(Unsupported):
+    """Something was asked of a dry run that only what ran can tell."""
+
+
+# Users know it as `wl.Unsupported`; tracebacks should say the same.
+NothingRan.__module__, NothingRan.__qualname__ = "windlass", "Unsupported"
+
+
+class DryTransport(Transport):
+    """Packages are made for the server that would be used; nothing is asked of it."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server that would be used; where none runs, the embedded one that would start."""
+        if self._home is None:
+            return super().endpoint
+        return running_endpoint(self._home) or Endpoint("", "", self._home)
+
+    def reconnect(self) -> None:
+        """There is no connection."""
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        *,
+        body: Body = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> T:
+        """Nothing but what the server would lack of a tree: nothing is sent."""
+        if (method, path) == ("GET", "/blobs"):
+            return msgspec.convert({}, learned(answer))
+        if method == "GET" and path.startswith("/templates/"):
+            return self._template(path, answer)
+        return super().ask(method, path, answer, body=body, query=query)
+
+    def _template(self, path: str, answer: type[T]) -> T:
+        """A template of the server that would be used: without it there is nothing to show."""
+        endpoint = self.endpoint
+        if not endpoint.url:
+            raise ServerError(
+                "No server runs, which would know the template.",
+                hint="Start it: windlass server start",
+            )
+        server = Transport(endpoint.url, endpoint.token, timeout=5.0)  # which is never started
+        return server.ask("GET", path, answer)
+
+    def _send(self, *_args: object) -> NoReturn:
+        raise nothing_ran()
+
+
+class DryClient(Client):
+    """A client that shows what it is given to submit."""
+
+    def __init__(self, server: str | None = None, token: str | None = None) -> None:
+        self.transport = DryTransport(server, token)
+        self.trials: dict[str, DryTrial[Any]] = {}  # that were shown, by their keys
+        self._shown: DryTrial[Any] | None = None  # the last of them
+        self._machine: Capacity | None = None
+
+    def submit(self, draft: Draft) -> DryTrial[Any]:
+        """Show what would run; what the server would refuse is refused.
+
+        Of one that is like the one before it, what differs is shown.
+        """
+        key = draft.request.key
+        if key not in self.trials:
+            trial = self.look(draft)
+            trial.show(self._shown)
+            self.trials[key] = self._shown = trial
+        return self.trials[key]
+
+    def look(self, draft: Draft) -> DryTrial[Any]:
+        """What would run, without a word."""
+        return DryTrial(self.transport, draft, self._check(draft.request))
+
+    def _check(self, request: CreateTrial) -> str:
+        """Refuse what the server would; whether there is room, in words."""
+        from windlass.engine.fits_machine import check_fits
+        from windlass.frameworks import problems_of
+        from windlass.machine.unsupported import problems_of as problems_here
+
+        spec = request.spec
+        endpoint = self.transport.endpoint
+        problems = problems_of(spec)
+        is_here = spec.capabilities.runs_on_server
+        if endpoint.is_embedded and is_here:
+            problems += problems_here(spec)
+        if problems:
+            raise InvalidArgument.of(problems)
+        if not is_here:
+            return "not checked: the cluster is asked when it is submitted"
+        capacity = self._capacity(endpoint)
+        if capacity is None:
+            return f"not checked: {endpoint.url} does not answer"
+        check_fits(spec, capacity, request.name or request.experiment)
+        where = "this machine" if endpoint.is_embedded else endpoint.url
+        return f"fits {where} ({_described(capacity)})"
+
+    def _capacity(self, endpoint: Endpoint) -> Capacity | None:
+        """What the server has to give, or this machine while none runs."""
+        if endpoint.url:
+            try:  # as a named server, which is never started
+                server = Transport(endpoint.url, endpoint.token, timeout=5.0)
+                return server.ask("GET", "/server", ServerInfo).capacity
+            except ServerError:
+                if not endpoint.is_embedded:
+                    return None
+        if self._machine is None:
+            from windlass.machine.capacity import read_capacity
+
+            self._machine = read_capacity()
+        return self._machine
+
+
+class DryTrial(Trial[R]):
+    """A trial that was not started: what it would run can be looked at, and nothing came of it.
+
+    ```python
+    trial = wl.Job(wl.Command(["echo", "hello"])).submit(dry_run=True)
+    assert "echo hello" in trial.preview
+    trial.wait()  # there is nothing to wait for
+    ```
+
+    What only something that ran has, a log or a value, raises `wl.Unsupported`.
+    """
+
+    def __init__(self, transport: Transport, draft: Draft, room: str = "") -> None:
+        super().__init__(transport, _record_of(draft.request))
+        self._draft = draft
+        self._room = room
+
+    @property
+    def state(self) -> str:
+        """DRY: it is none of those that a trial can be in."""
+        return "DRY"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing to wait for: so it is."""
+        return True
+
+    @property
+    def summary_metrics(self) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
+    @property
+    def preview(self) -> str:
+        """What would run, as it was shown."""
+        from windlass.client.dry_run.preview import format_preview
+
+        return self._masked(format_preview(self._draft, self._room))
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """What each role would run, as one would type it; a function as it would be called."""
+        from windlass.client.dry_run.preview import commands_of
+
+        return {role: self._masked(text) for role, text in commands_of(self._draft).items()}
+
+    def show(self, before: DryTrial[Any] | None = None) -> None:
+        """Print the preview; after one that is like it, what differs."""
+        from windlass.client.dry_run.preview import format_difference, format_preview
+        from windlass.client.terminal.screen import may_colour, write
+
+        if sys.stdout is None:
+            return  # it was closed before Python started
+        coloured = may_colour(sys.stdout)
+        if before is None:
+            text = format_preview(self._draft, self._room, coloured=coloured)
+        else:
+            text = format_difference(self._draft, before._draft, coloured=coloured)
+        write(sys.stdout, self._masked(text) + "\n")
+        sys.stdout.flush()
+
+    def refresh(self) -> Self:
+        """Itself: no server has it."""
+        return self
+
+    def outcome(self, _end: StreamEnd | None = None) -> Outcome:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
+    def _change(self, **_changes: Any) -> Self:
+        """Labels are kept nowhere; what they may be was checked."""
+        return self
+
+    def _masked(self, text: str) -> str:
+        masked: str = mask(text, self._draft.request.private.secrets.values())
+        return masked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy elsewhere has the record alone."""
+        return Trial(self._transport, self._record).__reduce__()
+
+    def __repr__(self) -> str:
+        return f"<DryTrial {self.name}: nothing ran>"
+
+
+def nothing_ran() -> NothingRan:
+    """The error for what needs something that ran."""
+    return NothingRan(
+        "Nothing ran: this was a dry run.", hint="Leave dry_run=True out, and it runs."
+    )
+
+
+def _record_of(request: CreateTrial) -> TrialRecord:
+    return TrialRecord(
+        id=0,
+        uid=request.key,
+        name=request.name or request.experiment,
+        experiment=request.experiment,
+        experiment_id=request.experiment_id or 0,
+        project=request.project,
+        state=TrialState.QUEUED,
+        message="nothing ran: this was a dry run",
+        params=request.params,
+        spec=request.spec,
+        provenance=request.provenance,
+        labels=request.labels,
+        auxiliary=request.auxiliary,
+        parent_id=request.parent_id,
+        recipe=request.recipe,
+    )
+
+
+def _described(capacity: Capacity) -> str:
+    parts = [f"{capacity.cpus:g} CPU" + ("" if capacity.cpus == 1 else "s")]
+    parts.append(format_size(capacity.memory))
+    kinds = [device.kind for device in capacity.devices]
+    parts += [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(parts)

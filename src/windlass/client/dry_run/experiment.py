@@ -1,0 +1,181 @@
+"""Dry experiments: they print the added trials and build what generators build. Nothing runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import msgspec
+
+from windlass.client.connection.pages import Listing, listing_of
+from windlass.client.dry_run.client import DryClient, DryTrial, NothingRan, nothing_ran
+from windlass.client.resources.experiment.experiment import Experiment
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.errors import Unsupported
+from windlass.model.records import ExperimentRecord
+from windlass.model.requests import CreateExperiment
+from windlass.packaging.draft import Draft
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from windlass.authoring.prepare.add_to_experiment import AddOptions
+
+R = TypeVar("R")
+
+
+class DryExperiment(Experiment):
+    """An experiment that was not made: what is added to it is shown, and nothing comes of it.
+
+    ```python
+    exp = wl.create_experiment("sweep", dry_run=True)
+    for lr in (0.1, 0.01):
+        exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
+    exp.wait()  # there is nothing to wait for
+    ```
+    """
+
+    def __init__(self, client: DryClient, request: CreateExperiment) -> None:
+        self._dry_client = client
+        record = ExperimentRecord(
+            id=0,
+            uid=request.key,
+            name=request.name,
+            project=request.project,
+            created=time.time(),
+            labels=request.labels,
+            description=request.description,
+            config=request.config,
+        )
+        super().__init__(client.transport, record)
+
+    def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
+        """Show what would be started. A generator runs here and now, and its jobs are shown."""
+        from windlass.authoring.prepare.add_to_experiment import add_job, is_generator
+
+        if is_generator(what):
+            return self._build(what, wish)
+        return add_job(self._dry_client, self._record, what, wish)
+
+    def _build(self, generator: Callable[..., Any], wish: AddOptions) -> Trial[Any]:
+        from windlass.authoring.prepare.generators import build_request, check_generator
+
+        arguments, params = check_generator(generator, wish)
+        request = build_request(self._record, generator, params, wish, "")
+        trials = self._dry_client.trials
+        if request.key not in trials:
+            trial: DryBuild[Any] = DryBuild(self, Draft(request))
+            trials[request.key] = trial
+            trial.build(generator, arguments)
+        return trials[request.key]
+
+    @property
+    def trial_count(self) -> int:
+        """How many trials were added."""
+        return len(self._dry_client.trials)
+
+    @property
+    def states(self) -> dict[str, int]:
+        """How many trials are in which state: in none."""
+        return {"DRY": self.trial_count} if self.trial_count else {}
+
+    def list_trials(
+        self, *, sort_by: str = "id", limit: int | None = None, **filters: Any
+    ) -> Listing[Trial[Any]]:
+        """What was added; nothing is known of it by which it could be filtered or sorted."""
+        if sort_by != "id" or any(value is not None for value in filters.values()):
+            raise nothing_ran()
+        return listing_of(list(self._dry_client.trials.values())[:limit])
+
+    def wait(self, timeout: float | str | None = None) -> Self:  # noqa: ARG002 -- as wait has it
+        """Itself: there is nothing to wait for."""
+        return self
+
+    async def _wait_async(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        """Itself: there is nothing to hold."""
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Nothing: there is nothing to wait for."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        pass
+
+    def table(self, *_args: Any, **_named: Any) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise nothing_ran()
+
+    def search(self, *_args: Any, **_settings: Any) -> NoReturn:
+        """Nothing: it raises `wl.Unsupported`."""
+        raise Unsupported(
+            "A search has no dry run: what it tries depends on what came of what it tried before.",
+            hint="Look at one of its trials: exp.add(job, args={...})",
+        )
+
+    @property
+    def _client(self) -> DryClient:
+        return self._dry_client
+
+    def refresh(self) -> Self:
+        """Itself: no server has it."""
+        return self
+
+    def _change(self, **changes: Any) -> Self:
+        """Nothing is kept; what may be noted was checked."""
+        plain = {name: value for name, value in changes.items() if hasattr(self._record, name)}
+        self._record = msgspec.structs.replace(self._record, **plain)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy elsewhere has the record alone."""
+        return Experiment(self._transport, self._record).__reduce__()
+
+    def __repr__(self) -> str:
+        return f"<DryExperiment {self.name}: {self.trial_count} trials, nothing ran>"
+
+
+class DryBuild(DryTrial[R]):
+    """The trial of a generator in a dry run: what it adds is shown."""
+
+    def __init__(self, experiment: DryExperiment, draft: Draft) -> None:
+        super().__init__(experiment._client.transport, draft)
+        self._experiment = experiment
+
+    def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
+        return self._experiment._add(what, wish)
+
+    def build(self, generator: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+        """Run the generator, as far as it does not ask for what came of its jobs."""
+        import inspect
+
+        self._say(f"Dry run of {self.name}: what it adds")
+        try:
+            built = generator(self, **arguments)
+            if inspect.isawaitable(built):
+                _wait_for(built)
+        except NothingRan:
+            self._say(f"What {self.name} adds next depends on what runs: the dry run of it ends.")
+
+    def _say(self, text: str) -> None:
+        if sys.stdout is not None:
+            print(text, flush=True)  # noqa: T201 -- it is what was asked for
+
+
+def _wait_for(built: Any) -> None:
+    """Run a coroutine to its end, whether or not a loop runs here."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    async def run() -> None:
+        await built
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, run()).result()

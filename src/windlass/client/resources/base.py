@@ -1,0 +1,143 @@
+"""The base classes of the objects that users hold: a record, the server it came from, changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from windlass.client.arguments.filters import filter_query
+from windlass.client.arguments.scopes import id_or_name_path
+from windlass.client.connection.pages import Listing, Page, walk
+from windlass.client.connection.transport import Transport, path_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from windlass.client.arguments.filters import Filters
+
+
+class Record(Protocol):
+    """The fields that the record of every resource has."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def created(self) -> float: ...
+
+
+class ArchivableRecord(Record, Protocol):
+    """The record of a resource that can be archived."""
+
+    @property
+    def archived(self) -> bool: ...
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+ResourceT = TypeVar("ResourceT", bound="Resource[Any]")
+ArchivableT = TypeVar("ArchivableT", bound=ArchivableRecord)
+
+
+class Resource(Generic[RecordT]):
+    """A resource of the server, with its record as of the last request."""
+
+    _collection: ClassVar[str]  # the first part of its path in the API
+    _record_type: ClassVar[Any]
+    _change_type: ClassVar[Any]  # the body of a PATCH request
+
+    def __init__(self, transport: Transport, record: RecordT) -> None:
+        self._transport = transport
+        self._record = record
+
+    @property
+    def id(self) -> int:
+        """The id, a number that no other resource of its kind has."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._record.name
+
+    @property
+    def created(self) -> float:
+        """When it was created, in seconds since the epoch."""
+        return self._record.created
+
+    @property
+    def record(self) -> RecordT:
+        """The whole record, as one plain struct."""
+        return self._record
+
+    def refresh(self) -> Self:
+        """Fetch the current record from the server."""
+        return self._replace(self._transport.ask("GET", self._path, self._record_type))
+
+    def delete(self) -> None:
+        """Delete it for good. Deleting it twice is not an error."""
+        self._transport.fetch("DELETE", self._path)
+
+    def _change(self, **changes: Any) -> Self:
+        body = self._change_type(**changes)
+        return self._replace(self._transport.ask("PATCH", self._path, self._record_type, body=body))
+
+    def _replace(self, record: RecordT) -> Self:
+        """Take over a newer record."""
+        self._record = record
+        return self
+
+    @property
+    def _path(self) -> str:
+        return path_of(self._collection, self.id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the record. The copy asks the default server of the process that loads it."""
+        return _revive, (type(self), self._record)
+
+
+class Archivable(Resource[ArchivableT]):
+    """A resource that can be left out of lists without being deleted."""
+
+    @property
+    def archived(self) -> bool:
+        """Whether lists leave it out."""
+        return self._record.archived
+
+    def archive(self) -> Self:
+        """Leave it, and what belongs to it, out of lists from now on. No data is deleted."""
+        return self._change(archived=True)
+
+    def unarchive(self) -> Self:
+        """Include it in lists again."""
+        return self._change(archived=False)
+
+
+def get_resource(
+    transport: Transport, resource_type: type[ResourceT], id_or_name: int | str, noun: str
+) -> ResourceT:
+    """Fetch a resource by its id or name."""
+    path = path_of(resource_type._collection, *id_or_name_path(id_or_name, noun))
+    return resource_type(transport, transport.ask("GET", path, resource_type._record_type))
+
+
+def list_resources(
+    transport: Transport,
+    resource_type: type[ResourceT],
+    page: type[Page[Any]],
+    *,
+    sort_by: str = "id",
+    limit: int | None = None,
+    **filters: Unpack[Filters],
+) -> Listing[ResourceT]:
+    """List the resources that match, lazily, a page at a time."""
+    query = {**filter_query(**filters), "sort": sort_by}
+    records = walk(transport, f"/{resource_type._collection}", page, query, limit)
+    return records.map(lambda record: resource_type(transport, record))
+
+
+def _revive(kind: type[Resource[Any]], record: Any) -> Resource[Any]:
+    from windlass.client.client import default_client
+
+    return kind(default_client().transport, record)

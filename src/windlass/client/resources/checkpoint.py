@@ -1,0 +1,213 @@
+"""Checkpoint objects of the SDK: saved by a trial, with files to list and to download."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.arguments.scopes import scope
+from windlass.client.connection.pages import Listing, walk
+from windlass.client.connection.transport import Transport, path_of
+from windlass.client.resources.base import Resource
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.records import CheckpointRecord
+from windlass.model.requests import ChangeCheckpoint, CheckpointPage
+from windlass.model.text.quantities import format_size
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+    from windlass.client.resources.trial.trial import Trial
+
+
+class Checkpoint(Resource[CheckpointRecord]):
+    """Files that a trial saved at some step (`wl.save_checkpoint`), whole.
+
+    ```python
+    for checkpoint in wl.get_trial(3).list_checkpoints():
+        print(checkpoint.id, checkpoint.step, checkpoint.size)
+    ```
+    """
+
+    _collection = "checkpoints"
+    _record_type = CheckpointRecord
+
+    @property
+    def transport(self) -> Transport:
+        """The connection to the server that has it."""
+        return self._transport
+
+    @property
+    def uid(self) -> str:
+        """What `wl.save_checkpoint` answered: the same in every home."""
+        return self._record.uid
+
+    @property
+    def trial_id(self) -> int:
+        """The trial that saved it."""
+        return self._record.trial_id
+
+    @property
+    def trial(self) -> Trial[Any]:
+        """The trial that saved it, asked for now."""
+        from windlass.client.resources.trial.trial import get_trial
+
+        return get_trial(self._transport, self.trial_id)
+
+    @property
+    def number(self) -> int:
+        """Which of its trial's it is: the highest is the newest."""
+        return self._record.number
+
+    @property
+    def name(self) -> str:
+        """The name of the file or folder that was saved."""
+        return self._record.name
+
+    @property
+    def step(self) -> int | None:
+        """The step it was saved at, if that was said."""
+        return self._record.step
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that saved it."""
+        return self._record.attempt
+
+    @property
+    def shards(self) -> int:
+        """How many ranks saved a part of it; 0 if one saved it alone."""
+        return self._record.shards
+
+    @property
+    def files(self) -> int:
+        """How many files it has."""
+        return self._record.files
+
+    @property
+    def size(self) -> int:
+        """How large its files are together, in bytes."""
+        return self._record.size
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was noted on it."""
+        return self._record.metadata
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What its trial reported, as it stood at its step: then, or last before."""
+        return {name: float(value) for name, value in self._record.metrics.items()}
+
+    @property
+    def models(self) -> dict[str, int]:
+        """The models of which it is a version, and which: `{"classifier": 3}`."""
+        return self._record.models
+
+    @property
+    def continued_by(self) -> tuple[int, ...]:
+        """The trials that began with it."""
+        return self._record.continued_by
+
+    def list_files(self) -> list[str]:
+        """The paths of its files, below the folder that was saved.
+
+        ```python
+        print(wl.get_checkpoint(1).list_files())
+        ```
+        """
+        from windlass.client.resources.checkpoint_files import tree_of
+
+        return [entry.path for entry in tree_of(self._transport, self._record)]
+
+    def download(self, folder: str | os.PathLike[str]) -> Path:
+        """Write its files to a folder, which is made if need be; where what was saved is now.
+
+        Of a file that was saved that is the file in the folder; of a folder, the folder. One that
+        holds anything else is refused; one that holds the same already is left as it is.
+
+        ```python
+        wl.get_checkpoint(1).download("best-model")
+        ```
+        """
+        from windlass.client.resources.checkpoint_files import download_checkpoint
+
+        return download_checkpoint(self._transport, self._record, folder)
+
+    def add_metadata(self, **metadata: Any) -> Self:
+        """Note something on it: values that JSON can say, by name; the others stay.
+
+        ```python
+        wl.get_checkpoint(1).add_metadata(accuracy=0.93, note="the one in the paper")
+        ```
+        """
+        return self._change(put_metadata=metadata)
+
+    def remove_metadata(self, *names: str) -> Self:
+        """Have these notes no longer; one that is not there is no matter.
+
+        ```python
+        wl.get_checkpoint(1).remove_metadata("note")
+        ```
+        """
+        return self._change(remove_metadata=names)
+
+    def delete(self) -> None:
+        """Delete it. One that a model version or a trial that began with it needs is refused.
+
+        ```python
+        wl.get_checkpoint(1).delete()
+        ```
+        """
+        self._transport.ask("DELETE", self._path, CheckpointRecord)
+
+    def _change(self, **changes: Any) -> Self:
+        import msgspec
+
+        body = ChangeCheckpoint(**changes)
+        try:
+            msgspec.json.encode(body)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidArgument(
+                f"metadata: {error}.", hint="Numbers, texts, lists and mappings can be noted."
+            ) from None
+        return self._replace(self._transport.ask("PATCH", self._path, CheckpointRecord, body=body))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checkpoint) and other.uid == self.uid
+
+    def __hash__(self) -> int:
+        return hash(self.uid)
+
+    def __repr__(self) -> str:
+        at = "" if self.step is None else f" at step {self.step}"
+        size = format_size(self.size)
+        return f"<Checkpoint {self.id} of trial {self.trial_id}{at}: {self.name}, {size}>"
+
+
+def get_checkpoint(transport: Transport, checkpoint_id: int | str) -> Checkpoint:
+    """Fetch a checkpoint by its id or uid."""
+    is_id = isinstance(checkpoint_id, int) and not isinstance(checkpoint_id, bool)
+    if not is_id and not (isinstance(checkpoint_id, str) and checkpoint_id):
+        raise InvalidArgument(
+            f"{shown(checkpoint_id)} is no checkpoint id: it is a whole number.",
+            hint="See: windlass checkpoint ls",
+        )
+    path = path_of("checkpoints", checkpoint_id)
+    return Checkpoint(transport, transport.ask("GET", path, CheckpointRecord))
+
+
+def list_checkpoints(
+    transport: Transport,
+    trial: Trial[Any] | int | str | None = None,
+    sort_by: str = "id",
+    limit: int | None = None,
+) -> Listing[Checkpoint]:
+    """List the checkpoints of one trial or of all, lazily, a page at a time."""
+    if sort_by in ("", "-"):
+        raise InvalidArgument(f"{shown(sort_by)} is nothing to sort by.")
+    query = {**scope("trial", trial), "sort": sort_by}
+    pages = walk(transport, "/checkpoints", CheckpointPage, query, limit)
+    return pages.map(lambda record: Checkpoint(transport, record))

@@ -1,0 +1,45 @@
+"""Command objects of the SDK: a process beside the trials, its output and its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.job import ProcessCall
+
+if TYPE_CHECKING:
+    from windlass.authoring.prepare.command_and_shell import CommandOptions
+    from windlass.client.client import Client
+
+
+class CommandRun(Trial[None]):
+    """A command that was run with `wl.run_command`: its output, its state, its exit code.
+
+    All that a trial can do it can do, too; it is in no list of trials.
+
+    ```python
+    run = wl.run_command(["echo", "hello"]).wait()
+    print(run.exit_code, run.output())
+    ```
+    """
+
+    @property
+    def command(self) -> list[str]:
+        """Its words."""
+        call = self._record.spec.roles[0].executable
+        return list(call.argv) if isinstance(call, ProcessCall) else []
+
+    def output(self) -> str:
+        """What it has written so far, stdout and stderr as they came."""
+        return "".join(f"{line}\n" for line in self.logs())
+
+
+def run_command(
+    client: Client, command: Sequence[str] | str, options: CommandOptions
+) -> CommandRun:
+    """Submit a command."""
+    from windlass.authoring.prepare.command_and_shell import draft_command
+
+    draft = draft_command(client, command, options, where="wl.run_command")
+    return CommandRun(client.transport, client.submit(draft).record)

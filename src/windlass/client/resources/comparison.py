@@ -1,0 +1,173 @@
+"""Compares trials and experiments. It fetches only the contents that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.connection.blobs import fetch_blobs, fetch_lists
+from windlass.client.connection.transport import Transport, path_of
+from windlass.model.errors import InvalidArgument, ServerError, shown
+from windlass.model.records import ExperimentRecord, TrialRecord
+
+if TYPE_CHECKING:
+    from windlass.client.resources.experiment.experiment import Experiment
+    from windlass.client.resources.trial.trial import Trial
+    from windlass.comparison.code_diff import Row
+    from windlass.comparison.experiments import ExperimentDiff
+    from windlass.comparison.trials import Diff
+
+
+def diff_trials(transport: Transport, before: TrialRecord, after: TrialRecord) -> Diff:
+    """What differs between two trials: two requests, for lists and for files that differ."""
+    from windlass.comparison import trials
+
+    trees = trials.wanted_trees(before, after)
+    lists = trials.wanted_lists(before, after)
+    fetched = fetch_lists(transport, [*trees, *lists])
+    materials = trials.Materials(
+        trees={tree: _files_of(fetched[tree]) for tree in trees if tree in fetched},
+        blobs={digest: fetched[digest] for digest in lists if digest in fetched},
+    )
+    files = trials.wanted_files(before, after, materials.trees)
+    if files:
+        materials.blobs |= fetch_blobs(transport, files)
+    return trials.diff_trials(before, after, materials)
+
+
+def _files_of(manifest: bytes) -> Sequence[Row]:
+    from windlass.packaging.manifest import parse_manifest
+
+    try:
+        return parse_manifest(manifest)
+    except ValueError as error:
+        raise ServerError(
+            f"The server's list of the files of a tree is damaged: {error}."
+        ) from error
+
+
+def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
+    """What differs between a trial and another, or that of an id."""
+    from windlass.client.resources.trial.trial import Trial
+
+    mine = newest_record(trial)
+    if isinstance(other, Trial):
+        record = newest_record(other)
+    else:
+        record = record_of(trial._transport, other)
+    refuse_dry(mine, record)
+    if record.uid == mine.uid:
+        raise InvalidArgument(
+            f"Trial {trial.id} is compared with itself.", hint="Name another: trial.diff(7)"
+        )
+    return diff_trials(trial._transport, mine, record)
+
+
+def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
+    """What differs between two experiments; code and environment of the newest trials."""
+    from windlass.comparison import experiments
+
+    refuse_dry(before.record, after.record)
+    if before.id == after.id:
+        raise InvalidArgument(
+            f"Experiment {before.id} ({before.name}) is compared with itself.",
+            hint="See which there are: windlass ls --experiments",
+        )
+    sides = [
+        (
+            experiment.refresh().record,
+            experiments.ordinary(trial.record for trial in experiment.list_trials()),
+        )
+        for experiment in (before, after)
+    ]
+    old, new = (experiments.newest_of(trials) for _, trials in sides)
+    newest = diff_trials(before._transport, old, new) if old and new else None
+    return experiments.diff_experiments(sides[0], sides[1], newest)
+
+
+def compare(
+    transport: Transport,
+    trials: Iterable[Trial[Any] | int],
+    *,
+    metrics: Sequence[str] | str | None = None,
+    sort_by: str | None = None,
+) -> Any:
+    """A table of some trials, of whichever library for data frames is there."""
+    from windlass.comparison.data_frame import frame_of
+    from windlass.comparison.tables import table_of
+
+    records = records_of(transport, trials)
+    return frame_of(table_of(records, metrics=metrics, sort_by=sort_by))
+
+
+def experiment_table(
+    experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
+) -> Any:
+    """A table of an experiment's trials, without those that only build others."""
+    from windlass.comparison.data_frame import frame_of
+    from windlass.comparison.tables import table_of
+
+    records = ordinary_records(experiment)
+    return frame_of(table_of(records, metrics=metrics, sort_by=sort_by))
+
+
+def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
+    """The trials of an experiment that ran something for its own sake, oldest first."""
+    from windlass.comparison.experiments import ordinary
+
+    refuse_dry(experiment.record)
+    return ordinary(trial.record for trial in experiment.list_trials())
+
+
+def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list[TrialRecord]:
+    """The records of at least two different trials."""
+    from windlass.client.resources.trial.trial import Trial
+
+    if isinstance(trials, (int, str, Trial)) or not isinstance(trials, Iterable):
+        raise InvalidArgument(
+            f"{shown(trials)} is no list of trials.", hint="Name at least two: wl.compare([3, 5])"
+        )
+    named = list(trials)
+    refuse_dry(*(trial.record for trial in named if isinstance(trial, Trial)))
+    ids = [trial.id if isinstance(trial, Trial) else trial for trial in named]
+    check_ids(ids)
+    return [
+        newest_record(trial) if isinstance(trial, Trial) else record_of(transport, trial)
+        for trial in named
+    ]
+
+
+def newest_record(trial: Trial[Any]) -> TrialRecord:
+    """How a trial stands now: whoever holds one that went on may not have looked since."""
+    return trial.record if trial.is_finished else trial.refresh().record
+
+
+def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
+    """Refuse what was a dry run: there is nothing to compare."""
+    if any(record.id == 0 for record in records):
+        from windlass.client.dry_run.client import nothing_ran
+
+        raise nothing_ran()
+
+
+def check_ids(ids: Sequence[object]) -> None:
+    """Refuse what is nothing to compare: fewer than two, or one of them twice."""
+    twice = [trial_id for position, trial_id in enumerate(ids) if trial_id in ids[:position]]
+    if twice:
+        raise InvalidArgument(
+            f"Trial {shown(twice[0])} is named twice.", hint="Name each trial once."
+        )
+    if len(ids) < 2:
+        named = f"only {shown(ids[0])} is named" if ids else "none is named"
+        raise InvalidArgument(
+            f"It takes two trials to compare; {named}.", hint="See which there are: windlass ls"
+        )
+
+
+def record_of(transport: Transport, trial_id: object) -> TrialRecord:
+    """The record of the trial with that id."""
+    if isinstance(trial_id, bool) or not isinstance(trial_id, int):
+        raise InvalidArgument(
+            f"{shown(trial_id)} is no trial and no trial id.", hint="See: windlass ls"
+        )
+    return transport.ask("GET", path_of("trials", trial_id), TrialRecord)

@@ -1,0 +1,1 @@
+"""`wl.Experiment`: building it, waiting for it, its files."""

@@ -1,0 +1,340 @@
+"""The part of an experiment that this program builds: the lease, its generators, its failures.
+
+There is one builder per experiment and connection. A block, a generator inside the block and the
+generators that it adds share the lease, and every failure reaches the block.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from windlass.client.connection.event_stream import insist
+from windlass.client.connection.experiment_lease import Holding
+from windlass.client.connection.transport import Transport, path_of
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.errors import LaunchFailed, WindlassError
+from windlass.model.records import ErrorInfo, ExperimentRecord, TrialRecord
+from windlass.model.requests import Built
+from windlass.worker.program.failure import message_of, shorten
+
+if TYPE_CHECKING:
+    import asyncio
+
+_MOST_LISTED = 10
+_LONGEST_LINE = 1000
+
+_buildings: WeakKeyDictionary[Transport, dict[int, Building]] = WeakKeyDictionary()
+_lock = threading.Lock()  # of all buildings: which there are, and how many need each
+_loop: asyncio.AbstractEventLoop | None = None  # our own, of async generators outside of blocks
+
+
+class Failure(NamedTuple):
+    """A generator that raised."""
+
+    trial: TrialRecord
+    error: BaseException
+
+
+def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
+    """What this program builds of an experiment, which is held until as many `release` it."""
+    with _lock:
+        if not _buildings:
+            atexit.unregister(_finish)
+            atexit.register(_finish)
+        by_id = _buildings.setdefault(transport, {})
+        building = by_id.get(experiment.id)
+        if building is None:
+            building = by_id[experiment.id] = Building(transport, experiment)
+        building.users += 1
+    try:
+        building.begin()
+    except BaseException:  # whatever it is, the experiment is not held for ever
+        building.release()
+        raise
+    return building
+
+
+def known_building(transport: Transport, experiment_id: int) -> Building | None:
+    """The same as it is, if anything of it is built."""
+    with _lock:
+        return _buildings.get(transport, {}).get(experiment_id)
+
+
+class Building:
+    """The hold on an experiment, and the generators that run meanwhile."""
+
+    def __init__(self, transport: Transport, experiment: ExperimentRecord) -> None:
+        self._transport = transport
+        self.experiment = experiment
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._holding: Holding | None = None
+        self.users = 0  # blocks, generators, searches that need the hold
+        self._blocks = 0
+        self._running: dict[int, Future[None] | None] = {}  # by trial; of an async one its task
+        self._started: set[int] = set()
+        self._failures: list[Failure] = []
+        self._their_loops: list[asyncio.AbstractEventLoop] = []
+
+    # -- holding ----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Hold the experiment, unless it is held."""
+        with self._lock:
+            if self._holding is None:
+                holding = Holding(self._transport, self.experiment.id)
+                holding.begin()
+                self._holding = holding
+
+    @property
+    def holder(self) -> str:
+        """Who holds it, as the server knows it."""
+        return self._holding.holder if self._holding is not None else ""
+
+    def release(self) -> None:
+        """Hold it no longer, if nobody else in this program does."""
+        with _lock:
+            self.users -= 1
+            if self.users:
+                return
+            _buildings.get(self._transport, {}).pop(self.experiment.id, None)
+        if self._holding is not None:
+            self._holding.release()
+
+    # -- blocks -----------------------------------------------------------------------
+
+    def enter(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """A block begins; async generators inside it run on its loop, if it has one."""
+        with self._lock:
+            self._blocks += 1
+            if loop is not None:
+                self._their_loops.append(loop)
+
+    def leave(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """A block ends."""
+        with self._lock:
+            self._blocks -= 1
+            if loop is not None:
+                self._their_loops.remove(loop)
+        self.release()
+
+    # -- generators -------------------------------------------------------------------
+
+    def is_started(self, trial_id: int) -> bool:
+        """Whether the generator of a trial was started by this program."""
+        return trial_id in self._started
+
+    def start(
+        self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
+    ) -> None:
+        """Run the generator of a trial in a thread; the experiment has been held for it."""
+        with self._lock:
+            self._started.add(trial.id)
+            self._running[trial.id] = None
+        threading.Thread(
+            target=self._run,
+            args=(trial, function, arguments),
+            name=f"windlass-generator-{trial.id}",
+            daemon=True,  # Ctrl-C must end the program; `_finish` waits for it otherwise
+        ).start()
+
+    def start_async(
+        self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
+    ) -> None:
+        """Run an async generator on the loop of the block, or one of our own."""
+        import asyncio
+
+        with self._lock:
+            self._started.add(trial.id)
+            self._running[trial.id] = None
+            loop = self._their_loops[-1] if self._their_loops else _own_loop()
+            task = asyncio.run_coroutine_threadsafe(
+                self._run_async(trial, function, arguments), loop
+            )
+            self._running[trial.id] = task
+
+    def join(self) -> None:
+        """Wait until every generator is done."""
+        with self._changed:
+            while self._running:
+                self._changed.wait()
+
+    @property
+    def running(self) -> list[int]:
+        """The trials whose generators are not done."""
+        with self._lock:
+            return list(self._running)
+
+    def take_failures(self) -> list[Failure]:
+        """What failed since this was last asked."""
+        with self._lock:
+            taken, self._failures = self._failures, []
+            return taken
+
+    def abandon(self, why: BaseException) -> list[int]:
+        """Give up on the generators that run; their trials, which fail. What they added goes on."""
+        with self._changed:
+            given_up, self._running = self._running, {}
+            self._changed.notify_all()
+        for trial_id, task in given_up.items():
+            if task is not None:
+                task.cancel()
+            message = _text(message_of(why)) or "interrupted"
+            error = ErrorInfo(type=type(why).__name__, message=message)
+            try:
+                self._report(trial_id, error)
+            except WindlassError:
+                pass  # then the server learns by itself that we are gone
+            self.release()
+        return list(given_up)
+
+    def _run(
+        self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
+    ) -> None:
+        failure: BaseException | None = None
+        try:
+            function(trial, **arguments)
+        except BaseException as error:  # noqa: BLE001 -- told at the end of the block
+            failure = error
+        self._conclude(trial, failure)
+
+    async def _run_async(
+        self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
+    ) -> None:
+        from windlass.client.connection.async_wait import in_thread
+
+        failure: BaseException | None = None
+        try:
+            await function(trial, **arguments)
+        except BaseException as error:  # noqa: BLE001 -- told at the end of the block
+            failure = error
+        name = f"windlass-built-{trial.id}"
+        await in_thread(lambda: self._conclude(trial, failure), lambda: None, name)
+
+    def _conclude(self, trial: Trial[Any], failure: BaseException | None) -> None:
+        """Tell the server that a generator is done, and whoever waits for it here."""
+        with self._lock:
+            if trial.id not in self._running:
+                return  # it was given up
+        try:
+            self._report(trial.id, None if failure is None else described(failure))
+        except WindlassError as error:
+            failure = failure or error
+        with self._changed:
+            if failure is not None and self._blocks:
+                self._failures.append(Failure(trial.record, _without_ours(failure)))
+            is_ours_to_report = failure is not None and not self._blocks
+        if is_ours_to_report and failure is not None:
+            _print(trial.record, failure)
+        self.release()
+        with self._changed:
+            self._running.pop(trial.id, None)
+            self._changed.notify_all()
+
+    def _report(self, trial_id: int, error: ErrorInfo | None) -> None:
+        path = path_of("trials", trial_id, "built")
+        body = Built(error=error)
+        insist(lambda: self._transport.ask("POST", path, TrialRecord, body=body))
+
+
+def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
+    """One error for all that failed, the first as its cause."""
+    lines = [
+        f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
+        for failure in failures
+    ]
+    more = len(lines) - _MOST_LISTED
+    if more > 0:
+        lines = [*lines[:_MOST_LISTED], f"and {more} more"]
+    first = failures[0].trial.id
+    number = "A generator" if len(failures) == 1 else f"{len(failures)} generators"
+    error = LaunchFailed(
+        f"{number} of experiment {experiment.id} ({experiment.name}) failed.",
+        hint="\n".join([*lines, f"What was added goes on. See: windlass show {first}"]),
+        errors=[failure.error for failure in failures],
+    )
+    error.__cause__ = failures[0].error
+    return error
+
+
+def described(error: BaseException) -> ErrorInfo:
+    """An exception as it is recorded, its traceback from the generator's own frames on."""
+    kind = type(error)
+    is_plain = kind.__module__ in ("builtins", "__main__")
+    return ErrorInfo(
+        type=kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}",
+        message=_text(message_of(error)),
+        traceback=_text("".join(traceback.format_exception(kind, error, frames_of(error)))),
+    )
+
+
+def _without_ours(error: BaseException) -> BaseException:
+    return error.with_traceback(frames_of(error))
+
+
+def frames_of(error: BaseException) -> TracebackType | None:
+    """Where it was raised, from the generator's own frames on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    return frames
+
+
+def _text(text: str) -> str:
+    """A text that can be sent: half a surrogate pair cannot, nor one without end."""
+    return shorten(text.encode("utf-8", "backslashreplace").decode())
+
+
+def _line(error: BaseException) -> str:
+    first = shorten((message_of(error).splitlines() or [""])[0], _LONGEST_LINE)
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _print(trial: TrialRecord, error: BaseException) -> None:
+    """Where no block will raise it, a failure is told at once."""
+    trace = described(error).traceback.rstrip()
+    text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{trace}\n"
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # there is nobody to tell
+        encoding = sys.stderr.encoding or "ascii"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()
+
+
+def _own_loop() -> asyncio.AbstractEventLoop:
+    global _loop
+    import asyncio
+
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            name = "windlass-generators"
+            threading.Thread(target=_loop.run_forever, name=name, daemon=True).start()
+        return _loop
+
+
+def _forget() -> None:
+    """After a fork: what is being built is built by the other process."""
+    global _buildings, _lock, _loop
+    _buildings, _lock, _loop = WeakKeyDictionary(), threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _finish() -> None:
+    """At the end of the program: generators that run outside a block are waited for."""
+    for building in [item for by_id in list(_buildings.values()) for item in by_id.values()]:
+        try:
+            building.join()
+        except KeyboardInterrupt as error:
+            building.abandon(error)

@@ -1,0 +1,607 @@
+"""`wl.Experiment`: a named set of trials, with all its queries and actions.
+
+Each method is a short call of a function in a module beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from windlass.client.arguments import metadata_checks as checks
+from windlass.client.arguments.timeouts import seconds_of
+from windlass.client.arguments.user_calls import users_call
+from windlass.client.connection.transport import path_of
+from windlass.client.resources.metadata import Described
+from windlass.client.resources.trial.list_query import list_trials
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.errors import WindlassError
+from windlass.model.records import Artifact, ExperimentRecord, Link
+from windlass.model.requests import ChangeExperiment, Deleted, StopTrial
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from windlass.authoring.prepare.add_to_experiment import AddOptions
+    from windlass.authoring.public.executables import Executable
+    from windlass.authoring.public.jobs import Job, JobGroup
+    from windlass.authoring.public.packaged import Packaged
+    from windlass.authoring.public.run_decorator import Function
+    from windlass.client.arguments.times import Moment
+    from windlass.client.client import Client
+    from windlass.client.connection.pages import Listing
+    from windlass.client.connection.transport import Transport
+    from windlass.client.resources.experiment.context_manager import Block
+    from windlass.client.resources.workspace import Project
+    from windlass.client.terminal.experiment_progress import Progress
+    from windlass.comparison.experiments import ExperimentDiff
+    from windlass.search.result import SearchResult
+
+_SETTERS = {
+    "name": "set_name(...)",
+    "priority": "set_priority(...)",
+    "archived": "archive(), or exp.unarchive()",
+    "project": "move_to(...)",
+    "labels": "set_labels([...]), or exp.add_label(...)",
+    "description": "set_description(...)",
+    "notes": "set_notes(...)",
+    "config": "set_config({...})",
+    "links": "add_link(name, url)",
+    "artifacts": "add_artifact(name, path)",
+}
+
+
+class Experiment(Described[ExperimentRecord]):
+    """A named set of trials.
+
+    ```python
+    for trial in wl.get_experiment("train").list_trials(state="SUCCEEDED"):
+        print(trial.params)
+    ```
+    """
+
+    _collection = "experiments"
+    _record_type = ExperimentRecord
+    _change_type = ChangeExperiment
+
+    def __init__(
+        self, transport: Transport, record: ExperimentRecord, *, waits: bool = False
+    ) -> None:
+        super().__init__(transport, record)
+        self._waits = waits  # for its trials, at the end of a block
+        self._blocks: list[Block] = []
+        self._added: list[ref[Trial[Any]]] = []  # the trials that this object added
+        self._outdated: ExperimentRecord | None = None  # a record without the newest of them
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if setter := _SETTERS.get(name):
+            raise AttributeError(f"{name} cannot be assigned to. Write: exp.{setter}")
+        super().__setattr__(name, value)
+
+    # -- properties ---------------------------------------------------------------------
+
+    @property
+    def project(self) -> str:
+        """The project it belongs to."""
+        return self._record.project
+
+    @property
+    def trial_count(self) -> int:
+        """The number of its trials."""
+        return self._current.trials
+
+    @property
+    def states(self) -> dict[str, int]:
+        """The number of trials by state."""
+        return self._current.states
+
+    @property
+    def state(self) -> str:
+        """One of EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED; auxiliary trials do not count."""
+        return self._current.state.value
+
+    @property
+    def priority(self) -> int:
+        """The priority of added jobs that have none themselves: higher starts first."""
+        return self._record.priority
+
+    @property
+    def archived(self) -> bool:
+        """Whether lists leave it out."""
+        return self._record.archived
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Settings that its trials share, or any other JSON that belongs to it."""
+        return self._record.config
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Its links, each with `name` and `url`."""
+        return self._record.links
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """The files that are stored with it, each with `name`, `size`, `digest` and `created`."""
+        return self._record.artifacts
+
+    # -- building it --------------------------------------------------------------------
+
+    def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
+        """Snapshot the code of executables now and upload it, for jobs to run.
+
+        ```python
+        exp = wl.create_experiment("greetings")
+        [echo] = exp.package([wl.Command(["echo", "hello"])])
+        exp.add(wl.Job(echo), args=["world"])
+        ```
+
+        The result has their order. Later edits of the files are not part of it.
+        """
+        return self._client.package(executables)
+
+    @users_call("exp.add")
+    def add(
+        self,
+        what: Job | JobGroup | Function[..., Any] | Callable[..., Any],
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        identity: str | None = None,
+        auxiliary: bool = False,
+    ) -> Trial[Any]:
+        """Start a trial of a job, with arguments of its own; returns at once.
+
+        ```python
+        exp = wl.create_experiment("sweep")
+        [echo] = exp.package([wl.Command(["echo"])])
+        job = wl.Job(echo, args={"epochs": 3}, executor=wl.Local(cpus=0.5))
+        for lr in (0.1, 0.01):
+            exp.add(job, args={"lr": lr}, identity=f"lr={lr}")
+        ```
+
+        Args:
+            what: a `wl.Job`, a `wl.JobGroup`, a function decorated with `wl.run`; or a generator,
+                `def build(trial, **args)`, sync or async, which runs in this process and builds
+                its trial from the jobs that it passes to `trial.add`.
+            args: changes of the job's arguments: a mapping changes them by name, nested ones too;
+                a list replaces a list; a list beside a mapping is appended. For a group by role:
+                `{"learner": {"lr": 0.1}}`.
+            env: changes of the job's variables; for a group by role.
+            name: the name of the trial (that of the job).
+            labels: texts to find it by.
+            identity: a text that is unique in the experiment: if a trial with it exists, `add`
+                returns that trial.
+            auxiliary: whether it ends with the experiment and does not count for its success.
+        """
+        from windlass.authoring.prepare.add_to_experiment import AddOptions
+
+        return self._add(what, AddOptions(args, env, name, labels, identity, auxiliary))
+
+    @users_call("exp.search")
+    def search(
+        self,
+        job: Job | JobGroup | Function[..., Any],
+        *,
+        space: Mapping[str, Any],
+        metric: str,
+        mode: str = "min",
+        method: str = "tpe",
+        trials: int | None = None,
+        concurrent: int = 8,
+        name: str = "search",
+        seed: int | None = None,
+        timeout: float | str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        min_steps: int = 1,
+        reduction: int = 4,
+    ) -> SearchResult:
+        """Search for the arguments with the best value of a metric; returns when all trials ended.
+
+        ```python
+        @wl.run(cpus=0.5)
+        def train(lr, layers):
+            for step in range(3):
+                wl.report(step, loss=abs(lr - 0.01) * layers / (step + 1))
+
+
+        exp = wl.create_experiment("tuning")
+        space = {"lr": wl.loguniform(1e-5, 1e-1), "layers": wl.choice(2, 4, 8)}
+        found = exp.search(train, space=space, metric="loss", trials=4, concurrent=2)
+        print(found.best_params, found.best_value)
+        ```
+
+        The value of a trial is the last value of the metric that it reported. If it reported none,
+        it is the number that its function returned, or the entry of that name in the returned
+        mapping. A failed trial is left out, and the others go on.
+
+        Called again with the same settings, the search continues, in whatever process and
+        whatever happened to the last one; with more `trials` it is extended.
+
+        Args:
+            job: a `wl.Job`, a `wl.JobGroup` or a function decorated with `wl.run`.
+            space: the values of each argument: `wl.uniform`, `wl.loguniform`, `wl.randint` or
+                `wl.choice`, by name; for a group by role and name: `"learner.lr"`.
+            metric: the metric, by the name in `wl.report(step, val_loss=...)`.
+            mode: `"min"` if less is better, or `"max"`.
+            method: `"tpe"` learns from earlier trials; `"random"` does not; `"grid"` tries every
+                combination; `"asha"` tries at random and ends weak trials early.
+            trials: the number of trials in all (50; for a grid, all combinations).
+            concurrent: how many run at the same time.
+            name: the name of the search: an experiment can have several.
+            seed: the seed of the random choices, for the same suggestions again.
+            timeout: how long new trials are started: `"2h"`. Trials that run then may end.
+            args: arguments that are the same in every trial.
+            min_steps: for `"asha"`: the step at which trials are first compared.
+            reduction: for `"asha"`: one of so many trials goes on, each time.
+        """
+        from windlass.search.start import search
+
+        result = search(
+            self._client, self._record, job,
+            space=space, metric=metric, mode=mode, method=method, trials=trials,
+            concurrent=concurrent, name=name, seed=seed, timeout=timeout, args=args,
+            min_steps=min_steps, reduction=reduction,
+        )  # fmt: skip
+        self.refresh()
+        return result
+
+    def __enter__(self) -> Self:
+        """Build it in a block: launch failures are raised at its end.
+
+        ```python
+        with wl.create_experiment("sweep", wait=True) as exp:
+            for lr in (0.1, 0.01):
+                exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
+        ```
+
+        The end of the block waits for generators, and with `wait=True` for the trials, too.
+        `wl.LaunchFailed` lists generators that raised, `wl.ExperimentFailed` trials that did not
+        succeed. Ctrl-C leaves at once; the trials that were added go on.
+        """
+        self._new_block().enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._blocks.pop().leave(raised)
+            return
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    async def __aenter__(self) -> Self:
+        """The same in asynchronous code: async generators run on the loop of the block.
+
+        ```python
+        async with wl.create_experiment("sweep") as exp:
+            trials = [exp.add(job, args={"lr": lr}) for lr in (0.1, 0.01)]
+            print(await asyncio.gather(*trials))
+        ```
+        """
+        await self._new_block().enter_async()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._blocks.pop().leave_async(raised)
+            return
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    # -- waiting for it, stopping it ----------------------------------------------------
+
+    def wait(self, timeout: float | str | None = None) -> Self:
+        """Wait until all its trials have ended, and show a progress table meanwhile.
+
+        It does not wait for auxiliary trials, and raises nothing for failed trials: see `state`,
+        or `list_trials(state="FAILED")`. `WaitTimeout` if it takes longer than `timeout`. Ctrl-C
+        leaves, and the trials go on.
+
+        ```python
+        experiment = wl.get_experiment("sweep").wait()
+        print(experiment.state, experiment.states)
+        ```
+        """
+        from windlass.client.terminal.watch_experiment import Waiting
+
+        waiting = Waiting(self._transport, self._record, seconds_of(timeout))
+        try:
+            return self._take_over(waiting.run())
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """`await experiment` waits as `wait()` does."""
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> Self:
+        from windlass.client.connection.async_wait import in_thread
+        from windlass.client.terminal.watch_experiment import Waiting
+
+        waiting = Waiting(self._transport, self._record)
+        name = f"windlass-wait-experiment-{self.id}"
+        return self._take_over(await in_thread(waiting.run, waiting.cut, name))
+
+    def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
+        """Stop all its unfinished trials, auxiliary ones too; see `Trial.stop`.
+
+        ```python
+        wl.get_experiment("sweep").stop(reason="a better idea").wait()
+        ```
+        """
+        path = path_of("experiments", self.id, "stop")
+        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason, force=force)
+        return self._replace(self._transport.ask("POST", path, ExperimentRecord, body=body))
+
+    def delete(self) -> None:
+        """Delete it with all its trials, which must have ended.
+
+        ```python
+        wl.create_experiment("a-mistake").delete()
+        ```
+        """
+        self._transport.ask("DELETE", self._path, Deleted)
+
+    # -- reading its trials -------------------------------------------------------------
+
+    def list_trials(
+        self,
+        *,
+        state: str | Sequence[str] | None = None,
+        name: str | None = None,
+        labels: str | Sequence[str] | None = None,
+        user: str | None = None,
+        kind: str | Sequence[str] | None = None,
+        created_after: Moment | None = None,
+        created_before: Moment | None = None,
+        where: str | None = None,
+        sort_by: str = "id",
+        limit: int | None = None,
+    ) -> Listing[Trial[Any]]:
+        """Its trials, lazily, a page at a time; the arguments are those of `wl.list_trials`.
+
+        ```python
+        sweep = wl.get_experiment("train")
+        for trial in sweep.list_trials(where="hparams.lr >= 0.2", sort_by="-hparams.lr", limit=5):
+            print(trial.id, trial.hparams)
+        ```
+        """
+        return list_trials(
+            self._transport,
+            experiment=self.id, state=state, name=name, labels=labels, user=user, kind=kind,
+            created_after=created_after, created_before=created_before, where=where,
+            sort_by=sort_by, limit=limit,
+        )  # fmt: skip
+
+    def best(self, metric: str | None = None, mode: str | None = None) -> Trial[Any]:
+        """The trial with the best value of a metric; after a search, of the metric of the search.
+
+        Only trials that succeeded count, and that a search did not end early.
+
+        ```python
+        exp = wl.get_experiment("tuning")
+        print(exp.best("loss", "min").params)
+        ```
+        """
+        from windlass.search.best_trial import best
+
+        return best(self, metric, mode)
+
+    def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
+        """Its trials in a table: parameters that differ, summary metrics, state, duration.
+
+        A data frame of pandas if that is installed, else of polars, else a `wl.Table`. The table
+        has the last value of a metric; `metrics=["loss.min"]` chooses another (`max`, `mean`,
+        `count`). `sort_by` is a column, or `metrics.loss`, `hparams.lr` and so on as in
+        `wl.list_trials`; with a `-` before it, the greatest come first.
+
+        ```python
+        print(wl.get_experiment("cifar10").table(sort_by="loss"))
+        ```
+        """
+        from windlass.client.resources.comparison import experiment_table
+
+        return experiment_table(self, metrics, sort_by)
+
+    def diff(self, other: Experiment | str | int) -> ExperimentDiff:
+        """The differences between this experiment and another, or the one with a name or id.
+
+        Configuration, labels, description, parameters, metrics; code and environment are those of
+        the newest trial of each.
+
+        ```python
+        print(wl.get_experiment("cifar10").diff("cifar10-deeper"))
+        ```
+        """
+        from windlass.client.resources.comparison import diff_experiments
+
+        if not isinstance(other, Experiment):
+            other = self._client.get_experiment(other)
+        return diff_experiments(self, other)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the code of its trials to a folder, which is created if needed.
+
+        If all trials ran the same code, the folder has that code; else a sub-folder for each
+        version, and `TRIALS.txt`, which lists the trials of each.
+
+        ```python
+        wl.get_experiment("cifar10").download_code("code-of-cifar10")
+        ```
+        """
+        from windlass.client.resources.comparison import ordinary_records
+        from windlass.client.resources.download import download_experiment
+
+        return download_experiment(self._transport, self.name, ordinary_records(self), folder)
+
+    # -- changing its settings ----------------------------------------------------------
+
+    def set_priority(self, priority: int) -> Self:
+        """Change the priority of its queued trials, and of jobs that are added to it.
+
+        A job that is added and has a priority of its own, other than 0, keeps it. Trials in pods
+        have none: the cluster's scheduler starts them by the `priority_class=` of `wl.Kubernetes`.
+
+        ```python
+        wl.get_experiment("train").set_priority(10)
+        ```
+        """
+        return self._change(priority=checks.check_priority(priority))
+
+    def archive(self) -> Self:
+        """Leave it, and its trials, out of lists from now on. Nothing else changes.
+
+        Running trials go on. A new trial of its name creates a new experiment.
+
+        ```python
+        experiment = wl.get_experiment("train").archive()
+        assert experiment.id in [archived.id for archived in wl.list_experiments(archived=True)]
+        experiment.unarchive()
+        ```
+        """
+        return self._change(archived=True)
+
+    def unarchive(self) -> Self:
+        """Include it in lists again."""
+        return self._change(archived=False)
+
+    def move_to(self, project: Project | str) -> Self:
+        """Move it to another project, which is created if there is none of that name.
+
+        ```python
+        wl.get_experiment("train").move_to("vision")
+        ```
+        """
+        return self._change(project=checks.check_place(project))
+
+    def set_config(self, config: Mapping[str, Any]) -> Self:
+        """Replace its settings. They are JSON.
+
+        ```python
+        wl.get_experiment("train").set_config({"dataset": "v3", "layers": [64, 32]})
+        ```
+        """
+        return self._change(config=checks.check_config(config))
+
+    def add_link(self, name: str, url: str) -> Self:
+        """Add a link, or change the link of that name.
+
+        ```python
+        wl.get_experiment("train").add_link("paper", "https://arxiv.org/abs/1412.6980")
+        ```
+        """
+        return self._change(put_links={checks.check_name("link", name): checks.check_url(url)})
+
+    def remove_link(self, name: str) -> Self:
+        """Remove the link of that name.
+
+        ```python
+        wl.get_experiment("train").remove_link("paper")
+        ```
+        """
+        checks.find_named("link", name, self.refresh().links)
+        return self._change(remove_links=(name,))
+
+    def add_artifact(self, name: str, path: str | os.PathLike[str]) -> Self:
+        """Store a copy of a file with it, under that name; an older file of the name is replaced.
+
+        ```python
+        from pathlib import Path
+
+        Path("curve.csv").write_text("step,loss\\n1,0.5\\n")
+        wl.get_experiment("train").add_artifact("curve.csv", "curve.csv")
+        ```
+        """
+        from windlass.client.resources.experiment.files import keep_file
+
+        checks.check_file_name(name)
+        return keep_file(
+            self._transport, path, lambda digest: self._change(put_artifacts={name: digest})
+        )
+
+    def download_artifact(self, name: str, directory: str | os.PathLike[str] = ".") -> Path:
+        """Write an artifact to a folder, which is created if needed; returns the path of the file.
+
+        ```python
+        experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
+        print(experiment.download_artifact("notes.md", "downloads").stat().st_size)
+        ```
+        """
+        from windlass.client.resources.experiment.files import fetch_file
+
+        artifact: Artifact = checks.find_named("artifact", name, self.refresh().artifacts)
+        checks.check_file_name(artifact.name)  # a server cannot choose another folder
+        return fetch_file(self._transport, artifact, Path(directory))
+
+    def remove_artifact(self, name: str) -> Self:
+        """Remove the file of that name.
+
+        ```python
+        experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
+        experiment.remove_artifact("notes.md")
+        ```
+        """
+        checks.find_named("artifact", name, self.refresh().artifacts)
+        return self._change(remove_artifacts=(name,))
+
+    # -- internals ----------------------------------------------------------------------
+
+    def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
+        from windlass.authoring.prepare.add_to_experiment import add
+
+        trial = add(self, self._client, what, wish)
+        self._added.append(ref(trial))
+        self._outdated = self._record
+        return trial
+
+    @property
+    def _client(self) -> Client:
+        """The client that submits its trials."""
+        from windlass.client.client import Client
+
+        return Client.over(self._transport)
+
+    @property
+    def _current(self) -> ExperimentRecord:
+        """A record that counts all trials that this object added."""
+        return self.refresh().record if self._record is self._outdated else self._record
+
+    def _take_over(self, progress: Progress) -> Self:
+        """Take over the records of a stream, also for trials that this object added."""
+        for reference in tuple(self._added):
+            trial = reference()
+            if trial is not None and trial.id in progress.trials and not trial.is_finished:
+                trial._replace(progress.trials[trial.id])
+        return self._replace(progress.experiment)
+
+    def _new_block(self) -> Block:
+        from windlass.client.resources.experiment.context_manager import Block
+
+        self._blocks.append(Block(self, self._transport, waits=self._waits))
+        return self._blocks[-1]
+
+    def __repr__(self) -> str:
+        if self._record is self._outdated:
+            return f"<Experiment {self.id} {self.name}>"  # a repr sends no request
+        many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
+        return f"<Experiment {self.id} {self.name}: {self.state}, {many}>"

@@ -1,0 +1,101 @@
+"""Files of an experiment: uploaded and downloaded in pieces, so files of any size work."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from windlass.client.connection.transport import MissingBlobs, Transport, path_of
+from windlass.model.errors import InvalidArgument, ServerError, shown
+from windlass.model.records import Artifact
+
+T = TypeVar("T")
+
+_PIECE = 1 << 20
+
+
+def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable[[str], T]) -> T:
+    """Have the server keep a file; `keep` asks it to, by the digest of what is in it.
+
+    What the server has already is not sent again.
+    """
+    try:
+        with open(path, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InvalidArgument(f"artifact: {shown(os.fspath(path))} is no file.")
+            digest, size = hashlib.sha256(), 0
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+            try:
+                return keep(digest.hexdigest())
+            except MissingBlobs:
+                file.seek(0)
+                _upload(transport, _pack(file, digest.digest(), size), path)
+    except IsADirectoryError:
+        raise InvalidArgument(
+            f"artifact: {shown(os.fspath(path))} is a folder; an artifact is one file.",
+            hint="Pack it first: shutil.make_archive('results', 'gztar', folder)",
+        ) from None
+    except OSError as error:
+        raise InvalidArgument(
+            f"artifact: {shown(os.fspath(path))} cannot be read: {error.strerror}."
+        ) from error
+    return keep(digest.hexdigest())
+
+
+def fetch_file(transport: Transport, artifact: Artifact, folder: Path) -> Path:
+    """Write an artifact to a folder: whole and as it was kept, or not at all."""
+    target, temporary = folder / artifact.name, folder / f".windlass-{uuid.uuid4().hex}"
+    digest = hashlib.sha256()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "xb") as file:
+
+            def write(piece: bytes) -> None:
+                digest.update(piece)
+                file.write(piece)
+
+            transport.download(path_of("blobs", artifact.digest), write)
+        if digest.hexdigest() != artifact.digest:
+            raise ServerError(
+                f"The artifact {artifact.name!r} is damaged: its digest is another.",
+                hint="Keep it anew: add_artifact(name, path)",
+            )
+        os.replace(temporary, target)
+    except OSError as error:
+        raise InvalidArgument(
+            f"{shown(os.fspath(target))} cannot be written: {error.strerror}."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    return target
+
+
+def _upload(transport: Transport, pack: Iterator[bytes], path: str | os.PathLike[str]) -> None:
+    try:
+        transport.fetch("POST", "/blobs", body=pack)
+    except InvalidArgument as error:
+        raise InvalidArgument(
+            f"artifact: {shown(os.fspath(path))} changed while it was read.",
+            hint="Try again when nothing writes to it.",
+        ) from error
+
+
+def _pack(file: BinaryIO, digest: bytes, size: int) -> Iterator[bytes]:
+    """One blob as the server takes it, read as it is sent; of a file that grows, no more."""
+    yield digest + size.to_bytes(8, "big")
+    left = size
+    while left:
+        piece = file.read(min(left, _PIECE))
+        if not piece:
+            return  # it became shorter: the server says that the pack is torn
+        left -= len(piece)
+        yield piece

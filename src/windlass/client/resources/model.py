@@ -1,0 +1,383 @@
+"""Model objects of the SDK, and their versions."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.arguments.metadata_checks import (
+    check_config,
+    check_labels,
+    check_place,
+    check_text,
+    label_query,
+)
+from windlass.client.connection.pages import Listing, walk
+from windlass.client.connection.transport import path_of
+from windlass.client.resources.base import Archivable, get_resource, list_resources
+from windlass.client.resources.metadata import Described, HasMetadata, Labelled
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.models import (
+    LATEST,
+    ChangeModel,
+    ChangeVersion,
+    CreateModel,
+    ModelPage,
+    ModelRecord,
+    ModelVersionRecord,
+    RegisterVersion,
+    SetAlias,
+    VersionPage,
+    alias_flaw,
+)
+from windlass.model.text import names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self, Unpack
+
+    from windlass.client.arguments.filters import Filters
+    from windlass.client.connection.transport import Transport
+    from windlass.client.resources.checkpoint import Checkpoint
+    from windlass.client.resources.trial.trial import Trial
+    from windlass.client.resources.workspace import Project
+
+
+class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRecord]):
+    """A named line of versions in the registry, each of them a checkpoint.
+
+    ```python
+    model = wl.create_model("classifier", description="Cats or dogs.", exist_ok=True)
+    for checkpoint in wl.list_checkpoints(sort_by="-id", limit=1):
+        version = model.register_version(checkpoint)
+        model.set_alias("production", version.version)
+    print(model.versions, model.aliases)
+    ```
+    """
+
+    _collection = "models"
+    _record_type = ModelRecord
+    _change_type = ChangeModel
+
+    @property
+    def project(self) -> str:
+        """The project it belongs to."""
+        return self._record.project
+
+    @property
+    def user(self) -> str:
+        """Who made it."""
+        return self._record.user
+
+    @property
+    def versions(self) -> int:
+        """How many versions it has."""
+        return self._record.versions
+
+    @property
+    def latest(self) -> int | None:
+        """The number of its latest version; none if it has none."""
+        return self._record.latest
+
+    @property
+    def aliases(self) -> dict[str, int]:
+        """Which versions have names of their own: `{"production": 3}`."""
+        return self._record.aliases
+
+    def set_name(self, name: str) -> Self:
+        """Call it otherwise; no other model has that name.
+
+        ```python
+        wl.create_model("clasifier", exist_ok=True).set_name("cats-or-dogs").delete()
+        ```
+        """
+        names.check(names.proper_flaw(name, "model"))
+        return self._change(name=name)
+
+    def move_to(self, project: Project | str) -> Self:
+        """Have it belong to another project, which is made if there is none of that name.
+
+        ```python
+        wl.create_model("classifier", exist_ok=True).move_to("vision")
+        ```
+        """
+        return self._change(project=check_place(project))
+
+    def register_version(
+        self,
+        checkpoint: Checkpoint | int | str,
+        *,
+        name: str = "",
+        notes: str = "",
+        labels: Sequence[str] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> ModelVersion:
+        """Have a checkpoint (or its id, or uid) be the next version of it.
+
+        A checkpoint that is a version of it already is that one, as it is. One that a version
+        needs cannot be deleted. Inside a trial: `register_version(wl.save_checkpoint(path))`.
+
+        ```python
+        model = wl.create_model("classifier", exist_ok=True)
+        for checkpoint in wl.list_checkpoints(limit=1):
+            print(model.register_version(checkpoint, labels=["baseline"]).version)
+        ```
+        """
+        from windlass.client.resources.checkpoint import Checkpoint
+
+        key = checkpoint.uid if isinstance(checkpoint, Checkpoint) else checkpoint
+        if not _is_key(key):
+            raise InvalidArgument(
+                f"{shown(checkpoint)} is no checkpoint.",
+                hint="Give one, or its id: wl.list_checkpoints(), windlass checkpoint ls",
+            )
+        inside = os.environ.get("WINDLASS_TRIAL_ID", "")
+        request = RegisterVersion(
+            checkpoint=str(key),
+            trial_id=int(inside) if inside.isdecimal() else None,
+            name=_check_name(name),
+            notes=check_text("notes", notes),
+            labels=check_labels(labels),
+            metadata=check_config(metadata),
+            user=own_name(),
+        )
+        path = path_of("models", self.id, "versions")
+        record = self._transport.ask("POST", path, ModelVersionRecord, body=request)
+        self.refresh()
+        return ModelVersion(self._transport, record)
+
+    def get_version(self, which: int | str = LATEST) -> ModelVersion:
+        """The version of a number, or that an alias names; `"latest"` is the newest.
+
+        ```python
+        model = wl.create_model("classifier", exist_ok=True)
+        if model.versions:
+            model.get_version().download("newest-model")
+        ```
+        """
+        if not _is_key(which):
+            raise InvalidArgument(
+                f"{shown(which)} is neither a number nor an alias of a version.",
+                hint=f"See what there is: windlass model show {self.name}",
+            )
+        path = path_of("models", self.id, "versions", which)
+        record = self._transport.ask("GET", path, ModelVersionRecord)
+        return ModelVersion(self._transport, record)
+
+    def list_versions(
+        self,
+        *,
+        labels: str | Sequence[str] | None = None,
+        sort_by: str = "version",
+        limit: int | None = None,
+    ) -> Listing[ModelVersion]:
+        """Its versions, lazily; with `labels`, those that have all of them.
+
+        ```python
+        for version in wl.create_model("classifier", exist_ok=True).list_versions():
+            print(version.version, version.aliases, version.step)
+        ```
+        """
+        query = {"labels": label_query(labels), "sort": sort_by}
+        path = path_of("models", self.id, "versions")
+        pages = walk(self._transport, path, VersionPage, query, limit)
+        return pages.map(lambda record: ModelVersion(self._transport, record))
+
+    def set_alias(self, alias: str, version: int | ModelVersion) -> Self:
+        """Have an alias name a version, whichever it named before: nobody ever finds none.
+
+        ```python
+        model = wl.create_model("classifier", exist_ok=True)
+        if model.latest:
+            model.set_alias("production", model.latest)
+        ```
+        """
+        names.check(alias_flaw(alias), "alias: ")
+        number = version.version if isinstance(version, ModelVersion) else version
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise InvalidArgument(
+                f"{shown(version)} is no version: it is a number or a wl.ModelVersion.",
+                hint='What another alias names: model.set_alias("production",'
+                ' model.get_version("staging"))',
+            )
+        path = path_of("models", self.id, "aliases", alias)
+        body = SetAlias(version=number)
+        self._record = self._transport.ask("PUT", path, ModelRecord, body=body)
+        return self
+
+    def remove_alias(self, alias: str) -> Self:
+        """Have an alias name nothing any more; one that does not is no matter."""
+        names.check(alias_flaw(alias), "alias: ")
+        path = path_of("models", self.id, "aliases", alias)
+        self._record = self._transport.ask("DELETE", path, ModelRecord)
+        return self
+
+    def delete(self) -> None:
+        """Delete it with all its versions; the checkpoints stay, and may then be deleted."""
+        super().delete()
+
+    def __repr__(self) -> str:
+        many = "1 version" if self.versions == 1 else f"{self.versions} versions"
+        aliases = "".join(f", {alias} is {number}" for alias, number in self.aliases.items())
+        return f"<Model {self.name}: {many}{aliases}>"
+
+
+class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]):
+    """One version of a model: a checkpoint under a number, with what was noted on it.
+
+    ```python
+    model = wl.create_model("classifier", exist_ok=True)
+    for version in model.list_versions(sort_by="-version"):
+        print(version.version, version.checkpoint_id, version.aliases)
+    ```
+    """
+
+    _record_type = ModelVersionRecord
+    _change_type = ChangeVersion
+
+    @property
+    def model(self) -> str:
+        """The name of its model."""
+        return self._record.model
+
+    @property
+    def version(self) -> int:
+        """Its number: the first is 1, and none is given twice."""
+        return self._record.version
+
+    @property
+    def checkpoint_id(self) -> int:
+        """The checkpoint that it is."""
+        return self._record.checkpoint_id
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint that it is, asked for now."""
+        from windlass.client.resources.checkpoint import get_checkpoint
+
+        return get_checkpoint(self._transport, self.checkpoint_id)
+
+    @property
+    def trial_id(self) -> int:
+        """The trial that saved it."""
+        return self._record.trial_id
+
+    @property
+    def trial(self) -> Trial[Any]:
+        """The trial that saved it, asked for now."""
+        from windlass.client.resources.trial.trial import get_trial
+
+        return get_trial(self._transport, self.trial_id)
+
+    @property
+    def step(self) -> int | None:
+        """The step it was saved at, if that was said."""
+        return self._record.step
+
+    @property
+    def user(self) -> str:
+        """Who registered it."""
+        return self._record.user
+
+    @property
+    def notes(self) -> str:
+        """What is to be known of it: any text."""
+        return self._record.notes
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The aliases that name it."""
+        return self._record.aliases
+
+    def set_name(self, name: str) -> Self:
+        """Call it something beside its number; an empty text is no name."""
+        return self._change(name=_check_name(name))
+
+    def set_notes(self, text: str) -> Self:
+        """Have this text as its notes, in place of the one that was there."""
+        return self._change(notes=check_text("notes", text))
+
+    def download(self, folder: str | os.PathLike[str]) -> Path:
+        """Write its files to a folder, as `Checkpoint.download` does; where they are now.
+
+        ```python
+        for version in wl.create_model("classifier", exist_ok=True).list_versions():
+            version.download(f"classifier-{version.version}")
+        ```
+        """
+        return self.checkpoint.download(folder)
+
+    def delete(self) -> None:
+        """Delete it; its number is not given again, its checkpoint stays.
+
+        One that an alias names is refused: have the alias name another first.
+        """
+        super().delete()
+
+    @property
+    def _path(self) -> str:
+        return path_of("models", self._record.model_id, "versions", self.version)
+
+    def __repr__(self) -> str:
+        aliases = f" ({', '.join(self.aliases)})" if self.aliases else ""
+        return (
+            f"<ModelVersion {self.model} {self.version}{aliases}: checkpoint {self.checkpoint_id}>"
+        )
+
+
+def create_model(
+    transport: Transport,
+    name: str,
+    project: str | None,
+    description: str,
+    labels: Sequence[str],
+    metadata: Mapping[str, Any] | None,
+    *,
+    exist_ok: bool,
+) -> Model:
+    """Create a model."""
+    names.check(names.proper_flaw(name, "model"))
+    request = CreateModel(
+        key=uuid.uuid4().hex,  # a request that is sent twice creates one model
+        name=name,
+        project=str(check_place("default" if project is None else project)),
+        description=check_text("description", description),
+        labels=check_labels(labels),
+        metadata=check_config(metadata),
+        user=own_name(),
+        exist_ok=exist_ok,
+    )
+    return Model(transport, transport.ask("POST", "/models", ModelRecord, body=request))
+
+
+def get_model(transport: Transport, id_or_name: int | str) -> Model:
+    """Fetch a model by its id or name."""
+    return get_resource(transport, Model, id_or_name, "model")
+
+
+def list_models(
+    transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
+) -> Listing[Model]:
+    """List the models that match, lazily, a page at a time."""
+    return list_resources(transport, Model, ModelPage, sort_by=sort_by, limit=limit, **filters)
+
+
+def own_name() -> str:
+    """Who we are, as far as the system knows."""
+    from windlass.packaging.provenance import user_name
+
+    return user_name()[:200]
+
+
+def _is_key(value: Any) -> bool:
+    """Whether it can be a number, or a text that names something."""
+    return isinstance(value, (int, str)) and not isinstance(value, bool) and value != ""
+
+
+def _check_name(name: Any) -> str:
+    names.check(names.name_flaw(name) if name != "" else "", "name: ")
+    checked: str = name
+    return checked

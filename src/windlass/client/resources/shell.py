@@ -1,0 +1,161 @@
+"""Shell objects of the SDK: interactive sessions that continue while no client is attached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from windlass.client.arguments.timeouts import seconds_of
+from windlass.client.connection.shell_stream import Keys, Over, ShellStream, Shown
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.errors import Conflict, InvalidArgument, shown
+from windlass.model.job import ShellCall
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.text.terminal_screen import plain_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from windlass.authoring.prepare.command_and_shell import CommandOptions
+    from windlass.client.client import Client
+
+_NOT_YET = (TrialState.QUEUED, TrialState.STARTING)
+
+
+class Shell(Trial[None]):
+    """A shell that was opened with `wl.open_shell`: attach to it, type to it, read it, kill it.
+
+    It goes on when nobody is attached, until it is killed, exits, or its time is up.
+
+    ```python
+    shell = wl.open_shell(["/bin/sh"])
+    shell.send("echo $((6 * 7))\\n")
+    print(shell.read(until="42", timeout="1m"))
+    shell.kill()
+    ```
+    """
+
+    _keys: Keys | None = None
+    _read_to: int = 0
+
+    @property
+    def command(self) -> list[str]:
+        """What runs in it; nothing if that is the user's own shell."""
+        call = self._record.spec.roles[0].executable
+        return list(call.argv) if isinstance(call, ShellCall) else []
+
+    def attach(self) -> int | None:
+        """Sit at it, with this program's terminal, until it exits: its exit code.
+
+        Ctrl-] pressed twice leaves it: then nothing is returned, and it goes on. Several can be
+        attached at once: all see the same, and all can type.
+
+        ```python
+        code = shell.attach()
+        ```
+        """
+        from windlass.client.terminal.attach_shell import attach
+
+        code = attach(self._transport, self._record)
+        self.refresh()
+        return code
+
+    def send(self, text: str | bytes) -> None:
+        """Type something; a line ends with `"\\\\n"`, and `"\\\\x03"` is Ctrl-C.
+
+        ```python
+        shell = wl.open_shell(["/bin/sh"])
+        shell.send("exit 3\\n")
+        print(shell.wait().exit_code)
+        ```
+        """
+        try:
+            data = text.encode() if isinstance(text, str) else bytes(memoryview(text))
+        except (TypeError, UnicodeEncodeError):
+            raise InvalidArgument(f"{shown(text)} cannot be typed: a text or bytes can.") from None
+        if self._keys is None:
+            self._wait_until_it_runs()
+            self._keys = Keys(self._transport, self.id)
+        while data:
+            taken = self._keys.send(data)
+            if not taken:
+                raise Conflict(
+                    f"What runs in shell {self.id} does not read what is typed.",
+                    hint="Wait until it does, or interrupt it: windlass shell attach "
+                    f"{self.id}, then Ctrl-C",
+                )
+            data = data[taken:]
+
+    def read(self, until: str | None = None, timeout: float | str | None = None) -> str:
+        """What it has shown since this was last asked for, as plain text; some is waited for.
+
+        With `until`, up to and with that text, or its end. `wl.WaitTimeout` if that takes longer
+        than `timeout`; then nothing counts as read.
+
+        ```python
+        shell = wl.open_shell(["/bin/sh"])
+        shell.send("uname\\n")
+        print(shell.read(until="Linux", timeout="1m"))
+        shell.kill()
+        ```
+        """
+        shown, place = b"", self._read_to
+        seconds = seconds_of(timeout)
+        for news in ShellStream(self._transport, self.id, place, timeout=seconds):
+            if isinstance(news, Shown):
+                shown, place = shown + news.data, news.place
+                if until is None or until in plain_text(shown):
+                    break
+            elif isinstance(news, Over):
+                self._replace(news.record)
+        self._read_to = place
+        return plain_text(shown)
+
+    def output(self, *, follow: bool = False) -> Iterator[bytes]:
+        """All that it has shown and that is kept, the last 16 MB of it, just as it came.
+
+        `follow` goes on until it ends.
+
+        ```python
+        shell = wl.open_shell(["/bin/echo", "hello"])
+        print(b"".join(shell.output(follow=True)))
+        ```
+        """
+        for news in ShellStream(self._transport, self.id, 0, follows=follow):
+            if isinstance(news, Shown):
+                yield news.data
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give its terminal another size: what runs in it is told."""
+        self._keys = self._keys or Keys(self._transport, self.id)
+        self._keys.resize(rows, columns)
+
+    def kill(self, *, grace: float | str = 2.0) -> Self:
+        """End it and all that runs in it: it is hung up on, and killed after `grace`."""
+        self.stop(grace=grace, reason="killed")
+        return self.wait()
+
+    def _wait_until_it_runs(self) -> None:
+        for news in ShellStream(self._transport, self.id, self._read_to):
+            if isinstance(news, Shown) or not (
+                isinstance(news, TrialRecord) and news.state in _NOT_YET
+            ):
+                return
+
+
+def open_shell(
+    client: Client,
+    command: Sequence[str] | str | None,
+    options: CommandOptions,
+    *,
+    has_terminal: bool,
+) -> Shell:
+    """Submit a shell. Its terminal has the size of this program's terminal."""
+    from windlass.authoring.prepare.command_and_shell import draft_shell
+    from windlass.client.terminal.attach_shell import size_here
+
+    draft = draft_shell(
+        client, command, options,
+        has_terminal=has_terminal, size=size_here(), where="wl.open_shell",
+    )  # fmt: skip
+    return Shell(client.transport, client.submit(draft).record)

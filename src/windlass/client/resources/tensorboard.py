@@ -1,0 +1,183 @@
+"""Starts TensorBoard on the event files of trials.
+
+TensorBoard reads a folder with one run per trial. On the server's machine a run is a link to the
+files of the trial, so new events appear at once. On other machines a run is a copy, which is
+updated regularly.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.resources.trial.artifacts import replicas_of
+from windlass.model.errors import InvalidArgument, NotFound, WindlassError
+from windlass.worker.common.own_attempt import OUTPUTS
+from windlass.worker.program.output_dir import TENSORBOARD
+from windlass.worker.supervise.linux import die_with_parent
+
+if TYPE_CHECKING:
+    from windlass.client.resources.trial.trial import Trial
+
+_URL = re.compile(r"TensorBoard \S+ at (http\S+)")
+_GRACE = 5.0
+_EVERY = 5.0  # seconds between looks: TensorBoard's own, and those at a server elsewhere
+_MOST_LINES = 20
+
+
+class Board:
+    """A TensorBoard that runs while a `with` block does."""
+
+    def __init__(
+        self, trials: Sequence[Trial[Any]], *, port: int | None = None, host: str | None = None
+    ) -> None:
+        self.url = ""
+        self._trials = _with_files(trials)
+        listening = ["--port", str(port)] if port is not None else []
+        listening += ["--host", host] if host is not None else []
+        self._command = [*_program(), "--reload_interval", f"{_EVERY:g}", *listening]
+        self._done = threading.Event()
+
+    def __enter__(self) -> Board:
+        self._folder = tempfile.mkdtemp(prefix="windlass-tensorboard-")
+        try:
+            self._lay_out()
+            self._process = subprocess.Popen(
+                [*self._command, "--logdir", self._folder],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl-C is ours: we end it
+                preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+            )
+        except BaseException:  # Ctrl-C, too, leaves no folder
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        try:
+            self._wait_for_url()
+        except BaseException:  # Ctrl-C, too, leaves nothing running
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._process.terminate()
+        try:
+            self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def attend(self) -> int:
+        """Wait until it ends by itself or by Ctrl-C; the exit code."""
+        try:
+            if not self._is_here:
+                threading.Thread(target=self._keep_up, daemon=True).start()
+            for _ in self._lines():
+                pass  # it must not wait for anyone to read what it says
+            return self._process.wait()
+        except KeyboardInterrupt:
+            return 0
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether the files are on this machine: a path of a server elsewhere may be here, too."""
+        return self._trials[0]._transport.endpoint.is_embedded
+
+    def _lay_out(self) -> None:
+        for trial in self._trials:
+            run = os.path.join(self._folder, _run_name(trial))
+            if not self._is_here:
+                trial.download_tensorboard(run)
+                continue
+            replicas = sorted(replicas_of(trial.record))
+            for role, index in replicas:
+                own = f"{role}-{index}"
+                source = os.path.join(trial.directory, own, OUTPUTS, TENSORBOARD)
+                if len(replicas) > 1:
+                    os.makedirs(run, exist_ok=True)
+                os.symlink(source, os.path.join(run, own) if len(replicas) > 1 else run)
+
+    def _keep_up(self) -> None:
+        """Fetch what is new of trials that run elsewhere."""
+        left = list(self._trials)
+        while left and not self._done.wait(_EVERY):
+            for trial in list(left):
+                with contextlib.suppress(WindlassError):  # it is tried again
+                    is_over = trial.refresh().is_finished
+                    trial.download_tensorboard(os.path.join(self._folder, _run_name(trial)))
+                    if is_over:
+                        left.remove(trial)
+
+    def _wait_for_url(self) -> None:
+        output: collections.deque[str] = collections.deque(maxlen=_MOST_LINES)
+        for line in self._lines():
+            output.append(line.rstrip())
+            if match := _URL.search(line):
+                self.url = match[1]
+                return
+        code = self._process.wait()
+        raise WindlassError(
+            f"TensorBoard ended with the exit code {code} before it was ready.",
+            hint="It said:\n" + "\n".join(output),
+        )
+
+    def _lines(self) -> Any:
+        assert self._process.stderr is not None  # noqa: S101 -- a pipe was asked for
+        return iter(self._process.stderr.readline, "")
+
+
+def download_boards(trials: Sequence[Trial[Any]], folder: str) -> None:
+    """Write what trials wrote for TensorBoard to a folder, as it is shown: a run for each."""
+    for trial in _with_files(trials):
+        trial.download_tensorboard(os.path.join(folder, _run_name(trial)))
+
+
+def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
+    """Those that wrote something for TensorBoard, or may yet."""
+    with_files = [trial for trial in trials if not trial.is_finished or _has_files(trial)]
+    if not with_files:
+        ids = ", ".join(str(trial.id) for trial in trials) or "none"
+        raise NotFound(
+            f"Nothing was written for TensorBoard by these trials: {ids}.",
+            hint="A program writes it to wl.tensorboard_dir(): SummaryWriter(wl.tensorboard_dir())",
+        )
+    return with_files
+
+
+def _has_files(trial: Trial[Any]) -> bool:
+    return next(trial.list_artifacts(f"{TENSORBOARD}/*"), None) is not None
+
+
+def _run_name(trial: Trial[Any]) -> str:
+    name = re.sub(r"[^\w.=-]+", "_", trial.name)[:80]
+    return f"{trial.id}-{name}"
+
+
+def _program() -> list[str]:
+    """How TensorBoard is started: that of this environment, else the one on the path."""
+    if importlib.util.find_spec("tensorboard") is not None:
+        return [sys.executable, "-m", "tensorboard.main"]
+    program = shutil.which("tensorboard")
+    if program is None:
+        raise InvalidArgument(
+            "TensorBoard is not installed here.",
+            hint="Install it: pip install tensorboard\n"
+            "Or fetch the files, to be looked at elsewhere: windlass tensorboard ID --to DIR",
+        )
+    return [program]

@@ -1,0 +1,45 @@
+"""The checkpoint that a trial continues from."""
+
+from __future__ import annotations
+
+from windlass.client.connection.transport import Transport
+from windlass.client.resources.checkpoint import Checkpoint, get_checkpoint, list_checkpoints
+from windlass.model.errors import Conflict, InvalidArgument
+from windlass.model.records import TrialRecord
+
+
+def check_is_finished(record: TrialRecord) -> None:
+    """Refuse to continue a trial that has not ended."""
+    if not record.state.is_final:
+        raise Conflict(
+            f"Trial {record.id} ({record.name}) is {record.state.value}: it goes on by itself.",
+            hint="Go another way from one of its checkpoints: trial.fork(checkpoint, args),"
+            " or windlass continue --fork",
+        )
+
+
+def checkpoint_uid(
+    transport: Transport, record: TrialRecord, checkpoint: Checkpoint | int | str | None
+) -> str:
+    """The checkpoint to start from: one of the trial's own, or the one that it started from."""
+    from windlass.authoring.rerun.rerun import refuse_unrepeatable
+
+    refuse_unrepeatable(record)
+    named = f"Trial {record.id} ({record.name})"
+    if checkpoint is None:
+        newest = next(list_checkpoints(transport, record.id, "-number", 1), None)
+        if newest is None and not record.recipe.checkpoint:
+            raise InvalidArgument(
+                f"{named} saved no checkpoint: there is nothing to go on from.",
+                hint="Run it once more from the beginning: trial.rerun(),"
+                f" or windlass rerun {record.id}",
+            )
+        return newest.uid if newest else record.recipe.checkpoint
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = get_checkpoint(transport, checkpoint)
+    if checkpoint.trial_id != record.id and checkpoint.uid != record.recipe.checkpoint:
+        raise InvalidArgument(
+            f"Checkpoint {checkpoint.id} is of trial {checkpoint.trial_id}, not of {named}.",
+            hint=f"Its own: windlass checkpoint ls {record.id}",
+        )
+    return checkpoint.uid

@@ -1,0 +1,159 @@
+"""Tips for failures with a known cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from windlass.client.resources.trial.replica_names import has_several
+from windlass.model.job import FunctionCall, JobSpec, RestartPolicy
+from windlass.model.records import TrialRecord
+from windlass.model.text.quantities import format_duration
+
+# What a tip repeats of a trial's words is a name and nothing else: nothing that steers a terminal.
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.-]+)'")
+_IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w.-]+)'")
+_PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
+_MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
+_NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
+_GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
+
+# Import names whose package is called otherwise.
+_PACKAGES = {
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dotenv": "python-dotenv",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+
+_USUAL_LIMIT = 6  # of restarts, if a job names none; a function has what it asks for as retries
+
+
+def tip_for(trial: TrialRecord, text: str) -> str | None:
+    """A way out of a failure, if it is a known one; `text` is its last lines and its error.
+
+    >>> from windlass.model.job import JobSpec, ProcessCall, Role
+    >>> trial = TrialRecord(
+    ...     id=1,
+    ...     uid="",
+    ...     name="t",
+    ...     experiment="t",
+    ...     experiment_id=1,
+    ...     project="p",
+    ...     state="FAILED",
+    ...     spec=JobSpec(roles=(Role(executable=ProcessCall(argv=("x",))),)),
+    ... )
+    >>> print(tip_for(trial, "ModuleNotFoundError: No module named 'sklearn'"))
+    Tip: install it for the trial: packages=["scikit-learn"]
+    """
+    tips = [_tip_for_cause(trial, text), _restarts(trial)]
+    return "\n".join(tip for tip in tips if tip) or None
+
+
+def is_function(spec: JobSpec) -> bool:
+    """Whether it is a function's call, whose options have names of their own.
+
+    What a job calls active_deadline is the timeout of a function.
+    """
+    return len(spec.roles) == 1 and isinstance(spec.roles[0].executable, FunctionCall)
+
+
+def limit_name(spec: JobSpec) -> str:
+    """What the limit of how long it may run is called, as its author wrote it."""
+    return "timeout" if is_function(spec) else "deadline"
+
+
+def _restarts(trial: TrialRecord) -> str | None:
+    """Of a job that is started again unless it says otherwise: how to say so."""
+    spec = trial.spec
+    if trial.reason != "BackoffLimitExceeded" or not spec.backoff_limit:
+        return None
+    is_retried = is_function(spec) and spec.backoff_limit != _USUAL_LIMIT
+    if is_retried or not (spec.framework or has_several(trial)):
+        return None  # it was asked for
+    failed = trial.cause.role if trial.cause else spec.roles[0].name
+    policy = {role.name: role.restart_policy for role in spec.roles}.get(failed)
+    if policy in (None, RestartPolicy.NEVER):
+        return None
+    return (
+        f'Tip: it is started again by restart_policy="{policy.value}"; '
+        'restart_policy="Never" fails at once'
+    )
+
+
+def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
+    """A way out of what the last lines tell of."""
+    if trial.reason == "DeadlineExceeded":
+        deadline = trial.spec.active_deadline
+        limit = f" (it was {format_duration(deadline)})" if deadline else ""
+        option = "timeout=" if is_function(trial.spec) else "active_deadline="
+        return f"Tip: give it longer{limit}: {option}"
+    if match := _MISSING_MODULE.search(text):
+        return _missing_module(match[1])
+    if match := _IMPORT_NAME.search(text):
+        return (
+            f"Tip: {match[2]!r} is there but has no {match[1]!r}: another version of it? "
+            f'Pin one: packages=["{_package(match[2])}==..."]'
+        )
+    if _NO_KEYBOARD.search(text):
+        here = "call the function here: .local(...)"
+        if not is_function(trial.spec):
+            here = "run the program here by itself"
+        return f"Tip: a trial has no keyboard; to debug, {here}"
+    if _GPU_MEMORY.search(text):
+        return "Tip: the accelerator ran out of memory: a smaller batch, or a larger accelerator="
+    if _PORT_TAKEN.search(text):
+        if trial.spec.framework or has_several(trial):
+            return (
+                "Tip: the port a replica was given is kept for it, to be bound with SO_REUSEADDR; "
+                "for any other use port 0 and ask for the one you got"
+            )
+        return (
+            "Tip: the port is taken, perhaps by another trial on this machine: use port 0 and "
+            "ask for the one you got"
+        )
+    if trial.signal == "SIGKILL" or "MemoryError" in text:
+        is_sure = "memory" in trial.message or "MemoryError" in text
+        return _out_of_memory(trial, is_sure=is_sure)
+    if match := _MISSING_FILE.search(text):
+        return _missing_file(match[1])
+    return None
+
+
+def last_lines(lines: Sequence[str], count: int = 20) -> list[str]:
+    """The lines to show with a failure: the last ones, a progress bar as it last stood.
+
+    >>> last_lines(["10%\\r20%", "bye"])
+    ['20%', 'bye']
+    """
+    return [line.rstrip("\r").rpartition("\r")[2] for line in lines][-count:]
+
+
+def _package(module: str) -> str:
+    top = module.partition(".")[0]
+    return _PACKAGES.get(top, top)
+
+
+def _missing_module(module: str) -> str:
+    return f'Tip: install it for the trial: packages=["{_package(module)}"]'
+
+
+def _out_of_memory(trial: TrialRecord, *, is_sure: bool) -> str:
+    failed = trial.cause.role if trial.cause else ""
+    roles = {role.name: role for role in trial.spec.roles}
+    memory = roles.get(failed, trial.spec.roles[0]).resources.memory
+    more = "ask for more memory=" if memory else 'set aside what it needs: memory="8GB"'
+    what = "it took more memory than it may" if is_sure else "perhaps it ran out of memory"
+    return f"Tip: {what}: {more}, or make the work smaller"
+
+
+def _missing_file(path: str) -> str | None:
+    if path.startswith("/"):
+        return None
+    return (
+        f"Tip: {path!r} was not in the code snapshot; is it ignored by .gitignore? Bring it along "
+        'with volumes={"data": "/path/to/data"}, or use an absolute path'
+    )

@@ -1,0 +1,141 @@
+"""Requests for logs: checked queries, and answers one page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.arguments.times import Moment, moment_of
+from windlass.client.connection.event_stream import insist
+from windlass.client.connection.pages import warn
+from windlass.client.connection.transport import path_of
+from windlass.client.resources.trial.log_lines import LineJoiner, LogLine
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.logs import LogHits, LogPage, LogPart
+
+if TYPE_CHECKING:
+    from windlass.client.connection.transport import Transport
+    from windlass.model.records import TrialRecord
+
+_HITS = 1000  # of a page, unless fewer are wanted
+
+
+def filters(
+    *,
+    search: str | None = None,
+    regex: bool = False,
+    stream: str | None = None,
+    role: str | None = None,
+    index: int | None = None,
+    attempt: int | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> dict[str, Any]:
+    """Which lines are asked for, as it is sent; what cannot be meant is refused here."""
+    if not isinstance(regex, bool):
+        raise InvalidArgument(
+            f"regex={shown(regex)}: it is True or False.",
+            hint=f"The expression goes into search: search={shown(regex)}, regex=True",
+        )
+    if search is not None and not isinstance(search, str):
+        raise InvalidArgument(f"search={shown(search)}: it is a text.")
+    if search == "" or (regex and search is None):
+        raise InvalidArgument("There is nothing to search for: the text is empty.")
+    return {
+        "search": search,
+        "regex": "true" if regex else None,
+        "stream": stream,
+        "role": role,
+        "index": index,
+        "attempt": attempt,
+        "since": moment_of("since", since),
+        "until": moment_of("until", until),
+    }
+
+
+def check_ends(head: int | None, tail: int | None) -> None:
+    """Refuse numbers of lines that are none, and the first and the last at once."""
+    for name, value in (("head", head), ("tail", tail)):
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        if value is not None and not is_number:
+            raise InvalidArgument(f"{name}={shown(value)}: it is a number of lines, from 0 on.")
+    if head is not None and tail is not None:
+        raise InvalidArgument(
+            "head and tail at once: these are the first lines and the last.",
+            hint="Ask for one of them.",
+        )
+
+
+def pages(
+    transport: Transport,
+    trial_id: int,
+    query: dict[str, Any],
+    *,
+    head: int | None = None,
+    tail: int | None = None,
+    follow: bool = False,
+) -> Iterator[Sequence[LogPart]]:
+    """The log of a trial as it comes, pieces of lines included."""
+    path = path_of("trials", trial_id, "logs")
+    limit = min(max(head, 1), _HITS) if head is not None and query["search"] else None
+    parameters = {**query, "follow": "true" if follow else None, "tail": tail, "limit": limit}
+    parts = _pages(partial(transport.ask, "GET", path, LogPage), parameters, insists=follow)
+    return parts if head is None else first_lines(parts, head)
+
+
+def _pages(ask: Any, parameters: dict[str, Any], *, insists: bool) -> Iterator[Sequence[LogPart]]:
+    while True:
+        look = partial(ask, query=parameters)
+        page = insist(look) if insists else look()
+        yield page.items
+        if page.next is None:
+            return
+        parameters = {**parameters, "tail": None, "cursor": page.next}
+
+
+def first_lines(pages: Iterator[Sequence[LogPart]], count: int) -> Iterator[Sequence[LogPart]]:
+    """Pages up to the end of so many lines; what is behind them is never asked for."""
+    left = count
+    while left > 0 and (parts := next(pages, None)) is not None:
+        ends = [number for number, part in enumerate(parts, 1) if part.end]
+        yield parts[: ends[left - 1]] if len(ends) >= left else parts
+        left -= len(ends)
+
+
+def lines(pages: Iterator[Sequence[LogPart]], trial: TrialRecord) -> Iterator[list[LogLine]]:
+    """The same as whole lines."""
+    joiner = LineJoiner(trial.id, trial.name)
+    for parts in pages:
+        yield list(joiner.feed(parts))
+    yield list(joiner.rest())
+
+
+def hits(
+    transport: Transport, query: dict[str, Any], limit: int | None = None
+) -> Iterator[list[LogLine]]:
+    """Lines of many trials that match."""
+    left, cursor = limit, None
+    while left is None or left > 0:
+        size = _HITS if left is None else min(left, _HITS)
+        parameters = {**query, "cursor": cursor, "limit": size}
+        page = transport.ask("GET", "/logs", LogHits, query=parameters)
+        warn(page.hint)
+        yield [LogLine.of(hit.line, hit.trial_id, hit.trial) for hit in page.items]
+        left = None if left is None else left - len(page.items)
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+def count(transport: Transport, query: dict[str, Any]) -> int:
+    """How many lines of many trials match; none of them is sent."""
+    total, cursor = 0, None
+    while True:
+        parameters = {**query, "cursor": cursor, "count": "true"}
+        page = transport.ask("GET", "/logs", LogHits, query=parameters)
+        warn(page.hint)
+        total += page.count
+        cursor = page.next
+        if cursor is None:
+            return total

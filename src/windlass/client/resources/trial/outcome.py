@@ -1,0 +1,184 @@
+"""Converts the end of a trial to its return value or its error."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from windlass.client.resources.trial.failure_tips import last_lines, limit_name, tip_for
+from windlass.client.resources.trial.replica_names import has_several, name_of
+from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
+from windlass.model.job import FunctionCall
+from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.text.quantities import format_duration
+
+_SERIALIZATION = "windlass.SerializationError"  # as the worker names it
+
+
+class RemoteTraceback(Exception):
+    """The traceback in the trial, as the cause of an exception where notes do not exist."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n{self.text}"
+
+
+class Outcome(NamedTuple):
+    """What a trial came to: a value, or the error that says why there is none."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    def get(self) -> Any:
+        """The value, or the error raised; its own frames are the remote ones, in its note."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def outcome_of(
+    trial: TrialRecord,
+    result: Callable[[], bytes],
+    error: Callable[[], bytes],
+    tail: Callable[[], Sequence[str]],
+) -> Outcome:
+    """What a trial that ended came to.
+
+    `result`, `error` and `tail` fetch the pickled value, the pickled exception and the
+    last lines of the log; each is called only if it is needed. Where one replica's end is
+    the cause, its own last lines count, not those of the ones that died of it.
+    """
+    if trial.state is TrialState.SUCCEEDED:
+        if trial.result is not None:
+            return _unpickle_result(trial, result())
+        if isinstance(trial.spec.roles[0].executable, FunctionCall):
+            return Outcome(error=_no_value(trial))
+        return Outcome()
+    if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
+        return Outcome(error=_remote_exception(trial, trial.error, error))
+    return Outcome(error=failure_of(trial, trial.cause.lines if trial.cause else tail()))
+
+
+def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
+    """The error of a trial whose process ended badly."""
+    shown = last_lines(lines)
+    kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
+    cause = trial.cause if has_several(trial) else None
+    of_whom = f" --role {cause.role} --index {cause.index}" if cause else ""
+    what = f"All that {name_of(cause)} wrote" if cause else "All of its log"
+    hints = [
+        tip_for(trial, "\n".join(shown)) if kind is TrialFailed else None,
+        f"{what}: windlass logs {trial.id}{of_whom}" if lines else None,
+    ]
+    return kind(
+        f"Trial {trial.id} ({trial.name}) {how_it_ended(trial)}.",
+        hint="\n".join(hint for hint in hints if hint) or None,
+        trial_id=trial.id,
+        exit_code=trial.exit_code,
+        signal=trial.signal or None,
+        log_tail=shown,
+        role=cause.role if cause else None,
+        index=cause.index if cause else None,
+        attempt=cause.attempt if cause else None,
+    )
+
+
+def how_it_ended(trial: TrialRecord) -> str:
+    """The end of a trial in a few words, to follow its name."""
+    if trial.state is TrialState.SUCCEEDED:
+        return "succeeded"
+    if trial.state is TrialState.STOPPED:
+        is_plain = trial.message in ("", "stopped")
+        return "was stopped" + ("" if is_plain else f": {trial.message}")
+    if trial.reason == "DeadlineExceeded":
+        return _out_of_time(trial)
+    return f"failed: {trial.message}" if trial.message else "failed"
+
+
+def _out_of_time(trial: TrialRecord) -> str:
+    """That its time was up; of one that had not begun, with what it waited for."""
+    limit = trial.spec.active_deadline
+    text = "ran out of time"
+    if limit:
+        text += f" ({limit_name(trial.spec)} {format_duration(limit)})"
+    if trial.started is not None:
+        return text
+    _, colon, waited_for = trial.message.partition(": ")
+    return f"{text} before it began{colon}{waited_for}"
+
+
+def _no_value(trial: TrialRecord) -> TrialFailed:
+    return TrialFailed(
+        f"Trial {trial.id} ({trial.name}) ended without returning: it called sys.exit(0) or "
+        "os._exit(0).",
+        hint="Return from the function to give a value back.",
+        trial_id=trial.id,
+        exit_code=0,
+    )
+
+
+def _unpickle_result(trial: TrialRecord, data: bytes) -> Outcome:
+    try:
+        return Outcome(pickle.loads(data))  # noqa: S301 -- our own trial's value, on the client
+    except Exception as error:  # noqa: BLE001 -- unpickling runs any code, so any error can come
+        unreadable = SerializationError(
+            f"The value of trial {trial.id} cannot be read here: {type(error).__name__}: {error}.",
+            hint=_missing_here(error) or f"The bytes are kept: windlass result {trial.id} --raw",
+        )
+        unreadable.__cause__ = error
+        return Outcome(error=unreadable)
+
+
+def _remote_exception(
+    trial: TrialRecord, info: ErrorInfo, fetch: Callable[[], bytes]
+) -> BaseException:
+    if info.type == _SERIALIZATION:
+        return SerializationError(
+            f"Trial {trial.id} ({trial.name}): {info.message}",
+            hint="Return plain data: numbers, lists, dicts, arrays, dataclasses.",
+        )
+    where = f", {name_of(trial.cause)}" if trial.cause and has_several(trial) else ""
+    remote = f"Traceback in trial {trial.id} ({trial.name}){where}:\n{info.traceback.rstrip()}"
+    tip = tip_for(trial, f"{info.type}: {info.message}\n{info.traceback}")
+    exception: BaseException | None = None
+    if info.pickle is not None:
+        try:
+            exception = pickle.loads(fetch())  # noqa: S301 -- our own trial's, on the client
+        except Exception:  # noqa: BLE001 -- what cannot be rebuilt here is told as text
+            exception = None
+    if not isinstance(exception, BaseException):
+        exception = RemoteError(
+            f"{info.type}: {info.message}",
+            type_name=info.type,
+            text=info.message,
+            traceback=info.traceback,
+        )
+    for note in (remote, tip):
+        if note:
+            _add_note(exception, note)
+    return exception
+
+
+def _add_note(exception: BaseException, note: str) -> None:
+    if sys.version_info >= (3, 11):
+        exception.add_note(note)
+        return
+    first, seen = exception, {id(exception)}
+    while first.__cause__ is not None and id(first.__cause__) not in seen:
+        first = first.__cause__
+        seen.add(id(first))
+    if isinstance(first, RemoteTraceback):
+        first.text += f"\n{note}"
+    else:
+        first.__cause__ = RemoteTraceback(note)
+
+
+def _missing_here(error: Exception) -> str | None:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"Install {error.name!r} here too, or return plain data."
+    return None

@@ -1,0 +1,42 @@
+"""The names of replicas, for trials with several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.model.job import GeneratorCall, JobSpec
+from windlass.model.records import Attempt, Cause, TrialRecord
+
+
+def name_of(which: Attempt | Cause) -> str:
+    """What a replica is called.
+
+    >>> name_of(Cause(role="worker", index=1, attempt=2))
+    'worker-1'
+    """
+    return f"{which.role}-{which.index}"
+
+
+def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
+    """The names by which replicas are told apart, in their order; none if there is only one.
+
+    >>> from windlass.model.job import ProcessCall, Role
+    >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
+    >>> names_of(JobSpec(roles=(role,)))
+    ['worker-0', 'worker-1']
+    """
+    if len(spec.roles) == 1 and spec.roles[0].replicas <= 1 and len(attempts) <= 1:
+        return []
+    names = [f"{role.name}-{index}" for role in spec.roles for index in range(role.replicas)]
+    all_names = list(dict.fromkeys([*names, *map(name_of, attempts)]))  # some may be gone since
+    return all_names if len(all_names) > 1 else []
+
+
+def is_generated(trial: TrialRecord) -> bool:
+    """Whether a trial consists of what its generator added: it runs nothing itself."""
+    return isinstance(trial.spec.roles[0].executable, GeneratorCall)
+
+
+def has_several(trial: TrialRecord) -> bool:
+    """Whether a trial has, or once had, more than one replica to be told apart."""
+    return bool(names_of(trial.spec, trial.attempts))

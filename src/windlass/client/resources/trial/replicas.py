@@ -1,0 +1,66 @@
+"""The replicas of a trial as users see them: each with its newest attempt."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.client.resources.trial.replica_names import has_several as has_several
+from windlass.model.records import Attempt, TrialRecord
+from windlass.model.status import Pod
+from windlass.model.text.quantities import format_duration
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One replica of a trial, as its newest attempt stands; attempt 0 is before the first.
+
+    >>> Replica(role="worker", index=1, attempt=2, phase="Failed", exit_code=137, node="oak")
+    <worker-1 attempt 2: Failed, exit code 137, on oak>
+    """
+
+    role: str
+    index: int
+    attempt: int = 0
+    phase: str = "Pending"
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    started: float | None = None
+    ended: float | None = None
+    node: str = ""
+    address: str = ""
+    pod: Pod | None = None  # of one that runs in a cluster
+
+    @property
+    def name(self) -> str:
+        """Its role and index: `worker-1`."""
+        return f"{self.role}-{self.index}"
+
+    def __repr__(self) -> str:
+        parts = [self.phase]
+        if self.exit_code is not None:
+            parts.append(f"exit code {self.exit_code}")
+        if self.started is not None and self.ended is not None:
+            parts.append(f"ran {format_duration(max(self.ended - self.started, 0.0))}")
+        if self.node:
+            parts.append(f"on {self.node}")
+        if self.message:
+            parts.append(self.message)
+        which = f" attempt {self.attempt}" if self.attempt else ""
+        return f"<{self.name}{which}: {', '.join(parts)}>"
+
+
+def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
+    """Every replica that is part of a trial now, roles in their order, then by index."""
+    # Attempts are in order: the newest replaces the others.
+    newest = {(attempt.role, attempt.index): attempt for attempt in trial.attempts}
+    return tuple(
+        _replica(role.name, index, newest.get((role.name, index)))
+        for role in trial.spec.roles
+        for index in range(role.replicas)
+    )
+
+
+def _replica(role: str, index: int, attempt: Attempt | None) -> Replica:
+    if attempt is None:
+        return Replica(role=role, index=index)
+    return Replica(**msgspec.structs.asdict(attempt))

@@ -1,0 +1,650 @@
+"""`wl.Trial`: one recorded execution, with all its queries and actions.
+
+Each method is a short call of a function in a module beside this one. `properties.py` has the
+properties that only read the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from windlass.client.arguments.timeouts import seconds_of
+from windlass.client.connection.event_stream import Following
+from windlass.client.connection.transport import path_of
+from windlass.client.resources.trial.outcome import Outcome, outcome_of
+from windlass.client.resources.trial.properties import TrialProperties
+from windlass.model.errors import WaitTimeout, WindlassError
+from windlass.model.records import TrialRecord
+from windlass.model.requests import AskToStop, Deleted, StopTrial, StreamEnd
+from windlass.model.run_time import seconds_run
+from windlass.model.text.quantities import format_duration
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+    from windlass.authoring.prepare.add_to_experiment import AddOptions
+    from windlass.authoring.public.executors import Local
+    from windlass.client.arguments.times import Moment
+    from windlass.client.connection.pages import Listing
+    from windlass.client.connection.transport import Transport
+    from windlass.client.resources.checkpoint import Checkpoint
+    from windlass.client.resources.experiment.experiment import Experiment
+    from windlass.client.resources.trial.log_lines import LogLines
+    from windlass.client.resources.trial.metrics import Metrics
+    from windlass.client.resources.trial.queue import Task
+    from windlass.comparison.trials import Diff
+    from windlass.model.records import OutputFile
+
+R = TypeVar("R")
+
+
+class Trial(TrialProperties, Generic[R]):
+    """One recorded execution: its parameters, state, log and value.
+
+    The object holds the whole record; `refresh()` fetches the current one.
+
+    ```python
+    trial = train.submit(0.1)
+    trial.wait()
+    print(trial.state, trial.result())
+    ```
+    """
+
+    # -- waiting for the end ------------------------------------------------------------
+
+    def wait(self, timeout: float | str | None = None) -> Self:
+        """Wait until it has ended. `WaitTimeout` if that takes longer than `timeout`."""
+        self._wait(timeout)
+        return self
+
+    def result(self, timeout: float | str | None = None) -> R:
+        """Wait for the end and return its value, or raise the exception that it raised."""
+        end = self._wait(timeout)
+        value: R = self.outcome(end).get()
+        return value
+
+    def outcome(self, end: StreamEnd | None = None) -> Outcome:
+        """The value or the error of a finished trial. The end of its stream saves requests."""
+        return outcome_of(
+            self._record,
+            lambda: self._bytes("result", end.result if end else None),
+            lambda: self._bytes("error", end.error if end else None),
+            lambda: list(self.logs(tail=20)),
+        )
+
+    # -- what it wrote, reported and saved ----------------------------------------------
+
+    def logs(
+        self,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        head: int | None = None,
+        search: str | None = None,
+        regex: bool = False,
+        stream: str | None = None,
+        role: str | None = None,
+        index: int | None = None,
+        attempt: int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> LogLines:
+        """The lines it wrote, oldest first, for `for` or `async for`.
+
+        `follow` goes on until the trial ends, `tail` starts with the last so many lines, `head`
+        ends after the first, `search` keeps lines that contain a text or, with `regex=True`, match
+        an expression; `stream` is `"stdout"` or `"stderr"`. `since` and `until` are datetimes,
+        seconds since the epoch, or `"10m"` (ago). The lines of several replicas come in the order
+        of time; `role`, `index` and `attempt` keep those of some replicas. The log of a
+        generator's trial is that of its children, one after the other or, with `follow`, as the
+        lines come; `role` and `replica_index` of a line are the child's name and id.
+
+        ```python
+        for line in trial.logs(role="worker", index=0, since="10m"):
+            print(line.time, line)
+        print(trial.logs(search="loss=(nan|inf)", regex=True).count())
+        ```
+        """
+        from windlass.client.resources.trial.log_pages import filters
+        from windlass.client.resources.trial.read_log import read_log
+
+        query = filters(
+            search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,
+            since=since, until=until,
+        )  # fmt: skip
+        return read_log(self._transport, self._record, query, follow=follow, tail=tail, head=head)
+
+    def metrics(
+        self,
+        name: str | Sequence[str] | None = None,
+        *,
+        group: str | None = None,
+        attempt: int | None = None,
+        role: str | None = None,
+        index: int | None = None,
+        max_points: int | None = None,
+        follow: bool = False,
+        timeout: float | str | None = None,
+    ) -> Metrics:
+        """The points it reported so far, of one metric, of some or of all.
+
+        They come by replica and attempt, the points of a metric in the order of reporting. After
+        a restart a step may come again, with another `attempt`. If a finished trial has no metric
+        of that name, iterating raises `wl.NotFound` (also a `KeyError`), which lists its metrics.
+
+        `max_points` thins the points out and keeps spikes; `follow=True` returns points as they
+        are reported, until the trial ends, also with `async for`.
+
+        ```python
+        for point in trial.metrics("loss"):
+            print(point.step, point.value, point.role, point.index, point.attempt)
+        print(trial.metrics("loss", group="validation", max_points=1000).to_pandas())
+        ```
+        """
+        from windlass.client.resources.trial.metrics import metrics_of
+
+        return metrics_of(
+            self._transport, [self.id], name, group=group, role=role, index=index,
+            attempt=attempt, max_points=max_points, follow=follow, timeout=seconds_of(timeout),
+        )  # fmt: skip
+
+    def list_checkpoints(
+        self, sort_by: str = "number", limit: int | None = None
+    ) -> Listing[Checkpoint]:
+        """Its checkpoints, oldest first, lazily, a page at a time.
+
+        `sort_by` takes `number`, `step`, `created`, `size` or a metric: its value at the step of
+        the checkpoint, or the last value before. Checkpoints without a value come last. With a
+        `-` the greatest come first.
+
+        ```python
+        best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
+        ```
+        """
+        from windlass.client.resources.checkpoint import list_checkpoints
+
+        return list_checkpoints(self._transport, self.id, sort_by, limit)
+
+    def list_artifacts(
+        self, pattern: str | None = None, *, role: str | None = None, index: int | None = None
+    ) -> Listing[OutputFile]:
+        """The files in its `wl.output_dir()`, also while it runs, a page at a time.
+
+        Each has `name` (its path in that folder), `size`, `modified`, and the replica that wrote
+        it: `role`, `index`. In a pattern `*` stands for anything, also for `/`. Pipes, sockets,
+        devices and links that lead out of the folder are not artifacts.
+
+        ```python
+        for artifact in wl.get_trial(3).list_artifacts("*.png"):
+            print(artifact.name, artifact.size)
+        ```
+        """
+        from windlass.client.resources.trial.artifacts import list_outputs
+
+        return list_outputs(self._transport, self.id, pattern=pattern, role=role, index=index)
+
+    def download_artifacts(
+        self,
+        folder: str | os.PathLike[str],
+        pattern: str | None = None,
+        *,
+        role: str | None = None,
+        index: int | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write the files of its `wl.output_dir()` to a folder, which is created if needed.
+
+        Each of several replicas gets a folder of its own in it (`worker-0`). Files that are there
+        already are not downloaded again, so an interrupted download continues when it is repeated.
+        Another file of the same name is a `wl.Conflict`, unless `overwrite` is true.
+
+        ```python
+        wl.get_trial(3).download_artifacts("results", "*.pt")
+        ```
+        """
+        from windlass.client.resources.trial.artifacts import download_outputs
+
+        return download_outputs(
+            self._transport, self._record, folder,
+            pattern=pattern, role=role, index=index, overwrite=overwrite,
+        )  # fmt: skip
+
+    def download_tensorboard(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the files of its `wl.tensorboard_dir()` to a folder; repeat it for an update.
+
+        Each of several replicas gets a folder of its own in it, which TensorBoard shows as a run.
+
+        ```python
+        wl.get_trial(3).download_tensorboard("runs/3")
+        ```
+        """
+        from windlass.client.resources.trial.artifacts import download_below
+        from windlass.worker.program.output_dir import TENSORBOARD
+
+        return download_below(self._transport, self._record, folder, TENSORBOARD)
+
+    def download_code(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the code snapshot that it ran to a folder, which is created if needed.
+
+        Roles with code of their own get a sub-folder each. A folder with other files is refused;
+        one with the same files is left as it is.
+
+        ```python
+        wl.get_trial(3).download_code("code-of-3")
+        ```
+        """
+        from windlass.client.resources.download import download_trial
+
+        return download_trial(self._transport, self._record, folder)
+
+    def list_tasks(self, *, limit: int | None = None) -> Listing[Task]:
+        """Every attempt of every replica: its resources, where it ran, how it ended.
+
+        ```python
+        for task in trial.list_tasks():
+            print(task.name, task.state, task.devices, task.address, task.started, task.exit_code)
+        ```
+        """
+        from windlass.client.resources.trial.queue import list_tasks
+
+        return list_tasks(self._transport, self.id, limit)
+
+    # -- controlling it -----------------------------------------------------------------
+
+    def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
+        """Stop it: its processes get SIGTERM, and SIGKILL after `grace`.
+
+        If it runs in pods and the cluster does not answer, the trial is STOPPING until it does.
+        With `force` the trial ends at once: its message says that its pods may still run and how
+        to delete them, and they are deleted when the cluster answers again.
+        """
+        return self._post(
+            "stop", StopTrial(grace=seconds_of(grace) or 0.0, reason=reason, force=force)
+        )
+
+    def ask_to_stop(self, reason: str = "asked to stop") -> Self:
+        """Ask its program to end by itself: `wl.should_stop()` is true in it from now on.
+
+        Nothing is forced: a program that never calls `wl.should_stop()` goes on. The request also
+        reaches a trial that is queued or restarted; a finished trial stays as it is.
+
+        ```python
+        trial.ask_to_stop("the loss does not fall").wait()
+        ```
+        """
+        return self._post("ask-to-stop", AskToStop(reason=reason))
+
+    def suspend(self) -> Self:
+        """Stop its processes without failing it. Nothing runs until `resume()`.
+
+        ```python
+        trial.suspend()  # free its resources for something urgent
+        ...
+        trial.resume()
+        ```
+        """
+        return self._post("suspend")
+
+    def resume(self) -> Self:
+        """Start it again after `suspend()`, as soon as there is capacity; attempts count on."""
+        return self._post("resume")
+
+    def scale(self, replicas: Mapping[str, int] | int | None = None, /, **by_role: int) -> Self:
+        """Change the number of replicas while it runs; the other roles stay as they are.
+
+        New replicas start when there is capacity. Replicas with the highest index end first.
+
+        ```python
+        trial.scale(worker=4)
+        trial.scale(4)  # if it has one role
+        trial.scale({"data-loader": 2})  # a name that is no identifier
+        ```
+        """
+        from windlass.client.resources.trial.control import scale_request
+
+        return self._post("scale", scale_request(self._record, replicas, by_role))
+
+    def set_priority(self, priority: int) -> Self:
+        """Change its priority: trials with a higher priority start first.
+
+        A queued trial moves at once; trials of the same priority start in the order of submission.
+        The priority of a running trial matters when it is queued again: after `suspend()`, or to
+        grow.
+
+        ```python
+        trial.set_priority(10)
+        ```
+        """
+        from windlass.client.resources.trial.control import priority_request
+
+        return self._post("priority", priority_request(priority))
+
+    def move_ahead_of(self, other: Trial[Any] | int) -> Self:
+        """Move right ahead of another trial in the queue, and take over its priority.
+
+        Both must be queued. The trial that was moved last is right ahead; all others keep their
+        order.
+
+        ```python
+        first = next(wl.list_queue(), None)
+        if first is not None and first.trial.id != trial.id:
+            trial.move_ahead_of(first.trial)
+        ```
+        """
+        from windlass.client.resources.trial.control import move_request
+
+        return self._post("move", move_request(other))
+
+    def delete(self) -> None:
+        """Delete it with its logs, metrics, checkpoints and files. It must have ended.
+
+        The trial of a generator is deleted with its children. Files that other trials use stay;
+        `wl.gc()` frees the space of the rest.
+
+        ```python
+        for trial in wl.list_trials(state="FAILED"):
+            trial.delete()
+        ```
+        """
+        self._transport.ask("DELETE", self._path, Deleted)
+
+    # -- other trials: reruns, children, comparison -------------------------------------
+
+    def rerun(
+        self,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        executor: Local | Mapping[str, Local] | None = None,
+        name: str | None = None,
+        experiment: str | Experiment | None = None,
+        labels: Sequence[str] | None = None,
+        environment: str | None = None,
+        secrets: Mapping[str, str] | Sequence[str] | None = None,
+    ) -> Trial[Any]:
+        """Start the same trial again, or a changed one, as a new trial; returns at once.
+
+        ```python
+        trial = train.submit(0.1)
+        again = trial.rerun()  # the same code, the same arguments
+        other = trial.rerun({"lr": 0.2}, executor=wl.Local(cpus=0.5))
+        print(other.origin.id, other.params)
+        ```
+
+        Code and job come from the record: the files in the working directory do not matter. It
+        warns if the installed packages differ from the recorded ones.
+
+        Args:
+            args: changes of the arguments: a mapping changes them by name, a list replaces a list.
+                For a trial with several roles by role: `{"learner": {"lr": 0.1}}`.
+            env: changes of the variables; for several roles by role.
+            executor: other resources: `wl.Local(cpus=2)` leaves memory and accelerator as they
+                were; for several roles by role.
+            name: the name of the new trial (the same).
+            experiment: the experiment it belongs to (the same), as an object or by name.
+            labels: its labels (none).
+            environment: `"recorded"` rebuilds the packages it was submitted with; by default it
+                uses the installed packages.
+            secrets: the values of its secrets, which are not recorded (those set here).
+        """
+        from windlass.authoring.rerun.rerun import Changes
+        from windlass.client.resources.trial.rerun import submit_rerun
+
+        changes = Changes(args, env, executor, name, experiment, labels, environment, secrets)
+        return submit_rerun(self._transport, self._record, changes)
+
+    def continue_(
+        self,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        checkpoint: Checkpoint | int | str | None = None,
+        env: Mapping[str, Any] | None = None,
+        executor: Local | Mapping[str, Local] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] | None = None,
+        environment: str | None = None,
+        secrets: Mapping[str, str] | Sequence[str] | None = None,
+    ) -> Trial[Any]:
+        """Continue a finished trial from a checkpoint, as a new trial; returns at once.
+
+        The same code finds the checkpoint in `wl.latest_checkpoint()` until it has saved one of
+        its own. The other arguments are those of `rerun`.
+
+        ```python
+        trial = train.submit(0.1).wait()
+        longer = trial.continue_({"lr": 0.01})
+        print(longer.origin.id, longer.begins_with.step)
+        ```
+
+        Args:
+            args: changes of the arguments.
+            checkpoint: the checkpoint to continue from, or its id (the newest).
+        """
+        from windlass.authoring.rerun.rerun import Changes
+        from windlass.client.resources.trial import continue_from
+        from windlass.client.resources.trial.rerun import submit_rerun
+
+        continue_from.check_is_finished(self._record)
+        changes = Changes(
+            args, env, executor, name, None, labels, environment, secrets,
+            checkpoint=continue_from.checkpoint_uid(self._transport, self._record, checkpoint),
+            is_fork=False,
+        )  # fmt: skip
+        return submit_rerun(self._transport, self._record, changes)
+
+    def fork(
+        self,
+        checkpoint: Checkpoint | int | str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        executor: Local | Mapping[str, Local] | None = None,
+        name: str | None = None,
+        experiment: str | Experiment | None = None,
+        labels: Sequence[str] | None = None,
+        environment: str | None = None,
+        secrets: Mapping[str, str] | Sequence[str] | None = None,
+    ) -> Trial[Any]:
+        """Start a new trial from a checkpoint, whether or not this one has ended.
+
+        ```python
+        trial = train.submit(0.1).wait()
+        best = next(trial.list_checkpoints(sort_by="loss"))
+        other = trial.fork(best, {"lr": 0.01})
+        ```
+
+        Args:
+            checkpoint: the checkpoint to start from, or its id (the newest).
+            args: changes of the arguments. The other arguments are those of `rerun`.
+        """
+        from windlass.authoring.rerun.rerun import Changes
+        from windlass.client.resources.trial import continue_from
+        from windlass.client.resources.trial.rerun import submit_rerun
+
+        changes = Changes(
+            args, env, executor, name, experiment, labels, environment, secrets,
+            checkpoint=continue_from.checkpoint_uid(self._transport, self._record, checkpoint),
+            is_fork=True,
+        )  # fmt: skip
+        return submit_rerun(self._transport, self._record, changes)
+
+    def add(
+        self,
+        what: Any,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        env: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        identity: str | None = None,
+        auxiliary: bool = False,
+    ) -> Trial[Any]:
+        """Inside a generator: start a trial that is part of this one.
+
+        The arguments are those of `Experiment.add`. The new trial has the parameters of this one
+        besides its own, and this one succeeds when all trials that were added to it have.
+
+        ```python
+        def train_and_test(trial, lr):
+            model = trial.add(wl.Job(wl.Command(["echo", "train"])), args={"lr": lr})
+            model.wait()
+            trial.add(wl.Job(wl.Command(["echo", "test"])))
+
+
+        with wl.create_experiment("two-steps") as exp:
+            exp.add(train_and_test, args={"lr": 0.1})
+        ```
+        """
+        from windlass.authoring.prepare.add_to_experiment import AddOptions
+
+        wish = AddOptions(args, env, name, labels, identity, auxiliary, self.id, self.params)
+        try:
+            return self._add(what, wish)
+        except WindlassError as error:
+            failure = error.with_traceback(None)  # our frames tell users nothing
+        raise failure
+
+    def diff(self, other: Trial[Any] | int) -> Diff:
+        """The differences between this trial and another: code, arguments, environment, outcome.
+
+        ```python
+        diff = wl.get_trial(3).diff(7)
+        print(diff)  # leaves out what is the same
+        print([file.path for file in diff.code], diff.arguments)
+        ```
+        """
+        from windlass.client.resources.comparison import diff_with
+
+        return diff_with(self, other)
+
+    @property
+    def children(self) -> list[Trial[Any]]:
+        """The trials that its generator added, oldest first, fetched now.
+
+        ```python
+        for child in wl.get_trial(3).children:
+            print(child.id, child.state, child.params)
+        ```
+        """
+        from windlass.client.resources.trial.list_query import list_trials
+
+        return list(list_trials(self._transport, parent_id=self.id))
+
+    @property
+    def parent(self) -> Trial[Any] | None:
+        """The trial whose generator added it, fetched now; None if no generator did."""
+        return get_trial_or_none(self._transport, self._record.parent_id)
+
+    @property
+    def origin(self) -> Trial[Any] | None:
+        """The trial that this one repeats, if it repeats one.
+
+        ```python
+        again = train.submit(0.1).rerun()
+        print(again.origin.id)
+        ```
+        """
+        return get_trial_or_none(self._transport, self._record.recipe.origin_id)
+
+    @property
+    def reruns(self) -> Listing[Trial[Any]]:
+        """The trials that repeat this one, oldest first, lazily, a page at a time.
+
+        ```python
+        trial = train.submit(0.1)
+        trial.rerun({"lr": 0.2})
+        print([rerun.params for rerun in trial.reruns])
+        ```
+        """
+        from windlass.client.resources.trial.list_query import list_trials
+
+        return list_trials(self._transport, origin_id=self.id)
+
+    @property
+    def begins_with(self) -> Checkpoint | None:
+        """The checkpoint of another trial that this one continues from, if it does.
+
+        ```python
+        longer = train.submit(0.1).wait().continue_()
+        print(longer.begins_with.step)
+        ```
+        """
+        from windlass.client.resources.checkpoint import get_checkpoint
+
+        uid = self._record.recipe.checkpoint
+        return get_checkpoint(self._transport, uid) if uid else None
+
+    # -- internals ----------------------------------------------------------------------
+
+    def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
+        from windlass.authoring.prepare.generators import add_to
+        from windlass.client.client import Client
+
+        return add_to(self._record, Client.over(self._transport), what, wish)
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self._result_async().__await__()
+
+    async def _result_async(self) -> R:
+        """Wait in a thread that ends with the waiting task."""
+        from windlass.client.connection.async_wait import in_thread
+
+        end = None
+        if not self.is_finished:
+            following = Following(self._transport, trial_id=self.id, logs=False)
+            end = await in_thread(
+                lambda: self._follow_to_end(following), following.cut, f"windlass-wait-{self.id}"
+            )
+        value: R = self.outcome(end).get()
+        return value
+
+    def _wait(self, timeout: float | str | None) -> StreamEnd | None:
+        """Wait until it has ended. Return the end of its stream if it was followed that far."""
+        if self.is_finished:
+            return None
+        seconds = seconds_of(timeout)
+        following = Following(self._transport, trial_id=self.id, logs=False, timeout=seconds)
+        try:
+            return self._follow_to_end(following)
+        except WaitTimeout:
+            if self.refresh().is_finished:  # it ended before the stream could report it
+                return None
+            raise
+
+    def _follow_to_end(self, following: Following) -> StreamEnd | None:
+        for message in following:
+            if isinstance(message, StreamEnd):
+                self._replace(message.trial)
+                return message
+            if isinstance(message, TrialRecord):
+                self._replace(message)
+        return None
+
+    def _post(self, action: str, body: Any = None) -> Self:
+        path = path_of("trials", self.id, action)
+        return self._replace(self._transport.ask("POST", path, TrialRecord, body=body))
+
+    def _bytes(self, kind: str, at_hand: bytes | None) -> bytes:
+        if at_hand is not None:
+            return at_hand
+        return self._transport.fetch("GET", path_of("trials", self.id, kind))
+
+    def __repr__(self) -> str:
+        record = self._record
+        seconds = seconds_run(record)
+        duration = "" if seconds is None else f" in {format_duration(seconds)}"
+        return f"<{type(self).__name__} {record.id} {record.name}: {record.state.value}{duration}>"
+
+
+def get_trial(transport: Transport, trial_id: int) -> Trial[Any]:
+    """Fetch the trial with that id."""
+    return Trial(transport, transport.ask("GET", path_of("trials", trial_id), TrialRecord))
+
+
+def get_trial_or_none(transport: Transport, trial_id: int | None) -> Trial[Any] | None:
+    """Fetch the trial with that id, if there is an id."""
+    return None if trial_id is None else get_trial(transport, trial_id)

@@ -1,0 +1,217 @@
+"""Workspace and project objects of the SDK."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.arguments.metadata_checks import check_text
+from windlass.client.arguments.user_calls import users_call
+from windlass.client.connection.pages import Listing
+from windlass.client.resources.base import Archivable, get_resource, list_resources
+from windlass.model.text import names
+from windlass.model.workspaces import (
+    ChangeProject,
+    ChangeWorkspace,
+    CreateProject,
+    CreateWorkspace,
+    ProjectPage,
+    ProjectRecord,
+    WorkspacePage,
+    WorkspaceRecord,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from windlass.client.arguments.filters import Filters
+    from windlass.client.connection.transport import Transport
+    from windlass.client.resources.experiment.experiment import Experiment
+
+
+class Workspace(Archivable[WorkspaceRecord]):
+    """A named set of projects: a team's, a topic's.
+
+    ```python
+    lab = wl.create_workspace("lab", exist_ok=True)
+    vision = lab.create_project("vision", exist_ok=True)
+    print([project.name for project in lab.list_projects()])
+    ```
+
+    One called `default` always exists.
+    """
+
+    _collection = "workspaces"
+    _record_type = WorkspaceRecord
+    _change_type = ChangeWorkspace
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return self._record.description
+
+    @property
+    def project_count(self) -> int:
+        """How many projects it has."""
+        return self._record.projects
+
+    def set_name(self, name: str) -> Self:
+        """Call it otherwise; no other has that name. All that names its projects changes along."""
+        names.check(names.proper_flaw(name, "workspace"))
+        return self._change(name=name)
+
+    def set_description(self, text: str) -> Self:
+        """Say what it is for."""
+        return self._change(description=check_text("description", text))
+
+    @users_call("workspace.create_project")
+    def create_project(
+        self, name: str, description: str = "", *, exist_ok: bool = False
+    ) -> Project:
+        """A new project in it; `exist_ok` takes the one of that name, if there is one, as it is.
+
+        ```python
+        wl.get_workspace("default").create_project("vision", "Whatever has eyes.", exist_ok=True)
+        ```
+        """
+        names.check(names.proper_flaw(name, "project"))
+        request = CreateProject(
+            key=uuid.uuid4().hex,  # a request that is sent twice makes one
+            workspace_id=self.id,
+            name=name,
+            description=check_text("description", description),
+            exist_ok=exist_ok,
+        )
+        record = self._transport.ask("POST", "/projects", ProjectRecord, body=request)
+        return Project(self._transport, record)
+
+    def list_projects(
+        self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
+    ) -> Listing[Project]:
+        """Its projects, lazily; archived ones are left out, unless `archived` is True or None."""
+        return list_projects(
+            self._transport, workspace=self, archived=archived, sort_by=sort_by, limit=limit
+        )
+
+    def __repr__(self) -> str:
+        many = "1 project" if self.project_count == 1 else f"{self.project_count} projects"
+        return f"<Workspace {self.name}: {many}>"
+
+
+class Project(Archivable[ProjectRecord]):
+    """A named set of experiments and models, in a workspace.
+
+    ```python
+    wl.create_experiment("sweep", project="vision")  # makes the project, if there is none
+    vision = wl.get_project("vision")
+    print(vision.place, vision.experiment_count)
+    ```
+
+    Elsewhere it is named by its `place`: `vision`, or `lab/vision` outside the default workspace.
+    """
+
+    _collection = "projects"
+    _record_type = ProjectRecord
+    _change_type = ChangeProject
+
+    @property
+    def place(self) -> str:
+        """The text that names it: `vision`, or `lab/vision` outside the default workspace."""
+        return self._record.place
+
+    @property
+    def workspace(self) -> str:
+        """The name of the workspace it is in."""
+        return self._record.workspace
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return self._record.description
+
+    @property
+    def experiment_count(self) -> int:
+        """How many experiments it holds, archived ones too."""
+        return self._record.experiments
+
+    @property
+    def model_count(self) -> int:
+        """How many models it holds, archived ones too."""
+        return self._record.models
+
+    def set_name(self, name: str) -> Self:
+        """Call it otherwise; no other in its workspace has that name.
+
+        Experiments, trials and models tell the new one from now on.
+
+        ```python
+        wl.get_workspace("default").create_project("eyes", exist_ok=True).set_name("sight").delete()
+        ```
+        """
+        names.check(names.proper_flaw(name, "project"))
+        return self._change(name=name)
+
+    def set_description(self, text: str) -> Self:
+        """Say what it is for."""
+        return self._change(description=check_text("description", text))
+
+    def move_to(self, workspace: Workspace | str) -> Self:
+        """Have it, with all it holds, in another workspace, which exists."""
+        name: Any = workspace.refresh().name if isinstance(workspace, Workspace) else workspace
+        names.check(names.proper_flaw(name, "workspace"))
+        return self._change(workspace=name)
+
+    def delete(self) -> None:
+        """Delete it, if it holds nothing; else `wl.Conflict` says how much it holds."""
+        super().delete()
+
+    def list_experiments(self, **filters: Any) -> Listing[Experiment]:
+        """Its experiments, lazily; the filters are those of `wl.list_experiments`."""
+        from windlass.client.client import Client
+
+        return Client.over(self._transport).list_experiments(project=self, **filters)
+
+    def __repr__(self) -> str:
+        count = self.experiment_count
+        return f"<Project {self.place}: {count} experiment{'' if count == 1 else 's'}>"
+
+
+def create_workspace(
+    transport: Transport, name: str, description: str, *, exist_ok: bool
+) -> Workspace:
+    """Create a workspace."""
+    names.check(names.proper_flaw(name, "workspace"))
+    request = CreateWorkspace(
+        key=uuid.uuid4().hex,  # a request that is sent twice creates one workspace
+        name=name,
+        description=check_text("description", description),
+        exist_ok=exist_ok,
+    )
+    record = transport.ask("POST", "/workspaces", WorkspaceRecord, body=request)
+    return Workspace(transport, record)
+
+
+def get_workspace(transport: Transport, id_or_name: int | str) -> Workspace:
+    """Fetch a workspace by its id or name."""
+    return get_resource(transport, Workspace, id_or_name, "workspace")
+
+
+def list_workspaces(
+    transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
+) -> Listing[Workspace]:
+    """List the workspaces that match, lazily, a page at a time."""
+    return list_resources(
+        transport, Workspace, WorkspacePage, sort_by=sort_by, limit=limit, **filters
+    )
+
+
+def get_project(transport: Transport, id_or_name: int | str) -> Project:
+    """Fetch a project by its id or name."""
+    return get_resource(transport, Project, id_or_name, "project")
+
+
+def list_projects(
+    transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
+) -> Listing[Project]:
+    """List the projects that match, lazily, a page at a time."""
+    return list_resources(transport, Project, ProjectPage, sort_by=sort_by, limit=limit, **filters)

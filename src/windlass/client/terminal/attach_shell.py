@@ -1,0 +1,305 @@
+"""Attaches the user's terminal to a shell: keys go to the shell, its output to the terminal.
+
+The terminal gets its old settings back, however the session ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import threading
+import time
+import tty
+from collections.abc import Iterator
+from typing import Any
+
+from windlass.client.connection.shell_stream import Keys, Over, ShellStream, Shown, Typist
+from windlass.client.connection.transport import Transport, path_of
+from windlass.model.errors import InvalidArgument, WindlassError
+from windlass.model.job import ShellCall
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.requests import StopTrial
+from windlass.model.text.quantities import format_size
+from windlass.model.text.terminal_screen import Modes
+from windlass.worker.common.atomic_files import write_all
+
+DETACH = b"\x1d"  # Ctrl-]
+_TWICE_WITHIN = 0.5
+_READ = 64 * 1024
+_LAST_KEYS = 5.0  # for what was typed before leaving to be sent
+_INTERRUPTED = 130
+
+
+def attach(transport: Transport, record: TrialRecord) -> int | None:
+    """Sit at a shell until it ends, or is left; its exit code, none if it goes on."""
+    try:
+        stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
+    except (OSError, ValueError, AttributeError) as error:
+        raise InvalidArgument(
+            "There is no terminal here to attach to a shell.",
+            hint="Type with shell.send(...) and see with shell.read(), or use a terminal: "
+            f"windlass shell attach {record.id}",
+        ) from error
+    sys.stdout.flush()
+    return _Attachment(transport, record, stdin, stdout).run()
+
+
+class _Attachment:
+    def __init__(self, transport: Transport, record: TrialRecord, stdin: int, stdout: int) -> None:
+        self._transport = transport
+        self._record = record
+        self._stdin, self._stdout = stdin, stdout
+        self._is_typed = os.isatty(stdin)  # by a person
+        call = record.spec.roles[0].executable
+        self._has_terminal = isinstance(call, ShellCall) and call.has_terminal
+        self._stream = ShellStream(transport, record.id, None if self._has_terminal else 0)
+        self._typist = Typist(Keys(transport, record.id))
+        self._detaching = _DetachKeys()
+        self._modes = Modes()
+        self._failure: BaseException | None = None
+        self._is_over = False
+        self._is_raw = False
+        self._has_shown = False
+        self._waited_for = ""
+        self._left_by: int | None = None  # a signal
+
+    def run(self) -> int | None:
+        hears, tells = os.pipe()
+        reader = threading.Thread(
+            target=self._show, args=(tells,), name="windlass-screen", daemon=True
+        )
+        with _signals(tells), self._raw():
+            if self._has_terminal:
+                self._send_size()
+            reader.start()
+            try:
+                is_left = self._attend(hears)
+            finally:
+                self._typist.finish(0 if self._is_over else _LAST_KEYS)
+                self._stream.cut()
+                reader.join(_LAST_KEYS)  # it may be at a window that takes nothing
+                self._write(self._modes.left())
+        os.close(hears)
+        os.close(tells)
+        if self._failure is not None and not self._is_over:
+            raise self._failure
+        if self._left_by is not None:
+            self._say_left()
+            return 128 + self._left_by
+        if is_left:
+            self._say_left()
+            return None
+        return self._conclude()
+
+    # -- what is typed ------------------------------------------------------------------
+
+    def _attend(self, hears: int) -> bool:
+        """Take what is typed until it is over; whether the shell was left before that."""
+        waiting = select.poll()
+        waiting.register(self._stdin, select.POLLIN)
+        waiting.register(hears, select.POLLIN)
+        while True:
+            due = self._detaching.due
+            ready = waiting.poll(None if due is None else max(due - time.monotonic(), 0) * 1000)
+            if not ready:
+                self._typist.type(self._detaching.give_up())
+            for fd, _ in ready:
+                if fd == hears:
+                    came = set(os.read(hears, 512))
+                    if self._is_over or self._failure is not None:
+                        return False
+                    if self._heard(came):
+                        return True
+                    continue
+                keys = self._read_keys()
+                if keys is None:
+                    return True
+                if not keys:
+                    waiting.unregister(self._stdin)
+                    self._typist.end()
+                    if self._has_terminal:
+                        return True  # it goes on without us
+
+    def _read_keys(self) -> bytes | None:
+        """What was typed, sent on; nothing at the end of it, none if that was to leave."""
+        try:
+            keys = os.read(self._stdin, _READ)
+        except OSError:
+            keys = b""  # the terminal was closed
+        if not keys:
+            return b""
+        if not self._is_typed:
+            self._typist.type(keys)
+            return keys
+        if not self._is_running and b"\x03" in keys:
+            self._kill("Ctrl-C")
+            return keys
+        is_leaving, passed = self._detaching.feed(keys)
+        self._typist.type(passed)
+        return None if is_leaving else keys
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether there is something to type to. That it starts is told later than it shows."""
+        is_waiting = self._record.state in (TrialState.QUEUED, TrialState.STARTING)
+        return self._has_shown or not is_waiting
+
+    def _heard(self, came: set[int]) -> bool:
+        """See to signals; whether one was to leave."""
+        if signal.SIGWINCH in came and self._has_terminal:
+            self._send_size()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number in came:
+                self._left_by = number
+                if not self._has_terminal:  # nobody else could go on with it
+                    self._kill(signal.Signals(number).name)
+                return True
+        return False
+
+    def _send_size(self) -> None:
+        if os.isatty(self._stdout) or self._is_typed:
+            fd = self._stdout if os.isatty(self._stdout) else self._stdin
+            size = os.get_terminal_size(fd)
+            self._typist.resize(size.lines, size.columns)
+
+    def _kill(self, reason: str) -> None:
+        body = StopTrial(grace=2.0, reason=reason)
+        with contextlib.suppress(WindlassError):
+            path = path_of("trials", self._record.id, "stop")
+            self._transport.ask("POST", path, TrialRecord, body=body)
+
+    # -- what is shown ------------------------------------------------------------------
+
+    def _show(self, tells: int) -> None:
+        """In a thread of its own: what comes out of the shell, until it ends."""
+        try:
+            for news in self._stream:
+                if isinstance(news, Shown):
+                    if news.skipped > 0:
+                        self._say(f"[{format_size(news.skipped)} came too fast to be shown]")
+                    self._has_shown = self._has_shown or bool(news.data)
+                    self._modes.feed(news.data)
+                    self._write(news.data)
+                elif isinstance(news, TrialRecord):
+                    self._record = news
+                    self._tell_waiting(news)
+                else:
+                    assert isinstance(news, Over)  # noqa: S101 -- there is no other news
+                    self._record, self._is_over = news.record, True
+                if self._is_running:
+                    self._typist.begin()
+        except (WindlassError, OSError) as error:
+            self._failure = error
+        os.write(tells, b"\0")
+
+    def _tell_waiting(self, record: TrialRecord) -> None:
+        waits = record.message if not self._is_running else ""
+        if waits and waits != self._waited_for:
+            self._say(f"Shell {record.id} waits: {waits}. Ctrl-C gives it up.")
+        self._waited_for = waits
+
+    def _write(self, data: bytes) -> None:
+        write_all(self._stdout, data)
+
+    def _say(self, text: str) -> None:
+        """Tell a person something, whatever mode the terminal is in."""
+        sys.stderr.write(text.replace("\n", "\r\n") + "\r\n" if self._is_raw else f"{text}\n")
+        sys.stderr.flush()
+
+    def _say_left(self) -> None:
+        shell_id = self._record.id
+        if not self._has_terminal:
+            self._say(f"Shell {shell_id} is being stopped.")
+            return
+        self._say(
+            f"\nDetached from shell {shell_id}, which goes on.\n"
+            f"  windlass shell attach {shell_id}\n"
+            f"  windlass shell kill {shell_id}"
+        )
+
+    def _conclude(self) -> int:
+        record = self._record
+        if record.state is TrialState.STOPPED:
+            self._say(f"\nShell {record.id} was stopped.")
+        elif record.exit_code is None or record.reason == "DeadlineExceeded":
+            self._say(f"\nShell {record.id} has ended: {record.message or record.reason}")
+        elif record.started is None:
+            self._say(record.message)
+        code = record.exit_code
+        return code if code is not None else 1
+
+    @contextlib.contextmanager
+    def _raw(self) -> Iterator[None]:
+        """Have every key as it is typed; and the terminal as it was, afterwards."""
+        if not self._is_typed:
+            yield
+            return
+        before = termios.tcgetattr(self._stdin)
+        try:
+            tty.setraw(self._stdin, termios.TCSADRAIN)
+            self._is_raw = True
+            yield
+        finally:
+            self._is_raw = False
+            termios.tcsetattr(self._stdin, termios.TCSADRAIN, before)
+
+
+class _DetachKeys:
+    """Ctrl-] pressed twice, at once one after the other; once is a key like any other.
+
+    >>> keys = _DetachKeys()
+    >>> keys.feed(b"ls\\r"), keys.feed(b"a\\x1d"), keys.feed(b"\\x1d")
+    ((False, b'ls\\r'), (False, b'a'), (True, b''))
+    """
+
+    def __init__(self) -> None:
+        self.due: float | None = None  # when the first of them is taken for what it is
+
+    def feed(self, keys: bytes) -> tuple[bool, bytes]:
+        """Whether to leave, and what is typed before that."""
+        keys = self.give_up() + keys
+        before, detach_keys, _ = keys.partition(DETACH * 2)
+        if detach_keys:
+            return True, before
+        if keys.endswith(DETACH):
+            self.due = time.monotonic() + _TWICE_WITHIN
+            return False, keys[:-1]
+        return False, keys
+
+    def give_up(self) -> bytes:
+        """What was held back."""
+        held, self.due = (DETACH if self.due is not None else b""), None
+        return held
+
+
+@contextlib.contextmanager
+def _signals(tells: int) -> Iterator[None]:
+    """Have signals told through a pipe, each as its number, for as long as this lasts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # the main thread sees to them
+        return
+    numbers = (signal.SIGWINCH, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    os.set_blocking(tells, False)
+    before: dict[int, Any] = {number: signal.signal(number, _note) for number in numbers}
+    waking = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(waking)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _note(_number: int, _frame: object) -> None:
+    """The byte in the pipe says it all; a handler must exist for it to be written."""
+
+
+def size_here() -> tuple[int, int]:
+    """Rows and columns of the terminal somebody sits at; what is usual if nobody does."""
+    size = shutil.get_terminal_size((80, 24))
+    return size.lines, size.columns

@@ -1,0 +1,221 @@
+"""The progress of an experiment, as lines for a waiting user."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from windlass.client.connection.experiment_events import ExperimentNews
+from windlass.client.resources.trial.outcome import how_it_ended
+from windlass.client.terminal.live_lines import Line
+from windlass.client.terminal.screen import STATE_COLOURS
+from windlass.client.terminal.status_line import share_of
+from windlass.model.records import ExperimentRecord, Summary, TrialRecord, TrialState, own_metrics
+from windlass.model.run_time import seconds_run
+from windlass.model.text.quantities import format_duration
+
+_MOST_ROWS = 20
+_MOST_FAILED = 10
+_MOST_METRICS = 4
+_LONGEST_CELL = 40
+_LONGEST_VALUE = 24
+
+
+class Progress:
+    """What is known of an experiment and its trials, kept up by the news of its stream."""
+
+    def __init__(self, experiment: ExperimentRecord) -> None:
+        self.experiment = experiment
+        self.trials: dict[int, TrialRecord] = {}
+
+    def learn(self, news: ExperimentNews) -> None:
+        """Take in what the stream says."""
+        if isinstance(news, ExperimentRecord):
+            self.experiment = news
+        elif isinstance(news, TrialRecord):
+            self.trials[news.id] = news
+
+    @property
+    def ordinary(self) -> list[TrialRecord]:
+        """The trials that count."""
+        return [trial for trial in self._trials_now() if not trial.auxiliary]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every trial that counts has ended, and how each of them did is known."""
+        goes_on = any(
+            number and not TrialState(name).is_final
+            for name, number in self.experiment.states.items()
+        )
+        ordinary = self.ordinary
+        # A trial may end between the two that a round tells of: those at work, and how many are.
+        has_heard = all(trial.state.is_final for trial in ordinary)
+        return not goes_on and has_heard and len(ordinary) >= self.experiment.trials
+
+    @property
+    def failed(self) -> list[TrialRecord]:
+        """Those that ended without success."""
+        return [
+            trial
+            for trial in self.ordinary
+            if trial.state.is_final and trial.state is not TrialState.SUCCEEDED
+        ]
+
+    def table(self) -> list[Line]:
+        """The lines while it goes on: how many are in which state, and those at work."""
+        now = time.time()
+        going = [
+            trial
+            for trial in self._trials_now()
+            if not trial.state.is_final and trial.state is not TrialState.QUEUED
+        ]
+        queued = [trial for trial in self._trials_now() if trial.state is TrialState.QUEUED]
+        lines: list[Line] = [self._head(int(now))]
+        lines += _rows(going[:_MOST_ROWS], differing(self.ordinary), now)
+        if len(going) > _MOST_ROWS:
+            lines.append([(f"  and {len(going) - _MOST_ROWS} more", "dim")])
+        if not going and queued and queued[0].message:
+            lines.append([(f"  trial {queued[0].id} waits: {queued[0].message}", "dim")])
+        return lines
+
+    def conclusion(self) -> list[Line]:
+        """What is said in the end: how many ended how, and which did not succeed."""
+        ended = [trial.ended for trial in self.ordinary if trial.ended is not None]
+        lines: list[Line] = [self._head(max(ended, default=time.time()))]
+        vary = differing(self.ordinary)
+        for trial in self.failed[:_MOST_FAILED]:
+            params = _short(trial.params, vary)
+            name = f"{trial.name} {params}".rstrip()
+            lines.append(
+                [
+                    (f"  {trial.id}  ", ""),
+                    (trial.state.value, STATE_COLOURS[trial.state]),
+                    (f"  {name}: {reason_of(trial)}", ""),
+                ]
+            )
+        if len(self.failed) > _MOST_FAILED:
+            lines.append([(f"  and {len(self.failed) - _MOST_FAILED} more", "")])
+        return lines
+
+    def _trials_now(self) -> list[TrialRecord]:
+        """All trials, as they stand at one moment: others learn of more meanwhile."""
+        return list(self.trials.values())
+
+    def _head(self, now: float) -> Line:
+        record = self.experiment
+        created = [trial.created for trial in self.ordinary]
+        passed = format_duration(max(now - min(created), 0.0)) if created else ""
+        number = f"{record.trials} {'trial' if record.trials == 1 else 'trials'}"
+        line: list[tuple[str, str]] = [
+            (f"experiment {record.id} ", "bold"),
+            (f"({record.name})", "name"),
+            (f"  {number}: " if record.states else "  no trials", ""),
+        ]
+        order = list(TrialState)
+        states = sorted(record.states, key=lambda name: order.index(TrialState(name)))
+        for place, name in enumerate(states):
+            comma = ", " if place else ""
+            line.append((comma, ""))
+            line.append((f"{record.states[name]} {name.lower()}", STATE_COLOURS[TrialState(name)]))
+        line.append((f"  {passed}", "dim"))
+        return line
+
+
+def reason_of(trial: TrialRecord) -> str:
+    """Why a trial did not succeed, in a few words."""
+    return what_it_raised(trial) or how_it_ended(trial)
+
+
+def what_it_raised(trial: TrialRecord) -> str:
+    """The error that failed a trial, as Python tells it; empty if there is none."""
+    if trial.error is None or not trial.error.type or trial.state is not TrialState.FAILED:
+        return ""
+    kind = trial.error.type.rpartition(".")[2]
+    return f"{kind}: {trial.error.message}" if trial.error.message else kind
+
+
+def differing(trials: Iterable[TrialRecord]) -> list[str]:
+    """The parameters that are not the same in all trials, in the order in which they appear.
+
+    >>> differing([])
+    []
+    """
+    seen: dict[str, str] = {}
+    vary: dict[str, None] = {}
+    listed = list(trials)
+    for number, trial in enumerate(listed):
+        for name, value in trial.params.items():
+            text = repr(value)
+            if name not in seen:
+                seen[name] = text
+                if number:
+                    vary[name] = None  # those before have it not
+            elif seen[name] != text:
+                vary[name] = None
+        for name in seen:
+            if name not in trial.params:
+                vary[name] = None
+    return [name for name in seen if name in vary]
+
+
+def _took(trial: TrialRecord, now: float) -> str:
+    seconds = seconds_run(trial, now)
+    return "-" if seconds is None else format_duration(int(seconds))
+
+
+def _rows(trials: Sequence[TrialRecord], vary: Sequence[str], now: float) -> list[Line]:
+    if not trials:
+        return []
+    heads = ("ID", "STATE", "TOOK", "NAME", "PARAMETERS", "METRICS")
+    cells = [
+        (
+            str(trial.id),
+            trial.state.value + (f" {trial.progress:.0%}" if share_of(trial) is not None else ""),
+            _took(trial, now),
+            _cut(trial.name + (" (auxiliary)" if trial.auxiliary else "")),
+            _cut(_short(trial.params, vary)),
+            _metrics(own_metrics(trial.metrics)),
+        )
+        for trial in trials
+    ]
+    widths = [max(len(row[column]) for row in [heads, *cells]) for column in range(len(heads))]
+    empty = [not any(row[column] for row in cells) for column in range(len(heads))]
+    shown = [column for column in range(len(heads)) if not empty[column]]
+
+    def line(row: Sequence[str], styles: Mapping[int, str], otherwise: str = "") -> Line:
+        spans = []
+        for column in shown:
+            text = row[column].rjust if column in (0, 2) else row[column].ljust
+            spans.append((f"  {text(widths[column])}", styles.get(column, otherwise)))
+        return spans
+
+    lines = [line(heads, {}, "dim")]
+    for row, trial in zip(cells, trials, strict=True):
+        lines.append(line(row, {1: STATE_COLOURS[trial.state]}))
+    return lines
+
+
+def _short(params: Mapping[str, Any], vary: Sequence[str]) -> str:
+    return " ".join(f"{name}={_value(params[name])}" for name in vary if name in params)
+
+
+def _value(value: object) -> str:
+    is_plain = isinstance(value, str) and value and not set(value) & set(" \t\n='\"")
+    text = str(value) if is_plain else repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _metrics(metrics: Mapping[str, Summary]) -> str:
+    values = [
+        f"{name} {summary.last:.4g}"
+        for name, summary in metrics.items()
+        if summary.last is not None
+    ]
+    steps = [summary.step for summary in metrics.values() if summary.step is not None]
+    step = [f"step {max(steps)}"] if steps else []
+    return "  ".join([*step, *values[:_MOST_METRICS]])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"

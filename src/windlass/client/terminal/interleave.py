@@ -1,0 +1,140 @@
+"""Merges the output of several replicas: whole lines, each with the name of its replica.
+
+An unfinished line is held back until its end, so the output of two replicas never mixes within a
+line. Of a progress bar only the newest state is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from windlass.model.logs import LogPart
+
+_LONGEST = 1 << 20  # characters of a line that are waited for
+_PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # no red: that is for what went wrong
+# Within a line of several writers nothing may go back over the name of one.
+_MOVES = re.compile(r"\x1b\[[0-9;]*[A-GK]|\x08")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Line(NamedTuple):
+    """A line of one replica, as it is to be printed."""
+
+    name: str
+    stream: str
+    text: str
+
+
+class Lanes:
+    """Puts the lines of several replicas together, each in a lane of its own.
+
+    >>> lanes = Lanes(["worker-0", "worker-1"])
+    >>> begun = LogPart(time=1, stream="stdout", text="10%", end=False, role="worker")
+    >>> other = LogPart(time=2, stream="stdout", text="hello", role="worker", index=1)
+    >>> ended = LogPart(time=3, stream="stdout", text="\\r20%", role="worker")
+    >>> [line.text for part in (begun, other, ended) for line in lanes.feed(part)]
+    ['hello', '20%']
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._held: dict[tuple[str, str], _Held] = {}
+        self.rename(names)
+
+    def rename(self, names: Sequence[str]) -> None:
+        """Learn which replicas there are, in their order: their number may change."""
+        self._positions = {name: position for position, name in enumerate(names)}
+        self._width = max(map(len, names), default=0)
+
+    def prefix(self, name: str, *, coloured: bool = False) -> str:
+        """What stands before a line.
+
+        >>> Lanes(["ps-0", "worker-0"]).prefix("ps-0")
+        'ps-0     | '
+        """
+        text = f"{name:<{self._width}} |"
+        if not coloured:
+            return f"{text} "
+        colour = _PALETTE[self._positions.get(name, len(self._positions)) % len(_PALETTE)]
+        return f"\x1b[{colour}m{text}\x1b[0m "
+
+    def feed(self, part: LogPart, now: float = 0.0) -> Iterator[Line]:
+        """The lines that are whole now that this came."""
+        lane = (f"{part.role}-{part.index}", part.stream)
+        held = self._held.get(lane)
+        if held is not None and held.attempt != part.attempt:
+            yield self._take(lane)  # its writer is gone, and will not end it
+            held = None
+        if held is None and part.end:
+            yield Line(*lane, _as_it_stands(part.text))
+            return
+        if held is None:
+            held = self._held[lane] = _Held(part.attempt, now)
+        held.add(part.text)
+        if part.end or held.size > _LONGEST:
+            yield self._take(lane)
+
+    def rest(self) -> Iterator[Line]:
+        """What is left when nothing more will come."""
+        for lane in list(self._held):
+            yield self._take(lane)
+
+    def unended(self, before: float) -> Line | None:
+        """A line that was begun before a time and has not ended; of the first replica that has."""
+        waiting = [lane for lane, held in self._held.items() if held.since <= before]
+        if not waiting:
+            return None
+        lane = min(
+            waiting,
+            key=lambda lane: self._positions.get(lane[0], len(self._positions)),
+        )
+        return Line(*lane, _as_it_stands(self._held[lane].text))
+
+    def _take(self, lane: tuple[str, str]) -> Line:
+        return Line(*lane, _as_it_stands(self._held.pop(lane).text))
+
+
+class _Held:
+    """A line that has begun; a progress bar may come in a million pieces."""
+
+    def __init__(self, attempt: int, since: float) -> None:
+        self.attempt = attempt
+        self.since = since
+        self.size = 0
+        self._pieces: list[str] = []
+
+    def add(self, text: str) -> None:
+        goes_back = bool(self._pieces) and self._pieces[-1].endswith("\r")
+        if text.strip("\r") and (goes_back or "\r" in text.rstrip("\r")):
+            self._pieces, self.size = [], 0
+        self._pieces.append(text)
+        self.size += len(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+def contained(text: str) -> str:
+    r"""A text with its colours that stays within its line.
+
+    >>> contained("\x1b[31mred\x1b[K up\x1b[A")
+    '\x1b[31mred up\x1b[0m'
+    """
+    text = _MOVES.sub("", text)
+    return f"{text}\x1b[0m" if "\x1b[" in text else text
+
+
+def uncoloured(text: str) -> str:
+    """A text without its colours."""
+    return _COLOURS.sub("", _MOVES.sub("", text))
+
+
+def _as_it_stands(text: str) -> str:
+    """A line as it was last drawn over itself.
+
+    >>> _as_it_stands("10%\\r20%\\r")
+    '20%'
+    """
+    return text.rstrip("\r").rpartition("\r")[2]

@@ -1,0 +1,150 @@
+"""Lines at the bottom of a terminal, redrawn when their text changes.
+
+Outside of a terminal only the final lines are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from windlass.client.terminal.screen import (
+    Redraw,
+    cells,
+    encodable,
+    fit,
+    is_terminal,
+    may_colour,
+    terminal_size,
+    write,
+)
+
+_TICK = 0.2
+_STYLES = {
+    "bold": 1,
+    "name": 1,  # of any length: it gives way to what stands beside it
+    "dim": 2,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "magenta": 35,
+    "cyan": 36,
+}
+_SHORTEST_NAME = 12
+
+Span = tuple[str, str]  # a text, and its style or nothing
+Line = Sequence[Span]
+
+
+class Live:
+    """Draws what `render` says, a few times a second, until it is left.
+
+    `render` is called in a thread of this class. What `say` is given stays above.
+
+    ```python
+    with Live(lambda: [[("3 running", "bold")]]) as live:
+        live.say("a line that stays")
+    ```
+    """
+
+    def __init__(self, render: Callable[[], Sequence[Line]], out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._render = render
+        self.is_live = (
+            self._out is not None
+            and is_terminal(self._out)
+            and os.environ.get("TERM") not in ("dumb", "")
+        )
+        self._is_coloured = self.is_live and may_colour(self._out)
+        self._drawn: list[str] = []
+        self._lock = threading.Lock()
+        self._redraw = Redraw(self._tick, _TICK, "windlass-live")
+
+    def __enter__(self) -> Live:
+        if self.is_live:
+            self._redraw.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._redraw.stop()
+        with self._lock:
+            self._wipe()
+
+    def say(self, *lines: Line) -> None:
+        """Print lines that stay, in a terminal or not."""
+        if self._out is None:
+            return
+        with self._lock:
+            self._wipe()
+            for line in lines:
+                write(self._out, self._painted(line, None) + "\n")
+            self._out.flush()
+
+    def _tick(self) -> None:
+        columns, rows = terminal_size(self._out)
+        lines = [self._painted(line, columns - 1) for line in self._render()[: rows - 1]]
+        with self._lock:
+            if lines != self._drawn and not self._redraw.is_stopped:
+                self._draw(lines)
+
+    def _draw(self, lines: list[str]) -> None:
+        up = f"\x1b[{len(self._drawn)}A" if self._drawn else ""
+        body = "".join(f"{line}\x1b[K\n" for line in lines)
+        write(self._out, f"\r{up}{body}\x1b[J")
+        self._out.flush()
+        self._drawn = lines
+
+    def _wipe(self) -> None:
+        if self._drawn:
+            write(self._out, f"\r\x1b[{len(self._drawn)}A\x1b[J")
+            self._out.flush()
+            self._drawn = []
+
+    def _painted(self, line: Line, room: int | None) -> str:
+        """A line in its colours, as much of it as there is room for."""
+        painted = ""
+        ellipsis = "…" if encodable(self._out, "…") == "…" else "..."
+        spans = [(encodable(self._out, _one_line(text)), style) for text, style in line]
+        if room is not None:
+            spans = _giving_way(spans, room, ellipsis)
+        for shown, style in spans:
+            if room is not None:
+                if room <= 0:
+                    break
+                cut = fit(shown, room, ellipsis)
+                room = 0 if cut != shown else room - cells(shown)
+                shown = cut
+            code = _STYLES.get(style)
+            is_painted = self._is_coloured and code is not None
+            painted += f"\x1b[{code}m{shown}\x1b[0m" if is_painted else shown
+        return painted
+
+
+def _giving_way(spans: list[Span], room: int, ellipsis: str) -> list[Span]:
+    """A line with its name cut, where it is too long: somewhat for all, more for what is not dim.
+
+    >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
+    >>> _giving_way(line, 36, "…")[1]
+    ("'of-a-very-l…", 'name')
+    >>> _giving_way([*line, ("  9s, about 21s left", "dim")], 36, "…")[1]
+    ("'of-a-very-…", 'name')
+    >>> _giving_way([*line, ("  9s, about 21s left", "dim")], 30, "…")[1]
+    ("'of-a-…", 'name')
+    """
+    others = sum(cells(text) for text, style in spans if style != "name")
+    dim = sum(cells(text) for text, style in spans if style == "dim")
+    left = max(room - others, min(_SHORTEST_NAME, room - others + dim))
+    return [
+        (fit(text, left, ellipsis) if style == "name" else text, style) for text, style in spans
+    ]
+
+
+def _one_line(text: str) -> str:
+    """A text of unknown origin on one line, without what steers a terminal."""
+    if text.isprintable():
+        return text
+    spaced = "".join(" " if c.isspace() else c for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in spaced)

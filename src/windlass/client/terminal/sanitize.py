@@ -1,0 +1,60 @@
+"""Removes terminal escape sequences except colours and progress bars.
+
+The author of a log is not its reader. An escape sequence could set the title of the reader's
+window, fill the clipboard, draw over other text, or query the terminal, which answers as if the
+reader had typed the answer. Such sequences are shown as text.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+_COLOUR = r"\x1b\[[0-9;:]*m"
+_WITHIN_LINE = r"\x1b\[[0-9;]*[CDGK]"
+_BETWEEN_LINES = r"\x1b\[[0-9;]*[ABEF]"
+_OTHER = r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+_STEERING = re.compile(f"({_COLOUR}|{_WITHIN_LINE})|({_BETWEEN_LINES})|{_OTHER}")
+_COLOURS = re.compile(_COLOUR)
+_PLAIN = re.compile(r"\x1b\[(?:[0-9;:]*;)?0*m")
+RESET = "\x1b[0m"
+
+
+class Reach(Enum):
+    """How far the output of a program may go in a terminal."""
+
+    LINE = "line"  # its own line: logs, which may be another's
+    LINES = "lines"  # lines above it too, as several progress bars do: what one runs oneself
+    ALL = "all"  # wherever it wants
+
+
+def tame(text: str, reach: Reach = Reach.LINES) -> str:
+    r"""A text that may colour a terminal and draw over a line, but not clear it or talk to it.
+
+    >>> tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
+    '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'
+    >>> tame("up\x1b[A"), tame("up\x1b[A", Reach.LINE)
+    ('up\x1b[A', 'up')
+    """
+    if reach is Reach.ALL or text.isprintable():
+        return text
+
+    def shown(match: re.Match[str]) -> str:
+        if match[1] or (match[2] and reach is Reach.LINES):
+            return match[0]
+        # A bar that is not drawn over the one before it is still a bar: no need to show why.
+        return "" if match[2] else match[0].encode("unicode_escape").decode()
+
+    return _STEERING.sub(shown, text)
+
+
+def leaves_colour(text: str) -> bool | None:
+    r"""Whether what follows a text would be in its colours; None if it has none.
+
+    >>> leaves_colour("\x1b[31mred"), leaves_colour("\x1b[31mred\x1b[0m"), leaves_colour("plain")
+    (True, False, None)
+    """
+    if "\x1b" not in text:
+        return None
+    colours = _COLOURS.findall(text)
+    return not _PLAIN.fullmatch(colours[-1]) if colours else None

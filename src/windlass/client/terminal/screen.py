@@ -1,0 +1,123 @@
+"""Terminal output: the abilities of a stream, the width of a text, a thread that redraws."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import TextIO
+
+from windlass.model.records import TrialState
+
+STATE_COLOURS = {
+    TrialState.QUEUED: "yellow",
+    TrialState.STARTING: "cyan",
+    TrialState.RUNNING: "cyan",
+    TrialState.RESTARTING: "yellow",
+    TrialState.SUSPENDED: "yellow",
+    TrialState.STOPPING: "yellow",
+    TrialState.SUCCEEDED: "green",
+    TrialState.FAILED: "red",
+    TrialState.STOPPED: "magenta",
+}
+
+
+class Redraw:
+    """Calls a function a few times a second in a thread of its own, between `start` and `stop`."""
+
+    def __init__(self, draw: Callable[[], None], seconds: float, name: str) -> None:
+        self._draw = draw
+        self._seconds = seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait until the function is not called any more."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a call that is under way should draw nothing."""
+        return self._stop.is_set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._seconds):
+            self._draw()
+
+
+def terminal_size(stream: TextIO | None = None) -> tuple[int, int]:
+    """The columns and rows of the terminal of a stream, or of stderr."""
+    try:
+        columns, rows = os.get_terminal_size(2 if stream is None else stream.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return columns or 80, rows or 24  # a terminal of unknown size has 0
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a stream is a terminal."""
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def may_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal with colours, and the user did not turn them off."""
+    is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "")
+    return is_wanted and is_terminal(stream)
+
+
+def can_encode(stream: TextIO, text: str) -> bool:
+    """Whether the encoding of a stream has these characters."""
+    try:
+        text.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError, AttributeError):
+        return False
+    return True
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write a text, with escapes for characters that the stream cannot encode."""
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        stream.write(encodable(stream, text))
+
+
+def encodable(stream: TextIO, text: str) -> str:
+    """The text, with escapes for characters that the stream cannot encode."""
+    if can_encode(stream, text):
+        return text
+    encoding = stream.encoding or "ascii"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def fit(text: str, room: int, ellipsis: str) -> str:
+    """Cut a text to so many cells of a terminal; its first character always stays.
+
+    >>> fit("* queued", 6, "…"), fit("* 训练", 5, "…"), fit("* queued", -1, "…")
+    ('* que…', '* 训…', '*')
+    """
+    if cells(text) <= room:
+        return text
+    left = room - len(ellipsis)
+    end = 0
+    while end < len(text) and (left := left - cells(text[end])) >= 0:
+        end += 1
+    return text[:end] + ellipsis if end else text[:1]
+
+
+def cells(text: str) -> int:
+    """The number of terminal cells that a text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

@@ -1,0 +1,72 @@
+"""The state of a trial in one line of text."""
+
+from __future__ import annotations
+
+from windlass.client.resources.trial.replica_names import has_several
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.status import ConditionType
+
+_WORDS = {
+    TrialState.QUEUED: "queued",
+    TrialState.STARTING: "starting",
+    TrialState.RUNNING: "running",
+    TrialState.RESTARTING: "restarting",
+    TrialState.STOPPING: "stopping",
+    TrialState.SUSPENDED: "suspended",
+}
+
+
+_LONGEST_NAME = 30  # in a line that is cut where the terminal ends
+
+
+def status_text(trial: TrialRecord) -> str:
+    """What a trial is waiting for or doing, for the status line: what matters most comes first."""
+    what = _WORDS.get(trial.state, trial.state.value.lower())
+    details = _details(trial)
+    name = trial.name
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 3]}..."
+    if trial.state is TrialState.RESTARTING:
+        what, details = _restarting(trial, details)
+    says_more = details and details != what
+    return f"trial {trial.id} ({name}) {what}" + (f": {details}" if says_more else "")
+
+
+def share_of(trial: TrialRecord) -> float | None:
+    """How far it is, as its program said, while it goes on."""
+    return trial.progress if trial.state is TrialState.RUNNING else None
+
+
+def _details(trial: TrialRecord) -> str:
+    if not has_several(trial) or trial.state is TrialState.QUEUED:
+        return trial.message
+    return _count(trial)
+
+
+def _restarting(trial: TrialRecord, details: str) -> tuple[str, str]:
+    """Which of how many restarts it is, and why, as far as that is known of this very one."""
+    why = next((c for c in trial.conditions if c.type is ConditionType.RESTARTING), None)
+    message = why.message if why is not None and why.status else ""
+    if why is not None and why.reason != "ReplicaRestarting":
+        return "restarting", message or details
+    number = f"{trial.restarts} of {trial.spec.backoff_limit}"
+    cause, separator, count = message.rpartition("; restart ")
+    return f"restarting ({number})", cause if separator and count == number else details
+
+
+def _count(trial: TrialRecord) -> str:
+    """How many replicas run, how many are done, and what one of them is at or waits for."""
+    from windlass.client.resources.trial.replicas import replicas_of
+
+    replicas = replicas_of(trial)
+    size = len(replicas)
+    run = sum(replica.phase == "Running" for replica in replicas)
+    done = sum(replica.phase == "Succeeded" for replica in replicas)
+    if trial.state is TrialState.SUSPENDED:
+        return f"{run} {'replica is' if run == 1 else 'replicas are'} told to stop" if run else ""
+    summary = ""
+    if size > 1:
+        summary = f"{size} replicas" if run == size else f"{run} of {size} replicas run"
+    if done and summary:
+        summary += f", {done} {'is' if done == 1 else 'are'} done"
+    return "; ".join(part for part in (summary, trial.message) if part)

@@ -1,0 +1,253 @@
+"""The view of a running trial: its output as it arrives, and one status line.
+
+In a terminal the status line is drawn below the output and erased before each new piece of
+output. Of the escape sequences in the output only colours and progress bars take effect
+(`sanitize.py`). In a file or a pipe there is only the unchanged output.
+
+For a trial with several replicas every line is shown whole, with the name of its replica in
+front. A line that stays unfinished for a while replaces the status line until it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from itertools import groupby
+from operator import add, attrgetter
+from typing import TYPE_CHECKING, TextIO
+
+from windlass.client.terminal.sanitize import RESET, Reach, leaves_colour, tame
+from windlass.client.terminal.screen import (
+    Redraw,
+    can_encode,
+    cells,
+    encodable,
+    fit,
+    is_terminal,
+    may_colour,
+    terminal_size,
+    write,
+)
+from windlass.model.logs import LogPart
+from windlass.model.text.quantities import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from windlass.client.terminal.interleave import Lanes, Line
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_PLAIN_FRAMES = "|/-\\"
+_DELAY = 0.15  # what is over sooner is not worth a line
+_TICK = 0.1
+_CLOCK = 12  # cells that a status line has besides its text: "⠋ ", " 59m 59s"
+_PAUSE = 0.3  # that a line of one of several replicas may take to end before it is shown
+
+
+class View:
+    """Shows one run. Use as a context manager, so that the line is always wiped."""
+
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        *,
+        reach: Reach = Reach.LINES,
+    ) -> None:
+        self._reach = reach
+        self._out = out or sys.stdout or _nowhere()
+        self._err = err or sys.stderr or _nowhere()
+        self.is_live = is_terminal(self._err) and os.environ.get("TERM") != "dumb"
+        self._is_coloured = self.is_live and not os.environ.get("NO_COLOR")
+        self._shares_screen = self.is_live and is_terminal(self._out)
+        is_plain = not can_encode(self._err, _FRAMES)
+        self._frames = _PLAIN_FRAMES if is_plain else _FRAMES
+        self._ellipsis = "..." if is_plain else "…"
+        self._text = ""
+        self._progress: float | None = None
+        self._since = time.monotonic()
+        self._is_drawn = False
+        self._coloured: set[TextIO] = set()  # terminals that would go on in a program's colour
+        self._open_line: TextIO | None = None  # where a line was begun and not ended
+        self._last_target: TextIO | None = None
+        self._lanes: Lanes | None = None  # of a trial of several replicas
+        self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
+        self._lock = threading.Lock()
+        self._frame = 0
+        self._redraw = Redraw(self._tick, _TICK, "windlass-view")
+
+    def __enter__(self) -> View:
+        if self.is_live:
+            self._redraw.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._redraw.stop()
+        self.end_lines()
+        with self._lock:
+            self._wipe()
+            self._end_open_line()
+            for terminal in self._coloured:  # what comes after is not the program's
+                terminal.write(RESET)
+                terminal.flush()
+
+    def status(self, text: str, progress: float | None = None) -> None:
+        """Say what is being waited for, and how far that is, from 0 to 1, if it is known."""
+        # A cluster's words, or a program's, may be in it.
+        text = " ".join(tame(text, Reach.LINE).split())
+        with self._lock:
+            self._progress = progress
+            if text != self._text:
+                self._text = text
+                self._since = time.monotonic()
+
+    def shows(self, text: str) -> bool:
+        """Whether a status can be read to its end, a clock beside it."""
+        return self.is_live and cells(text) <= terminal_size()[0] - _CLOCK
+
+    def show(self, part: LogPart) -> None:
+        """Print a piece of output where it belongs."""
+        self.show_all((part,))
+
+    def show_all(self, parts: Iterable[LogPart]) -> None:
+        """Print pieces of output where they belong; what goes to one place in a row, at once."""
+        if self._lanes is not None:
+            for part in parts:
+                with self._lock:
+                    self._print(self._lanes, self._lanes.feed(part, time.monotonic()))
+            return
+        for stream, run in groupby(parts, key=attrgetter("stream")):
+            target = self._err if stream == "stderr" else self._out
+            pieces = list(run)
+            with self._lock:
+                self._wipe()
+                if self._open_line is not None and self._open_line is not target:
+                    self._end_open_line()
+                texts = [piece.text for piece in pieces]
+                if is_terminal(target):
+                    texts = [tame(text, self._reach) for text in texts]
+                    for text in texts:
+                        self._note_colour(target, text)
+                ends = ["\n" if piece.end else "" for piece in pieces]
+                self._write(target, "".join(map(add, texts, ends)))
+                self._open_line = None if pieces[-1].end else target
+
+    def tell_apart(self, names: Sequence[str]) -> None:
+        """From now on say which replica wrote a line; nothing if there are no names to say."""
+        if not names:
+            return
+        from windlass.client.terminal.interleave import Lanes
+
+        with self._lock:
+            if self._lanes is None:
+                self._end_open_line()
+                self._lanes = Lanes(names)
+            else:
+                self._lanes.rename(names)
+
+    def end_lines(self) -> None:
+        """Print what was held of lines that will not end."""
+        if self._lanes is not None:
+            with self._lock:
+                self._print(self._lanes, self._lanes.rest())
+
+    def flush(self) -> None:
+        """Let what was printed be seen."""
+        with self._lock:
+            self._out.flush()
+            self._err.flush()
+
+    def say(self, text: str) -> None:
+        """Print a line of ours, on stderr."""
+        with self._lock:
+            self._wipe()
+            self._end_open_line()
+            self._write(self._err, text + "\n")
+            self._err.flush()
+
+    def note(self, text: str) -> None:
+        """Print a line of ours only a person at a terminal wants."""
+        if self.is_live:
+            text = tame(text)
+            self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
+
+    def _print(self, lanes: Lanes, lines: Iterable[Line]) -> None:
+        """Print whole lines of several replicas, each with its name."""
+        from windlass.client.terminal.interleave import contained
+
+        for line in lines:
+            self._wipe()
+            target = self._err if line.stream == "stderr" else self._out
+            text = line.text
+            if is_terminal(target) and self._reach is not Reach.ALL:
+                text = tame(contained(text))
+            prefix = lanes.prefix(line.name, coloured=self._colours[target])
+            self._write(target, f"{prefix}{text}\n")
+
+    def _write(self, target: TextIO, text: str) -> None:
+        """Write a text after all earlier ones: both streams may lead to one file or pipe."""
+        if self._last_target is not None and self._last_target is not target:
+            self._last_target.flush()
+        write(target, text)
+        self._last_target = target
+
+    def _note_colour(self, target: TextIO, text: str) -> None:
+        left = leaves_colour(text)
+        if left is not None and self._reach is not Reach.ALL:
+            (self._coloured.add if left else self._coloured.discard)(target)
+
+    def _end_open_line(self) -> None:
+        # On separate destinations a line that is still open is nobody else's business.
+        if self._open_line is not None and self._shares_screen:
+            write(self._open_line, "\n")
+        if self._open_line is not None:
+            self._open_line.flush()
+            self._open_line = None
+
+    def _tick(self) -> None:
+        self._frame += 1
+        with self._lock:
+            now = time.monotonic()
+            lanes = self._lanes
+            begun = lanes.unended(now - _PAUSE) if lanes else None
+            is_due = self._is_drawn or now - self._since >= _DELAY
+            if lanes is not None and begun is not None:
+                self._draw_begun(lanes, begun)
+            elif self._text and self._open_line is None and is_due:
+                self._draw(self._frame)
+
+    def _draw(self, frame: int) -> None:
+        passed = int(time.monotonic() - self._since)
+        clock = "" if self._progress is None else f" {self._progress:.0%}"
+        clock += f" {format_duration(passed)}" if passed else ""
+        line = f"{self._frames[frame % len(self._frames)]} {self._text}"
+        room = terminal_size()[0] - 4 - len(clock)
+        line = fit(encodable(self._err, line), room, self._ellipsis) + clock
+        mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
+        write(self._err, f"\r\x1b[K{mark}{line[1:]}")
+        self._err.flush()
+        self._is_drawn = True
+
+    def _draw_begun(self, lanes: Lanes, line: Line) -> None:
+        """A line that has not ended, as much as there is room for."""
+        from windlass.client.terminal.interleave import uncoloured
+
+        room = terminal_size()[0] - len(lanes.prefix(line.name)) - 1
+        text = encodable(self._err, tame(uncoloured(line.text)))
+        prefix = lanes.prefix(line.name, coloured=self._is_coloured)
+        write(self._err, f"\r\x1b[K{prefix}{fit(text, room, self._ellipsis)}")
+        self._err.flush()
+        self._is_drawn = True
+
+    def _wipe(self) -> None:
+        if self._is_drawn:
+            write(self._err, "\r\x1b[K")
+            self._err.flush()
+            self._is_drawn = False
+
+
+def _nowhere() -> TextIO:
+    """In place of a stream that was closed before Python started."""
+    return open(os.devnull, "w")

@@ -1,0 +1,84 @@
+"""Waits for the trials of an experiment, with a live table in a terminal."""
+
+from __future__ import annotations
+
+from windlass.client.connection.experiment_events import ExperimentFollowing
+from windlass.client.connection.transport import Transport
+from windlass.client.resources.trial.trial import Trial
+from windlass.client.terminal.experiment_progress import Progress, reason_of, what_it_raised
+from windlass.client.terminal.live_lines import Live
+from windlass.model.errors import ExperimentFailed, WindlassError
+from windlass.model.records import ExperimentRecord, TrialRecord
+from windlass.model.text.display import clean
+
+_MOST_LISTED = 10
+
+
+class Waiting:
+    """One wait for an experiment's ordinary trials. `cut` ends it, from any thread."""
+
+    def __init__(
+        self, transport: Transport, experiment: ExperimentRecord, timeout: float | None = None
+    ) -> None:
+        self._following = ExperimentFollowing(transport, experiment.id, timeout=timeout)
+        self.progress = Progress(experiment)
+        self.cut = self._following.cut
+
+    def run(self) -> Progress:
+        """Wait until every trial that counts has ended; how it stands then."""
+        with Live(self.progress.table) as live:
+            try:
+                for news in self._following:
+                    self.progress.learn(news)
+                    if isinstance(news, ExperimentRecord) and self.progress.is_over:
+                        live.say(*self.progress.conclusion())
+                        break
+            except KeyboardInterrupt:
+                live.say([(self._left(), "")])
+                raise
+        return self.progress
+
+    def _left(self) -> str:
+        record = self.progress.experiment
+        number = sum(not trial.state.is_final for trial in self.progress.ordinary)
+        what = f"{number} {'trial goes' if number == 1 else 'trials go'} on"
+        them = "it" if number == 1 else "them"
+        return (
+            f"Left experiment {record.id} ({record.name}): {what}. "
+            f"To stop {them}: windlass stop --experiment {record.id}"
+        )
+
+
+def failure_of(progress: Progress, transport: Transport) -> ExperimentFailed | None:
+    """The error that says which trials did not succeed, if there are any."""
+    failed = progress.failed
+    if not failed:
+        return None
+    record = progress.experiment
+    lines = [
+        f"trial {trial.id} ({trial.name}): {reason_of(trial)}" for trial in failed[:_MOST_LISTED]
+    ]
+    lines[1:1] = [f"  {line}" for line in _last_lines(failed[0], transport)]
+    if len(failed) > _MOST_LISTED:
+        lines.append(
+            f"and {len(failed) - _MOST_LISTED} more: windlass ls -e {record.name} -s failed"
+        )
+    first = failed[0].id
+    lines.append(f"See why: windlass show {first}, windlass logs {first}")
+    return ExperimentFailed(
+        f"Experiment {record.id} ({record.name}): {len(failed)} of "
+        f"{record.trials} {'trial' if record.trials == 1 else 'trials'} did not succeed.",
+        hint="\n".join(lines),
+        experiment_id=record.id,
+        trial_ids=tuple(trial.id for trial in failed),
+    )
+
+
+def _last_lines(trial: TrialRecord, transport: Transport) -> list[str]:
+    """What a trial wrote last, where its record does not say what it raised."""
+    if what_it_raised(trial):
+        return []
+    try:
+        return [clean(str(line)) for line in Trial[object](transport, trial).logs(tail=3)]
+    except WindlassError:
+        return []  # the error that is told is the trial's

@@ -1,0 +1,210 @@
+"""Runs a trial in the foreground: streams its output, stops it on Ctrl-C, returns its value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.client import Client
+from windlass.client.connection.event_stream import Following, News
+from windlass.client.connection.submit import send
+from windlass.client.connection.transport import path_of
+from windlass.client.resources.trial.outcome import how_it_ended
+from windlass.client.resources.trial.replica_names import names_of
+from windlass.client.resources.trial.trial import Trial
+from windlass.client.terminal.status_line import share_of, status_text
+from windlass.client.terminal.view import View
+from windlass.client.terminal.wait_notice import Standstill
+from windlass.model.errors import WindlassError
+from windlass.model.logs import LogPage
+from windlass.model.records import TrialRecord, TrialState
+from windlass.model.requests import CreateTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.run_time import seconds_run
+from windlass.model.status import NOTHING_TO_JUDGE_BY, Event
+from windlass.model.text.quantities import format_duration
+from windlass.packaging.draft import Draft
+
+if TYPE_CHECKING:
+    from windlass.client.terminal.change_notices import ChangeNotices
+
+
+def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
+    """Send a draft and watch it to its end."""
+
+    def begin(request: CreateTrial) -> tuple[Following, Iterator[News], News]:
+        following = Following(client.transport, request=request)
+        events = iter(following)
+        return following, events, next(events)
+
+    view.tell_apart(names_of(draft.request.spec))
+    try:
+        following, events, first = send(client.transport, draft, begin)
+    except KeyboardInterrupt:
+        _stop_unseen(client, draft.request.key)
+        raise
+    return _watch(client, following, view, events, first)
+
+
+def watch(
+    client: Client,
+    trial: Trial[Any],
+    view: View,
+    *,
+    before_stop: Callable[[], None] = lambda: None,
+) -> tuple[Trial[Any], StreamEnd]:
+    """Watch a trial that was submitted before, from its first line on.
+
+    `before_stop` is called when Ctrl-C is about to stop it, for what must not take its place.
+    """
+    view.tell_apart(names_of(trial.record.spec, trial.attempts))
+    following = Following(client.transport, trial_id=trial.id)
+    return _watch(client, following, view, iter(following), None, before_stop)
+
+
+def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
+    """Wait for the end of a trial without its output; meanwhile it is told how it stands."""
+    with Standstill(view) as standstill:
+        for news in Following(client.transport, trial_id=trial.id, logs=False):
+            if isinstance(news, StreamEnd):
+                return Trial(client.transport, news.trial)
+            if isinstance(news, TrialRecord):
+                view.status(status_text(news))
+                standstill.update(news)
+    raise AssertionError("a stream that was not cut ends with its end")
+
+
+def _watch(
+    client: Client,
+    following: Following,
+    view: View,
+    events: Iterator[News],
+    first: News | None,
+    before_stop: Callable[[], None] = lambda: None,
+) -> tuple[Trial[Any], StreamEnd]:
+    with Standstill(view) as standstill:
+        watcher = _Watcher(client, following, view, standstill)
+        try:
+            end = watcher.follow(events, first)
+        except KeyboardInterrupt:
+            end = watcher.stop_and_follow(before_stop)
+            view.say(f"Trial {end.trial.id} ({end.trial.name}) {how_it_ended(end.trial)}.")
+            raise KeyboardInterrupt from None
+    return Trial(client.transport, end.trial), end
+
+
+class _Watcher:
+    """One watched trial."""
+
+    def __init__(
+        self, client: Client, following: Following, view: View, standstill: Standstill
+    ) -> None:
+        self._client = client
+        self._following = following
+        self._view = view
+        self._notices: ChangeNotices | None = None
+        self._told_of_waiting = False
+        self._standstill = standstill
+
+    def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
+        if first is not None and (end := self._show(first)):
+            return end
+        for news in events:
+            if end := self._show(news):
+                return end
+        raise AssertionError("a stream that was not cut ends with its end")
+
+    def stop_and_follow(self, before_stop: Callable[[], None]) -> StreamEnd:
+        trial_id = self._following.trial_id
+        try:
+            before_stop()
+            self._ask_to_stop()
+            self._view.say(f"Stopping trial {trial_id}; Ctrl-C again leaves without waiting.")
+            return self.follow(iter(self._following))
+        except KeyboardInterrupt:
+            self._view.say(f"Left trial {trial_id} while it stops. See: windlass show {trial_id}")
+            raise KeyboardInterrupt from None
+
+    def _ask_to_stop(self) -> None:
+        """Even an impatient Ctrl-C does not keep the request from being sent."""
+        path = path_of("trials", self._following.trial_id, "stop")
+        body = StopTrial(reason="Ctrl-C")
+        try:
+            self._client.transport.ask("POST", path, TrialRecord, body=body)
+        except KeyboardInterrupt:
+            self._client.transport.ask("POST", path, TrialRecord, body=body)
+            raise
+
+    def _show(self, news: News) -> StreamEnd | None:
+        if isinstance(news, TrialRecord):
+            self._view.tell_apart(names_of(news.spec, news.attempts))
+            self._tell_turns(news)
+            self._view.status(status_text(news), share_of(news))
+            self._tell_of_waiting(news)
+            if not self._told_of_waiting:
+                self._standstill.update(news)
+        elif isinstance(news, LogPage):
+            for part in news.items:
+                self._view.show(part)
+            self._view.flush()
+        else:
+            self._view.status("")
+            self._view.end_lines()
+            self._tell_turns(news.trial)
+            self._tell_what_stayed(news.trial)
+            self._conclude(news.trial)
+            return news
+        return None
+
+    def _tell_turns(self, trial: TrialRecord) -> None:
+        """A person at a terminal is to see what became of the trial, when it is over too."""
+        if not self._view.is_live:
+            return
+        if self._notices is None:
+            from windlass.client.terminal.change_notices import ChangeNotices
+
+            self._notices = ChangeNotices(self._events)
+        for turn in self._notices.next(trial):
+            self._view.note(turn)
+
+    def _tell_of_waiting(self, trial: TrialRecord) -> None:
+        """A trial that waits for another may wait for its own room: its log is to say so, once."""
+        me = os.environ.get("WINDLASS_TRIAL_ID")
+        if "WINDLASS_EXTERNAL" in os.environ:
+            return  # it has no room
+        is_waiting = trial.state is TrialState.QUEUED and trial.message
+        if me is None or not is_waiting or self._told_of_waiting or self._view.is_live:
+            return
+        self._told_of_waiting = True
+        room = f"Trial {me}, which waits for it, keeps its own room meanwhile."
+        self._view.say(f"T{status_text(trial)[1:]}. {room}")
+
+    def _tell_what_stayed(self, trial: TrialRecord) -> None:
+        """Whoever asked for the best checkpoints is to know that all were kept instead."""
+        if trial.spec.keep is None or not trial.spec.keep.best:
+            return
+        for event in self._events() or ():
+            if event.reason == NOTHING_TO_JUDGE_BY:
+                self._view.say(f"Warning: {event.message}")
+
+    def _events(self) -> list[Event] | None:
+        """What happened to the trial; nothing if that cannot be told now."""
+        path = path_of("trials", self._following.trial_id, "events")
+        try:
+            return self._client.transport.ask("GET", path, list[Event])
+        except WindlassError:
+            return None  # its next record is a reason to ask again
+
+    def _conclude(self, trial: TrialRecord) -> None:
+        seconds = seconds_run(trial)
+        if trial.state is TrialState.SUCCEEDED and seconds is not None:
+            noun = "trial" if trial.kind.is_listed else trial.kind.value
+            took = format_duration(seconds)
+            self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
+
+
+def _stop_unseen(client: Client, key: str) -> None:
+    """Ctrl-C came before the answer: if the trial was made, it is stopped all the same."""
+    page = client.transport.ask("GET", "/trials", TrialPage, query={"uid": key})
+    for record in page.items:
+        Trial(client.transport, record).stop(reason="Ctrl-C")

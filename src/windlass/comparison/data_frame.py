@@ -1,0 +1,35 @@
+"""A table as a data frame, of whichever library is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.comparison.tables import Table
+
+
+def frame_of(table: Table) -> Any:
+    """A pandas data frame if pandas can be imported, else one of polars, else the table itself."""
+    if (pandas := _library("pandas")) is not None:
+        return pandas.DataFrame(table.rows, columns=list(table.columns))
+    if (polars := _library("polars")) is not None:
+        columns = [_series(polars, name, table.column(name)) for name in table.columns]
+        return polars.DataFrame(columns)
+    return table
+
+
+def _library(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except Exception:  # noqa: BLE001 -- one that is half installed may raise anything
+        return None
+
+
+def _series(polars: Any, name: str, values: list[Any]) -> Any:
+    """A column of one type, as polars has them; mixed values become texts."""
+    try:
+        return polars.Series(name, values, strict=True)
+    except (TypeError, ValueError, OverflowError, polars.exceptions.PolarsError):
+        plain = [v if v is None or isinstance(v, str) else repr(v) for v in values]
+        return polars.Series(name, plain, dtype=polars.String)

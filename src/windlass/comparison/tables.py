@@ -1,0 +1,268 @@
+"""Many trials in one table: parameters that differ, metrics, how they went."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any, overload
+
+from windlass.comparison.changes import flat, is_same
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.records import Summary, TrialRecord, own_metrics
+from windlass.model.run_time import seconds_run
+from windlass.model.text.display import clean, shorten, width_of
+from windlass.model.text.quantities import format_duration
+
+STATISTICS = ("last", "min", "max", "mean", "count", "step")
+_FIXED = ("id", "name", "state", "seconds")
+_WIDEST = 40  # of a cell for people
+
+
+class Table(Sequence[dict[str, Any]]):
+    """Rows of named values, aligned when printed and drawn in notebooks.
+
+    >>> table = Table(["id", "lr"], [{"id": 1, "lr": 0.1}, {"id": 12, "lr": None}])
+    >>> print(table)
+    id   lr
+     1  0.1
+    12    -
+    >>> table[0]["lr"], len(table), table.column("id")
+    (0.1, 2, [1, 12])
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        self.columns = tuple(columns)
+        self.rows = [{name: row.get(name) for name in self.columns} for row in rows]
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column, from the top."""
+        if name not in self.columns:
+            raise InvalidArgument(f"There is no column {shown(name)}.", hint=_listed(self.columns))
+        return [row[name] for row in self.rows]
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Table: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | Table:
+        if isinstance(index, slice):
+            return Table(self.columns, self.rows[index])
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return self.columns == other.columns and is_same(self.rows, other.rows)
+
+    __hash__ = None  # type: ignore[assignment]  # its rows can be changed
+
+    def __str__(self) -> str:
+        rows = [[cell(name, row[name]) for name in self.columns] for row in self.rows]
+        right = [is_numeric(self.column(name)) for name in self.columns]
+        lines = [[clean(name) for name in self.columns], *rows]
+        widths = [max(width_of(line[i]) for line in lines) for i in range(len(self.columns))]
+        return "\n".join(
+            "  ".join(map(_padded, line, widths, right)).rstrip() for line in lines
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return str(self)  # as of a data frame: who asks for a table at a prompt wants to see it
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(clean(name))}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{escape(cell(name, row[name]))}</td>" for name in self.columns)
+            + "</tr>"
+            for row in self.rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def table_of(
+    records: Sequence[TrialRecord],
+    *,
+    metrics: Sequence[str] | str | None = None,
+    sort_by: str | None = None,
+) -> Table:
+    """A row a trial: what it is, the parameters that differ, its metrics (the last value of each).
+
+    `metrics` chooses some; `loss.min` is another statistic of one. `sort_by` is a column, or what
+    lists of trials are sorted by: `metrics.loss.min`, `hparams.lr`, `duration`; with a `-` before
+    it from the greatest down. Trials without a value come last.
+    """
+    params = [flat(record.params) for record in records]
+    chosen = _chosen_metrics(records, metrics)
+    names = _differing(params)
+    fixed = [name for name in _FIXED if name != "name" or len({r.name for r in records}) > 1]
+    labels = {name: f"param.{name}" if name in _FIXED else name for name in names}
+    taken = {*_FIXED, *labels.values()}
+    metric_labels = {name: f"metric.{name}" if name in taken else name for name in chosen}
+    rows = []
+    for record, values in zip(records, params, strict=True):
+        row: dict[str, Any] = {name: _fixed_value(record, name) for name in fixed}
+        row |= {label: values.get(name) for name, label in labels.items()}
+        row |= {label: _statistic(record.metrics, n) for n, label in metric_labels.items()}
+        rows.append(row)
+    table = Table([*fixed, *labels.values(), *metric_labels.values()], rows)
+    return table if sort_by is None else _sorted(table, records, params, str(sort_by))
+
+
+def _sorted(
+    table: Table, records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], by: str
+) -> Table:
+    """The rows in the order of a column, or of what is none."""
+    name = by.removeprefix("-")
+    is_column = by in table.columns or name in table.columns
+    hidden_values = None if is_column else _hidden(records, params, name)
+    if hidden_values is None:
+        return sorted_by(table, by)
+    rows = [{**row, name: value} for row, value in zip(table.rows, hidden_values, strict=True)]
+    return Table(table.columns, sorted_by(Table([*table.columns, name], rows), by).rows)
+
+
+def _hidden(
+    records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], name: str
+) -> list[Any] | None:
+    """The values of what is no column, but can be sorted by all the same; none if nobody has it."""
+    if name == "duration":
+        return [_fixed_value(record, "seconds") for record in records]
+    kind, dot, rest = name.partition(".")
+    if dot and kind in ("hparams", "params"):
+        is_known = any(rest in values for values in params)
+        return [values.get(rest) for values in params] if is_known else None
+    metric = rest if dot and kind == "metrics" else name
+    if not any(metric in r.metrics or _base(metric) in r.metrics for r in records):
+        return None
+    return [_statistic(record.metrics, metric) for record in records]
+
+
+def _base(name: str) -> str:
+    """The metric of `loss.min`; of what has no statistic, nothing."""
+    metric, _, statistic = name.rpartition(".")
+    return metric if statistic in STATISTICS else ""
+
+
+def sorted_by(table: Table, column: str) -> Table:
+    """The rows in the order of a column; those without a value last, equal ones as they were.
+
+    >>> table = Table(["id", "loss"], [{"id": 1, "loss": None}, {"id": 2, "loss": 3.0}])
+    >>> sorted_by(table, "-loss").column("id")
+    [2, 1]
+    """
+    name = column
+    is_down = column not in table.columns and column.startswith("-")
+    if is_down:
+        name = column[1:]
+    if name not in table.columns:
+        raise InvalidArgument(
+            f"The trials cannot be sorted by {shown(name)}: no column is called so.",
+            hint=_near(name, table.columns) + _listed(table.columns),
+        )
+    present = [row for row in table.rows if _has_value(row[name])]
+    absent = [row for row in table.rows if not _has_value(row[name])]
+    present.sort(key=lambda row: _order(row[name]), reverse=is_down)
+    return Table(table.columns, [*present, *absent])
+
+
+def cell(name: str, value: Any) -> str:
+    """A value as a table shows it.
+
+    >>> cell("loss", 0.12345678), cell("seconds", 75.0), cell("lr", None)
+    ('0.123457', '1m 15s', '-')
+    """
+    if value is None:
+        return "-"
+    if name == "seconds" and isinstance(value, float):
+        return format_duration(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return shorten(clean(value if isinstance(value, str) and value else repr(value)), _WIDEST)
+
+
+def is_numeric(values: Sequence[Any]) -> bool:
+    """Whether a column is of numbers, and stands to the right."""
+    present = [value for value in values if value is not None]
+    numbers = [v for v in present if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    return bool(present) and len(numbers) == len(present)
+
+
+def _differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The parameters that are not the same everywhere; of a single trial, all."""
+    names = list(dict.fromkeys(name for values in params for name in values))
+    if len(params) == 1:
+        return names
+    first = params[0] if params else {}
+    return [
+        name
+        for name in names
+        if not all(name in values and name in first and is_same(values[name], first[name])
+                   for values in params)
+    ]  # fmt: skip
+
+
+def _chosen_metrics(
+    records: Sequence[TrialRecord], metrics: Sequence[str] | str | None
+) -> list[str]:
+    reported = sorted({name for record in records for name in record.metrics})
+    if metrics is None:
+        return sorted({name for record in records for name in own_metrics(record.metrics)})
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    for name in names:
+        metric, _, statistic = str(name).rpartition(".")
+        if name not in reported and not (metric in reported and statistic in STATISTICS):
+            what = _listed(reported, "The metrics are") if reported else "None has been reported."
+            raise InvalidArgument(
+                f"No trial here has reported a metric {shown(name)}.",
+                hint=_near(str(name), reported) + what,
+            )
+    return names
+
+
+def _statistic(metrics: Mapping[str, Summary], name: str) -> float | None:
+    if name in metrics:
+        return metrics[name].last
+    metric, _, statistic = name.rpartition(".")
+    summary = metrics.get(metric)
+    value: float | None = getattr(summary, statistic) if summary is not None else None
+    return value
+
+
+def _fixed_value(record: TrialRecord, name: str) -> Any:
+    if name == "seconds":
+        return seconds_run(record)
+    return record.state.value if name == "state" else getattr(record, name)
+
+
+def _has_value(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """Numbers before texts before whatever else there is."""
+    if isinstance(value, (int, float)):
+        return 0, value
+    return (1, value) if isinstance(value, str) else (2, repr(value))
+
+
+def _padded(text: str, width: int, is_right: bool) -> str:
+    space = " " * (width - width_of(text))
+    return space + text if is_right else text + space
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]!r}? " if near else ""
+
+
+def _listed(names: Sequence[str], what: str = "The columns are") -> str:
+    return f"{what}: {', '.join(names)}."

@@ -1,0 +1,158 @@
+"""Keeps the capacity of each job equal in its status and in the admission queue.
+
+Granted capacity is in the status before the job uses it, and released capacity is out of the status
+before another job gets it. If the process dies in between, the status is still true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from windlass.controller.admission import AdmissionQueue
+from windlass.engine.admission import Moves
+from windlass.engine.sizes import has_all, sizes_left, sizes_of, with_sizes
+from windlass.engine.slots import is_alive
+from windlass.model.job import Job
+from windlass.model.status import ConditionType, JobStatus, Replica
+
+
+class CapacityGrants:
+    """Grants capacity to jobs, reclaims it, and wakes admitted jobs.
+
+    Without an admission queue, and for jobs of other backends, every job is admitted: there the
+    cluster decides which job waits.
+    """
+
+    def __init__(
+        self,
+        admission: AdmissionQueue | None,
+        wake: Callable[[str], None],
+        on_queue_moved: Callable[[], None],
+    ) -> None:
+        self._admission = admission
+        self._wake = wake
+        self._on_queue_moved = on_queue_moved
+
+    def restore(self, job: Job, status: JobStatus) -> None:
+        """Restore the capacity of a job. All jobs are restored before the first reconciliation."""
+        if self._admission is None or not job.spec.capabilities.runs_on_server:
+            return
+        priority, (created, moves) = job.spec.priority, _queue_position(job, status)
+        if status.admitted:
+            spec = with_sizes(job.spec, status.sizes) if status.sizes else job.spec
+            devices = {_slot(key): indices for key, indices in status.devices.items()}
+            self._admission.restore(job.uid, spec, priority, created, devices, moves)
+        if wants_capacity(job, status):
+            self._admission.submit(job.uid, job.spec, priority, created, moves)
+
+    def grant(self, job: Job, status: JobStatus) -> JobStatus:
+        """Return the status with as much of the requested capacity as is free."""
+        if status.admitted and has_all(job.spec, status.sizes):
+            self._withdraw_growth(job, status)
+            return status
+        if not wants_capacity(job, status):
+            self._withdraw_growth(job, status)
+            return status
+        wanted = sizes_of(job.spec)
+        if self._admission is None or not job.spec.capabilities.runs_on_server:
+            sizes = _at_most(wanted, status.sizes, wanted)
+            return msgspec.structs.replace(status, admitted=True, sizes=sizes)
+        self._admission.submit(job.uid, job.spec, job.spec.priority, *_queue_position(job, status))
+        self._admit(besides=job.uid)
+        allocation = self._admission.allocation_of(job.uid)
+        if allocation is None:
+            return status
+        sizes = _at_most(wanted, status.sizes, allocation.sizes)
+        devices = {
+            device_key(role, index): indices
+            for (role, index), indices in allocation.devices.items()
+            if index < sizes.get(role, 0)
+        }
+        return msgspec.structs.replace(status, admitted=True, sizes=sizes, devices=devices)
+
+    def without_scaled_away(
+        self, job: Job, status: JobStatus, replicas: Sequence[Replica]
+    ) -> JobStatus:
+        """Return the status without the capacity of ended replicas that were scaled away."""
+        left = sizes_left(job.spec, status.sizes, replicas)
+        if left is status.sizes or not wants_capacity(job, status):
+            return status
+        devices = {
+            key: indices
+            for key, indices in status.devices.items()
+            if _slot(key)[1] < left.get(_slot(key)[0], 0)
+        }
+        return msgspec.structs.replace(status, sizes=left, devices=devices)
+
+    def reclaim(self, job: Job, status: JobStatus, replicas: Sequence[Replica]) -> None:
+        """Release the capacity that a job no longer needs according to its stored status."""
+        if self._admission is None:
+            return
+        is_over = status.is_finished and not any(is_alive(replica) for replica in replicas)
+        is_suspended = status.holds(ConditionType.SUSPENDED) and not status.admitted
+        if is_over or is_suspended:
+            self.forget(job.uid)
+            return
+        if not status.admitted or not status.generation:
+            return  # a job whose spec never changed has what it requests
+        allocation = self._admission.allocation_of(job.uid)
+        if allocation is None or allocation.sizes == status.sizes:
+            return
+        # Keep capacity that was granted just now and is not in the status yet.
+        most = {
+            role.name: max(role.replicas, status.sizes.get(role.name, 0)) for role in job.spec.roles
+        }
+        self._admission.shrink(job.uid, job.spec, most)
+        self._admit()
+
+    def forget(self, uid: str) -> None:
+        """Release all capacity of a job."""
+        if self._admission is not None:
+            self._admission.release(uid)
+            self._admit()
+
+    def _withdraw_growth(self, job: Job, status: JobStatus) -> None:
+        """Withdraw the request of an admitted job for more capacity."""
+        if self._admission is not None and status.admitted and status.generation:
+            self._admission.withdraw(job.uid)
+
+    def _admit(self, besides: str = "") -> None:
+        if self._admission is not None:
+            admitted = self._admission.admit_waiting()
+            for uid in admitted:
+                if uid != besides:
+                    self._wake(uid)
+            if admitted:
+                self._on_queue_moved()
+
+
+def wants_capacity(job: Job, status: JobStatus) -> bool:
+    """Whether a job would use capacity if it had it."""
+    return not (status.is_finished or job.spec.suspend or status.stop_requested)
+
+
+def device_key(role: str, index: int) -> str:
+    """Return the key of a replica's devices and address in a status."""
+    return f"{role}-{index}"
+
+
+def _queue_position(job: Job, status: JobStatus) -> tuple[float, Moves]:
+    """Return the queue position of a job: its age, unless it was moved."""
+    return status.place or (float(job.trial_id), ())
+
+
+def _slot(key: str) -> tuple[str, int]:
+    role, _, index = key.rpartition("-")
+    return role, int(index)
+
+
+def _at_most(
+    wanted: Mapping[str, int], has: Mapping[str, int], granted: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the sizes that a job has, plus the granted sizes that it still requests."""
+    return {
+        role: max(has.get(role, 0), min(granted.get(role, 0), size))
+        for role, size in wanted.items()
+    }

@@ -1,0 +1,1 @@
+"""The API of a cluster: connection, logins, requests with retries, watches, kinds of objects."""

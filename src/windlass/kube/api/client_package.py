@@ -1,0 +1,22 @@
+"""Imports the official client of Kubernetes, or raises an error that names the extra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.model.errors import Unsupported
+
+
+def load_kubernetes() -> Any:
+    """Return the package `kubernetes` with `client` and `config`."""
+    try:
+        import kubernetes.client
+        import kubernetes.config
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "kubernetes":
+            raise
+        raise Unsupported(
+            "Kubernetes needs its Python client, which is not installed here.",
+            hint="Install it: pip install 'windlass[kubernetes]'",
+        ) from None
+    return kubernetes

@@ -1,0 +1,392 @@
+"""Connecting to a cluster: which one, as whom, in which namespace.
+
+The first that there is of: what is asked for by argument; what somebody logged in with
+(`kube/api/stored_login.py`); the files that `KUBECONFIG` names; `~/.kube/config`; the account of
+the pod this process runs in.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from windlass.home import Home
+from windlass.kube.api.client_package import load_kubernetes
+from windlass.kube.api.json import read
+from windlass.kube.api.login_commands import login_seconds
+from windlass.kube.api.stored_login import (
+    ConfigFileLogin,
+    Login,
+    Stamp,
+    TokenLogin,
+    authority_file,
+    file_stamp,
+    login_stamp,
+    read_login,
+)
+from windlass.kube.errors.api_errors import no_api, raised_from_answer, raised_from_transport
+from windlass.model.errors import KubernetesError
+
+CONNECT_TIMEOUT = 10.0  # seconds until an address counts as dead
+READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
+
+NO_CLUSTER = "NoCluster"  # the reason where nothing says which one is meant
+_AS_IT_WAS = (
+    "KUBECONFIG counts as it was when the server was started: after a change of it, windlass "
+    "server stop."
+)
+
+_READ_AGAIN = 2  # times that files are read which are written meanwhile
+_POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """One cluster, seen by one account.
+
+    `api` is the `kubernetes.client.ApiClient`, safe to use in several threads.
+    """
+
+    api: Any = field(repr=False)
+    server: str  # the address of the API
+    namespace: str  # where we work unless told otherwise
+    account: str  # who we seem to be, as far as that is known without asking
+    source: str  # where all this was found, for people
+    home: Home = field(repr=False)
+    stamp: Stamp | None = field(repr=False, default=None)
+    files: Mapping[str, Stamp | None] = field(repr=False, default_factory=dict)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout: float = READ_TIMEOUT,
+        once: bool = False,
+    ) -> Any:
+        """Send a request and return the response as plain JSON; a refusal is a `KubernetesError`.
+
+        A server that is busy is asked again, unless it is to be asked `once`.
+
+        `connection.request("GET", "/api/v1/namespaces/lab/pods")["items"]`
+        """
+        from windlass.kube.api.retry import without_busy_retries  # urllib3 comes with the client
+
+        with without_busy_retries() if once else nullcontext():
+            response = self.open(
+                method, path, body, query=query, content_type=content_type, timeout=timeout
+            )
+        with raised_from_transport(self.server):
+            data = response.read()
+        try:
+            return read(data) if data else None
+        except ValueError:
+            raise no_api(self.server, data) from None
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = READ_TIMEOUT,
+    ) -> Any:
+        """The answer with its body unread: `.response.stream()`, `.read()`. None waits for ever."""
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        with raised_from_transport(self.server):
+            serialized = self.api.param_serialize(
+                method, path, header_params=headers, body=body,
+                query_params=sorted((query or {}).items()), auth_settings=["BearerToken"],
+            )  # fmt: skip
+            reach = min(timeout or CONNECT_TIMEOUT, CONNECT_TIMEOUT)
+            response = self.api.call_api(*serialized, _request_timeout=(reach, timeout))
+            is_page = "text/html" in str(response.response.headers.get("Content-Type"))
+            if response.status >= 300 or is_page:
+                response.read()
+        if response.status >= 300:
+            raise raised_from_answer(
+                response.status, response.data, method=method, path=path,
+                account=self.account, server=self.server,
+            )  # fmt: skip
+        if is_page:
+            raise no_api(self.server, response.data)
+        return response
+
+    @cached_property
+    def place(self) -> str:
+        """The identity of the cluster, which differs from other clusters at the same address."""
+        file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
+        try:
+            authority = Path(file).read_bytes() if file else b""
+        except OSError:
+            authority = b""
+        fingerprint = hashlib.sha256(authority).hexdigest()[:16] if authority else ""
+        return f"{self.server} {fingerprint}".rstrip()
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the cluster's certificate is checked."""
+        return bool(self.api.configuration.verify_ssl)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether somebody logged in or out since, or the files it is from were written.
+
+        A new one may be another account's, and has the token of today.
+        """
+        if login_stamp(self.home) != self.stamp:
+            return True
+        return any(file_stamp(path) != stamp for path, stamp in self.files.items())
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        self.api.rest_client.close()
+
+
+def connect(
+    context: str | None = None,
+    namespace: str | None = None,
+    *,
+    config_file: str | None = None,
+    home: Home | None = None,
+    login_within: float = math.inf,
+) -> Connection:
+    """A connection to the cluster that is at hand; nothing is asked of it yet.
+
+    `context` names one of the kubeconfig file, `config_file` such a file. A file that is written
+    while it is read is read again: half of what it said may be of before. A program that logs in
+    has as many seconds as others have (`login_seconds`), and not more than `login_within`.
+    """
+    home = home or Home.find()
+    login_within = min(login_within, login_seconds())
+    for is_last in (*[False] * _READ_AGAIN, True):
+        stamp = login_stamp(home)
+        login = None if context or config_file else read_login(home)
+        if config_file:
+            login = ConfigFileLogin(path=config_file)
+        files = _stamps(_config_files(login))
+        try:
+            connection = _connected(login, context, namespace, home, stamp, files, login_within)
+        except KubernetesError:
+            if is_last or files == _stamps(files):
+                raise
+            continue
+        if is_last or not connection.is_outdated:
+            break
+        connection.close()
+    return connection
+
+
+def connect_with(login: Login, namespace: str | None = None) -> Connection:
+    """A connection by a login that need not be anybody's yet."""
+    files = _stamps(_config_files(login))
+    return _connected(login, None, namespace, Home.find(), None, files, login_seconds())
+
+
+def _config_files(login: Login | None) -> list[str]:
+    """The kubeconfig files that are meant; none where another way to connect is."""
+    if isinstance(login, TokenLogin):
+        return []
+    named = login.path if login else os.environ.get("KUBECONFIG")
+    if named:
+        return [os.path.expanduser(path) for path in named.split(os.pathsep)]
+    usual = os.path.expanduser("~/.kube/config")
+    return [usual] if os.path.exists(usual) else []
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp | None]:
+    return {path: file_stamp(path) for path in paths}
+
+
+def _connected(
+    login: Login | None,
+    context: str | None,
+    namespace: str | None,
+    home: Home,
+    stamp: Stamp | None,
+    files: Mapping[str, Stamp | None],
+    login_within: float,
+) -> Connection:
+    kubernetes = load_kubernetes()
+    from windlass.kube.api.retry import retries  # urllib3 comes with the client
+
+    configuration = kubernetes.client.Configuration()
+    configuration.retries = retries()
+    configured = _configured(
+        kubernetes, configuration, login, context, home, list(files), login_within
+    )
+    if not configuration.verify_ssl:
+        _never_prompt()
+    return Connection(
+        api=kubernetes.client.ApiClient(configuration),
+        server=configuration.host,
+        namespace=namespace or configured.namespace or "default",
+        account=_account_of_token(configuration) or configured.account,
+        source=configured.source,
+        home=home,
+        stamp=stamp,
+        files=files,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The parts of a configuration beyond the connection."""
+
+    source: str
+    account: str
+    namespace: str = ""
+
+
+def _configured(
+    kubernetes: Any,
+    configuration: Any,
+    login: Login | None,
+    context: str | None,
+    home: Home,
+    files: Sequence[str],
+    login_within: float,
+) -> _Found:
+    """Fill a configuration from the first that there is."""
+    if isinstance(login, TokenLogin):
+        configuration.host = login.server.rstrip("/")
+        configuration.api_key["BearerToken"] = f"Bearer {login.token}"
+        configuration.verify_ssl = not login.skip_tls
+        if login.ca_cert:
+            configuration.ssl_ca_cert = authority_file(home, login)
+        source = f"the token of a login ({home.kubernetes_login})"
+        namespace = _namespace_of_account(_account_of_token(configuration))
+        return _Found(source, "the owner of the token", namespace)
+    if files:
+        return _from_config_file(kubernetes, configuration, files, context, login_within)
+    if not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _from_pod(kubernetes, configuration)
+    raise KubernetesError(
+        "No Kubernetes cluster is known here: there is no kubeconfig file, nobody logged in, and "
+        "this is no pod.",
+        hint="Log in: wl.TokenAuthentication(token=..., server=...).login()\n"
+        "or name a file: wl.KubeConfigFileAuthentication(path).load_config()\n"
+        "or put one at ~/.kube/config, as the tool of your cluster's provider does.\n" + _AS_IT_WAS,
+        reason=NO_CLUSTER,
+    )
+
+
+def _from_config_file(
+    kubernetes: Any,
+    configuration: Any,
+    files: Sequence[str],
+    context: str | None,
+    login_within: float,
+) -> _Found:
+    """From a kubeconfig file, or several as `KUBECONFIG` names them."""
+    from windlass.kube.api.kubeconfig import load_files  # which needs the client
+
+    config, paths = kubernetes.config, os.pathsep.join(files)
+    if not any(map(os.path.exists, files)):
+        raise KubernetesError(
+            f"There is no kubeconfig file {paths!r}.",
+            hint="Name one that there is: wl.KubeConfigFileAuthentication(path).load_config(), or "
+            f"set KUBECONFIG.\n{_AS_IT_WAS}",
+        )
+    try:
+        contexts, current = config.list_kube_config_contexts(config_file=paths)
+        chosen = next((entry for entry in contexts if entry["name"] == context), current)
+        if context and chosen["name"] != context:
+            names = ", ".join(sorted(entry["name"] for entry in contexts))
+            raise KubernetesError(
+                f"{paths} has no context {context!r}.", hint=f"It has: {names or 'none'}."
+            )
+        load_files(paths, context, configuration, within=login_within)
+    except (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError) as e:
+        raise _unusable(paths, str(e)) from None
+    except KubernetesError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "yaml":
+            raise
+        raise _unusable(paths, str(error)) from None
+    inner: Mapping[str, str] = chosen.get("context") or {}
+    return _Found(
+        source=f"{paths}, context {chosen['name']}",
+        account=str(inner.get("user") or ""),
+        namespace=str(inner.get("namespace") or ""),
+    )
+
+
+def _unusable(paths: str, why: str) -> KubernetesError:
+    return KubernetesError(
+        f"The kubeconfig file {paths} cannot be used: {why.rstrip('.')}.",
+        hint="See what it says: kubectl config view. "
+        "Which one is used is said by KUBECONFIG, or wl.KubeConfigFileAuthentication(path).",
+    )
+
+
+def _from_pod(kubernetes: Any, configuration: Any) -> _Found:
+    """The account of the pod that we run in."""
+    try:
+        kubernetes.config.load_incluster_config(client_configuration=configuration)
+    except kubernetes.config.ConfigException as error:
+        raise KubernetesError(
+            f"This runs in a pod, whose account cannot be used: {error}",
+            hint="Is automountServiceAccountToken off? The pod of a server needs its account.",
+        ) from None
+    try:
+        with open(f"{_POD_ACCOUNT}/namespace") as file:
+            namespace = file.read().strip()
+    except OSError:
+        namespace = ""
+    return _Found("the account of this pod", "the account of this pod", namespace)
+
+
+def _never_prompt() -> None:
+    """Silence the warning about unchecked certificates, which the user asked for."""
+    import urllib3
+
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+
+def _account_of_token(configuration: Any) -> str:
+    """Whose token it is, if it says so itself, as those of service accounts do.
+
+    >>> from types import SimpleNamespace as Of
+    >>> claims = base64.urlsafe_b64encode(b'{"sub": "system:serviceaccount:lab:ada"}').decode()
+    >>> _account_of_token(Of(api_key={"BearerToken": f"Bearer x.{claims.rstrip('=')}.y"}))
+    'system:serviceaccount:lab:ada'
+    """
+    parts = str(configuration.api_key.get("BearerToken", "")).split(".")
+    if len(parts) != 3:
+        return ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return ""
+    subject = claims.get("sub") if isinstance(claims, dict) else None
+    return subject if isinstance(subject, str) else ""
+
+
+def _namespace_of_account(account: str) -> str:
+    """The namespace that an account is of; none of a person's.
+
+    >>> _namespace_of_account("system:serviceaccount:lab:ada"), _namespace_of_account("ada")
+    ('lab', '')
+    """
+    match = re.fullmatch(r"system:serviceaccount:([a-z0-9-]{1,63}):[^:]+", account)
+    return match[1] if match else ""

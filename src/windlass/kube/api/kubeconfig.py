@@ -1,0 +1,113 @@
+"""Reading kubeconfig files, by the official client; imported inside functions, as that is.
+
+Programs that log in are run by us (`login_commands.py`): the client would wait for them for ever,
+when a connection is made and in any later request that finds the credential expired.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from kubernetes.config import ConfigException
+from kubernetes.config.dateutil import parse_rfc3339
+from kubernetes.config.exec_provider import ExecProvider
+from kubernetes.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
+
+from windlass.kube.api.login_commands import LoginFailed, run_login_command
+from windlass.kube.api.shared_attempt import CommonTry
+from windlass.model.errors import KubernetesError
+
+_NEVER = "Never"  # the mode of a program that asks nobody anything
+_OWN_EXTENSION = "client.authentication.k8s.io/exec"  # where a cluster says what is for programs
+
+
+def load_files(paths: str, context: str | None, configuration: Any, *, within: float) -> None:
+    """Fill a configuration; a program that logs in has so many seconds, each time it is run."""
+    config = KubeConfigMerger(paths).config
+    if config is None:
+        raise ConfigException("there is nothing in it")
+    _Loader(config, context, paths, within).load_and_set(configuration)
+
+
+class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are not read for types
+    def __init__(self, config: Any, context: str | None, paths: str, within: float) -> None:
+        super().__init__(config_dict=config, active_context=context, config_base_path=None)
+        self._paths = paths
+        self._within = within
+        # Requests of several threads may find at once that a credential has expired.
+        self._logging_in = CommonTry(self._log_in)
+
+    def _load_from_exec_plugin(self) -> bool | None:
+        """In place of the client's, which takes any time and only logs what went wrong."""
+        return self._logging_in.result() if "exec" in self._user else None
+
+    def _log_in(self) -> bool:
+        base = self._get_base_path(self._cluster.path)
+        section = self._user["exec"]
+        program = ExecProvider(section, base, self._cluster)
+        try:
+            self._take(_answer_of(program, section.safe_get("interactiveMode"), self._within), base)
+        except LoginFailed as error:
+            raise KubernetesError(
+                f"The program that {self._paths} names to log in failed: {program.args[0]} {error}",
+                hint=error.hint,
+            ) from None
+        return True
+
+    def _take(self, status: dict[str, Any], base: str) -> None:
+        if "token" in status:
+            self.token = f"Bearer {status['token']}"
+        elif "clientCertificateData" in status and "clientKeyData" in status:
+            self.cert_file = _file_of(status, "clientCertificateData", base)
+            self.key_file = _file_of(status, "clientKeyData", base)
+        else:
+            raise LoginFailed("gave neither a token nor a certificate with its key")
+        if "expirationTimestamp" in status:
+            self.expiry = parse_rfc3339(status["expirationTimestamp"])
+
+
+def _answer_of(program: Any, mode: str | None, within: float) -> dict[str, Any]:
+    """The status of the `ExecCredential` that a program answers with."""
+    is_interactive = mode != _NEVER and _has_terminal()
+    spec: dict[str, Any] = {"interactive": is_interactive}
+    if program.cluster:  # it wants to know where it logs in
+        spec["cluster"] = _cluster_info(program.cluster.value)
+    request = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
+    env = {**program.env, "KUBERNETES_EXEC_INFO": json.dumps(request)}
+    output = run_login_command(
+        program.args, env=env, cwd=program.cwd, within=within, is_interactive=is_interactive
+    )
+    try:
+        answer = json.loads(output)
+        version, status = answer["apiVersion"], dict(answer["status"])
+    except (ValueError, KeyError, TypeError):
+        # Not what it output: there may be a token in it.
+        raise LoginFailed("gave no ExecCredential") from None
+    if version != program.api_version:
+        raise LoginFailed(f"speaks {version}, and the file says {program.api_version}")
+    return status
+
+
+def _has_terminal() -> bool:
+    # Either may be closed, or none at all, in a process that serves.
+    ends = (sys.stdin, sys.stdout)
+    return all(end is not None and not end.closed and end.isatty() for end in ends)
+
+
+def _cluster_info(cluster: dict[str, Any]) -> dict[str, Any]:
+    own = (
+        extension["extension"]
+        for extension in cluster.get("extensions") or ()
+        if extension["name"] == _OWN_EXTENSION
+    )
+    config = next(own, None)
+    return cluster if config is None else {**cluster, "config": config}
+
+
+def _file_of(status: dict[str, Any], key: str, base: str) -> str:
+    data = FileOrData(
+        status, None, data_key_name=key, file_base_path=base, base64_file_content=False
+    )
+    return str(data.as_file())

@@ -1,0 +1,57 @@
+"""Retries of requests; imported inside functions, as the client is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from urllib3 import Retry
+from urllib3.exceptions import MaxRetryError
+
+LONGEST_WAIT = 5.0  # seconds in all, for a server that is busy
+_TOO_MANY = 429
+
+_skips_busy_retries: ContextVar[bool] = ContextVar("_skips_busy_retries", default=False)
+
+
+@contextmanager
+def without_busy_retries() -> Iterator[None]:
+    """Disable retries of a busy server for requests of this thread."""
+    token = _skips_busy_retries.set(True)
+    try:
+        yield
+    finally:
+        _skips_busy_retries.reset(token)
+
+
+def retries() -> Retry:
+    """Return the policy: retry closed connections once, and busy servers within a short wait."""
+    # What a busy server says at last is an answer, and no error of the way to it.
+    return _Patience(
+        total=4, connect=0, read=1, redirect=0, status=3, other=0, raise_on_status=False
+    )
+
+
+class _Patience(Retry):
+    """Retries within a total wait, and passes longer waits on to the caller."""
+
+    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+        if _skips_busy_retries.get() and has_retry_after:
+            return False
+        # Of what was refused so nothing was done, whatever it was.
+        is_busy = has_retry_after and status_code == _TOO_MANY
+        return is_busy or super().is_retry(method, status_code, has_retry_after)
+
+    def increment(
+        self, method: str | None = None, url: str | None = None, response: Any = None, *more: Any,
+        **options: Any,
+    ) -> _Patience:  # fmt: skip
+        if response is not None and self._has_waited(response):
+            raise MaxRetryError(options["_pool"], url or "")
+        return super().increment(method, url, response, *more, **options)
+
+    def _has_waited(self, response: Any) -> bool:
+        times = 1 + sum(request.status is not None for request in self.history)
+        return (self.get_retry_after(response) or 0.0) * times > LONGEST_WAIT

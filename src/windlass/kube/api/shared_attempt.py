@@ -1,0 +1,61 @@
+"""Shares one run of a slow operation between concurrent callers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class CommonTry(Generic[T]):
+    """Has something done in a thread of its own, by one try at a time, whose outcome all share.
+
+    >>> connecting = CommonTry(lambda: "a connection")
+    >>> connecting.result()
+    'a connection'
+    """
+
+    def __init__(self, act: Callable[[], T]) -> None:
+        self._act = act
+        self._lock = threading.Lock()
+        self._under_way: tuple[Future[T], float] | None = None  # and when it was begun
+
+    def result(self) -> T:
+        """Return the result of the running attempt, or of a new one; raise its error."""
+        return self._joined()[0].result()
+
+    def soon(self, seconds: float) -> T | None:
+        """The same, unless the try takes longer than that from its beginning: then none.
+
+        So whoever comes later waits for less, and for one that hangs not at all.
+        """
+        outcome, began = self._joined()
+        wait([outcome], timeout=max(began + seconds - time.monotonic(), 0.0))
+        return outcome.result() if outcome.done() else None
+
+    def _joined(self) -> tuple[Future[T], float]:
+        with self._lock:
+            if self._under_way is None:
+                self._under_way = Future(), time.monotonic()
+                args = (self._under_way[0],)
+                threading.Thread(target=self._run, args=args, name="try", daemon=True).start()
+            return self._under_way
+
+    def _run(self, outcome: Future[T]) -> None:
+        try:
+            result = self._act()
+        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is for who waits
+            self._end()
+            outcome.set_exception(error)
+        else:
+            self._end()
+            outcome.set_result(result)
+
+    def _end(self) -> None:
+        # Before anybody hears of it: whoever asks then wants to have it tried again.
+        with self._lock:
+            self._under_way = None

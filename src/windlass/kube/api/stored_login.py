@@ -1,0 +1,122 @@
+"""The stored login of the server: a file in the home that only its owner can read.
+
+The process that talks to the cluster is the server; a script only says how. So `login()` writes
+this file, `logout()` removes it, and whoever connects looks at it first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from windlass.home import Home
+from windlass.model.errors import KubernetesError
+from windlass.model.thread_safe_types import learned
+
+
+class TokenLogin(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
+    """An address and the token that opens it."""
+
+    server: str
+    token: str
+    skip_tls: bool = False
+    ca_cert: str = ""  # the certificates themselves: their file may be gone by the time
+
+    def __repr__(self) -> str:
+        return f"TokenLogin(server={self.server!r}, token=...)"
+
+
+class ConfigFileLogin(msgspec.Struct, frozen=True, kw_only=True, tag="kubeconfig"):
+    """A kubeconfig file, read anew for each connection."""
+
+    path: str
+
+
+Login = TokenLogin | ConfigFileLogin
+Stamp = tuple[int, int, int]  # of a file: see `file_stamp`
+
+
+def read_login(home: Home) -> Login | None:
+    """Return the stored login, if there is one."""
+    try:
+        data = home.kubernetes_login.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        login: Login = msgspec.json.decode(data, type=learned(Login))
+    except msgspec.DecodeError as error:
+        raise KubernetesError(
+            f"{home.kubernetes_login} cannot be read: {error}.",
+            hint="Remove it, and log in again.",
+        ) from None
+    return login
+
+
+def write_login(home: Home, login: Login) -> None:
+    """Keep it for all who connect from now on."""
+    _write(home, home.kubernetes_login, msgspec.json.encode(login))
+    forget_strays(home)
+
+
+def forget_login(home: Home) -> None:
+    """As if nobody had said how."""
+    home.kubernetes_login.unlink(missing_ok=True)
+    forget_strays(home)
+
+
+def authority_file(home: Home, login: TokenLogin) -> str:
+    """The certificates of a login as a file: web sockets take no others."""
+    path = _authority_path(home, login)
+    if not path.exists():
+        _write(home, path, login.ca_cert.encode())
+    return str(path)
+
+
+def forget_strays(home: Home) -> None:
+    """Remove the certificates that are of no login any more."""
+    login = read_login(home)
+    kept = _authority_path(home, login) if isinstance(login, TokenLogin) else None
+    for path in home.path.glob(f"{home.kubernetes_login.stem}-*.crt"):
+        if path != kept:
+            path.unlink(missing_ok=True)
+
+
+def login_stamp(home: Home) -> Stamp | None:
+    """Another one after every login and logout."""
+    return file_stamp(home.kubernetes_login)
+
+
+def file_stamp(path: str | Path) -> Stamp | None:
+    """Another one whenever a file was written or replaced; none if it is not there.
+
+    >>> file_stamp("/no/such/file") is None
+    True
+    """
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    # With its size: of two writes in one tick of the kernel's clock only that may differ.
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
+def _authority_path(home: Home, login: TokenLogin) -> Path:
+    digest = hashlib.sha256(login.ca_cert.encode()).hexdigest()
+    return home.path / f"{home.kubernetes_login.stem}-{digest[:16]}.crt"
+
+
+def _write(home: Home, path: Path, data: bytes) -> None:
+    home.make()
+    temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,362 @@
+"""Watches all objects of a kind and keeps their present state.
+
+The client's own `SharedInformer` is not used: it makes models of what it gets, which are slow and
+lose what they do not know; it comes back at once after a failed watch, however often; and nobody
+can tell it of an object before its watch does.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.json import read
+from windlass.kube.api.resource_kinds import Kind, Object, location_of, uid_of, version_of
+from windlass.model.errors import KubernetesError, WindlassError
+
+PAGE = 500
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 10.0
+# The API server ends a watch after that many seconds, at random so that not all end together.
+SHORTEST_WATCH, LONGEST_WATCH = 300, 600
+# It sends a bookmark about once a minute: in a silence longer than this the connection is dead.
+LONGEST_SILENCE = 150.0
+_GONE = 410
+_MOST_DELETED = 20_000
+_UNPARSABLE = "NotUnderstood"
+
+Change = Callable[[Object | None, Object | None], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Watcher:
+    """A cache of all objects of a kind; see `start`, `synced` and `stop`.
+
+    `on_change(before, after)` is called, from one thread at a time, for whatever came (`before` is
+    none), changed, or went (`after` is none), and `on_open()` whenever it sees again, for however
+    short it did not. `selector` and `name` choose objects by label or by name. `keys` returns the
+    index keys of an object, for `matching(key)`. All methods are thread-safe.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        name: str = "",
+        keys: Callable[[Object], Iterable[str]] = lambda _thing: (),
+        on_change: Change = lambda _before, _after: None,
+        on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+        on_open: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.synced = threading.Event()  # set once all that there is was seen
+        self.trouble: WindlassError | None = None  # why nothing is seen now, if nothing is
+        self._connection = connection
+        self._selector = selector
+        self._name = name
+        self._keys = keys
+        self._on_change = on_change
+        self._on_trouble = on_trouble
+        self._on_open = on_open
+        self._clock = clock
+        self._last_activity = clock()
+        self._lock = threading.RLock()
+        self._objects: dict[str, Object] = {}  # by uid
+        self._locations: dict[tuple[str, str], str] = {}  # the uid of whoever is there now
+        self._index: dict[str, set[str]] = {}
+        # The uids of what is gone, and as of when: what lost its labels may have them again.
+        self._deleted: OrderedDict[str, int] = OrderedDict()
+        self._version = ""  # up to where all was seen; none: it must be listed
+        self._is_stale = False  # somebody asked for another list
+        self._stopping = threading.Event()
+        self._response: Any = None
+        self._was_cut = False  # the present watch, by us
+        self._thread = threading.Thread(
+            target=self._run, name=f"watch-{kind.plural}-{namespace or 'all'}", daemon=True
+        )
+
+    @property
+    def has_died(self) -> bool:
+        """Whether the thread ended without `stop`."""
+        is_over = self._thread.ident is not None and not self._thread.is_alive()
+        return is_over and not self._stopping.is_set()
+
+    @property
+    def silence(self) -> float:
+        """For how many seconds nothing came from the cluster, nor a try of ours failed.
+
+        Longer than `LONGEST_SILENCE` and a few pauses: whoever reads is stuck.
+        """
+        return 0.0 if self._thread.ident is None else self._clock() - self._last_activity
+
+    def start(self) -> None:
+        """Begin; `synced` is set once the first look is complete."""
+        self._note_activity()
+        self._thread.start()
+
+    def stop(self, timeout: float | None = 5.0) -> None:
+        """Stop at once, also during a watch."""
+        self._stopping.set()
+        self.cut()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def renew(self) -> None:
+        """List all objects again; `synced` is set again once that is done."""
+        with self._lock:
+            self.synced.clear()
+            self._is_stale = True
+        self.cut()
+
+    def cut(self) -> None:
+        """End the present connection: the watch continues from its last version."""
+        with self._lock:
+            response = self._response
+        if response is not None:
+            self._was_cut = True
+            try:
+                response.shutdown()  # a close alone would not wake who reads from it
+            except (OSError, RuntimeError, ValueError):
+                pass  # it is closed already, or is being closed by who reads from it
+
+    def items(self) -> list[Object]:
+        """Return all objects."""
+        with self._lock:
+            return list(self._objects.values())
+
+    def get(self, uid: str) -> Object | None:
+        """Return the object with a uid, if it exists."""
+        with self._lock:
+            return self._objects.get(uid)
+
+    def at(self, namespace: str, name: str) -> Object | None:
+        """Return the object of a name, if it exists."""
+        with self._lock:
+            return self._objects.get(self._locations.get((namespace, name), ""))
+
+    def matching(self, key: str) -> list[Object]:
+        """Return the objects with an index key, sorted by name."""
+        with self._lock:
+            matching = [self._objects[uid] for uid in self._index.get(key, ())]
+        return sorted(matching, key=location_of)
+
+    def observe(self, thing: Object) -> None:
+        """Add an object of an API response before the watch reports it, unless it is older."""
+        self._put(thing)
+
+    def observe_deleted(self, thing: Object) -> None:
+        """Remove an object that the API reported as deleted."""
+        self._remove(thing)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                if not self._version or self._is_stale:
+                    self._list()
+                if self._watch():
+                    failures = 0
+                else:  # it may go on like this: a server that ends every watch at once
+                    raise WatchEnded("nothing was heard")
+            except Exception as error:  # noqa: BLE001  # whatever it is, the next try may go well
+                if self._stopping.is_set():
+                    return
+                self._failed(error)
+                failures += 1
+                pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 16), LONGEST_PAUSE)
+                self._stopping.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 -- no secret
+
+    def _list(self) -> None:
+        """List all objects, and remove those that no longer exist."""
+        with self._lock:
+            self._is_stale = False
+        seen: set[str] = set()
+        version, more = "", ""
+        while True:
+            query = {"limit": str(PAGE), **self._selection()}
+            if more:
+                query["continue"] = more
+            page = self._connection.request("GET", self._path(), query=query)
+            self._note_activity()
+            for thing in page.get("items") or ():
+                seen.add(uid_of(thing))
+                self._put(self.kind.named(thing))
+            version = page["metadata"]["resourceVersion"]
+            more = page["metadata"].get("continue", "")
+            if not more:
+                break
+        for thing in self.items():
+            # What we were told of meanwhile is newer than the list.
+            if uid_of(thing) not in seen and version_of(thing) <= int(version):
+                self._remove(thing)
+        self._version = version
+        with self._lock:
+            if not self._is_stale:  # else it was asked for once more, meanwhile
+                self.synced.set()
+
+    def _watch(self) -> bool:
+        """Follow changes until the server ends the watch. True if any event came."""
+        seconds = random.randint(SHORTEST_WATCH, LONGEST_WATCH)  # noqa: S311 -- no secret
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(seconds),
+            **self._selection(),
+        }
+        opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
+        self._note_activity()
+        if not self._cannot_parse:
+            self._recovered()  # not before: one that goes on from where it was asked for no list
+        self._on_open()
+        response = opened.response
+        with self._lock:
+            self._response, self._was_cut = response, False
+        has_events = False
+        try:
+            if self._stopping.is_set() or self._is_stale:  # before there was something to cut
+                return True
+            for event in _events(response):
+                has_events = True
+                self._note_activity()
+                self._take(event)
+                self._recovered()
+        finally:
+            with self._lock:
+                self._response = None
+            response.close()
+        return has_events
+
+    def _take(self, event: dict[str, Any]) -> None:
+        what, thing = event["type"], event["object"]
+        if what == "ERROR":
+            if thing.get("code") == _GONE:
+                self._version = ""
+            raise WatchEnded(str(thing.get("message") or thing.get("reason") or "it failed"))
+        if what == "DELETED":
+            self._remove(thing)
+        elif what != "BOOKMARK":
+            self._put(thing)
+        self._version = thing["metadata"]["resourceVersion"]
+
+    def _put(self, thing: Object) -> None:
+        uid, location = uid_of(thing), location_of(thing)
+        with self._lock:
+            if version_of(thing) <= self._deleted.get(uid, -1):
+                return
+            before = self._objects.get(uid)
+            if before is not None and version_of(before) >= version_of(thing):
+                return
+            predecessor = self._objects.get(self._locations.get(location, ""))
+            if predecessor is not None and uid_of(predecessor) != uid:
+                if version_of(predecessor) > version_of(thing):
+                    return  # word of one that another has already taken the place of
+                self._remove(predecessor)
+            if before is not None:
+                self._unindex(before)
+            self._objects[uid] = thing
+            self._locations[location] = uid
+            for key in self._keys(thing):
+                self._index.setdefault(key, set()).add(uid)
+            self._on_change(before, thing)
+
+    def _remove(self, thing: Object) -> None:
+        uid = uid_of(thing)
+        with self._lock:
+            self._deleted[uid] = max(version_of(thing), self._deleted.get(uid, -1))
+            self._deleted.move_to_end(uid)
+            while len(self._deleted) > _MOST_DELETED:
+                self._deleted.popitem(last=False)
+            before = self._objects.pop(uid, None)
+            if before is None:
+                return
+            if self._locations.get(location_of(before)) == uid:
+                del self._locations[location_of(before)]
+            self._unindex(before)
+            self._on_change(before, None)
+
+    def _unindex(self, thing: Object) -> None:
+        for key in self._keys(thing):
+            uids = self._index.get(key, set())
+            uids.discard(uid_of(thing))
+            if not uids:
+                self._index.pop(key, None)
+
+    def _note_activity(self) -> None:
+        self._last_activity = self._clock()
+
+    def _failed(self, error: Exception) -> None:
+        self._note_activity()
+        if getattr(error, "status", None) == _GONE:
+            self._version = ""
+        failure = error if isinstance(error, WindlassError) else self._as_windlass_error(error)
+        is_news = self.trouble is None or str(self.trouble) != str(failure)
+        if isinstance(failure, WatchEnded):  # in the order of things: connections end
+            _log.debug("watch of %s: %s", self.kind.plural, failure)
+            return
+        self.trouble = failure
+        if is_news:
+            _log.warning("watching %s: %s", self.kind.plural, failure)
+            self._on_trouble(failure)
+
+    def _as_windlass_error(self, error: Exception) -> WindlassError:
+        """Convert an error of a watch: of the transport, or of the response."""
+        # Whoever reads from what another closes meets anything.
+        if self._was_cut or isinstance(error, OSError) or _is_transport_error(error):
+            return WatchEnded(repr(error))
+        if not self._cannot_parse:
+            _log.error("watching %s", self.kind.plural, exc_info=error)
+        return KubernetesError(
+            f"What the cluster says of its {self.kind.plural} cannot be understood: {error!r}.",
+            hint="Nothing new is seen of them until it can. The log says where it fails.",
+            reason=_UNPARSABLE,
+        )
+
+    @property
+    def _cannot_parse(self) -> bool:
+        """Whether the last response of the cluster could not be parsed."""
+        return getattr(self.trouble, "reason", "") == _UNPARSABLE
+
+    def _recovered(self) -> None:
+        if self.trouble is not None:
+            self.trouble = None
+            _log.info("watching %s again", self.kind.plural)
+            self._on_trouble(None)
+
+    def _path(self) -> str:
+        return self.kind.path(self.namespace)
+
+    def _selection(self) -> dict[str, str]:
+        chosen = {"labelSelector": self._selector} if self._selector else {}
+        return chosen | ({"fieldSelector": f"metadata.name={self._name}"} if self._name else {})
+
+
+class WatchEnded(WindlassError):
+    """A watch ended early; it continues from its last version."""
+
+
+def _is_transport_error(error: Exception) -> bool:
+    """Whether an error comes from the transport."""
+    return type(error).__module__.partition(".")[0] in ("urllib3", "http", "ssl")
+
+
+def _events(response: Any) -> Iterator[dict[str, Any]]:
+    """Yield the events of a watch, one for each line."""
+    left = b""
+    for chunk in response.stream(amt=None, decode_content=False):
+        *lines, left = (left + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield read(line)

@@ -1,0 +1,1 @@
+"""The capacity of a cluster: its nodes, sizes of machines, Kueue's queues."""

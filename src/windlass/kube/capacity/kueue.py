@@ -1,0 +1,66 @@
+"""Checks that the cluster has Kueue and a queue of a name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from windlass.kube.api.connection import Connection
+from windlass.model.errors import KubernetesError
+
+GROUP = "kueue.x-k8s.io"
+_QUICK = 20.0  # seconds that an answer may take
+
+
+def check_queue(connection: Connection, namespace: str, queue: str) -> None:
+    """Raise an error if a queue does not exist. A queue that may not be read counts as existing."""
+    group = _seen(connection, f"/apis/{GROUP}")
+    if group is None:
+        raise KubernetesError(
+            f"queue={queue!r} needs Kueue, which this cluster does not have: its label would do "
+            "nothing.",
+            hint="Leave queue= out: then the cluster's scheduler lets pods in as there is room. "
+            "Or have Kueue installed: https://kueue.sigs.k8s.io",
+            status=404,
+            reason="NoKueue",
+        )
+    version = (group.get("preferredVersion") or {}).get("groupVersion")
+    if not version:
+        return
+    queues = f"/apis/{version}/namespaces/{namespace}/localqueues"
+    if _seen(connection, f"{queues}/{queue}") is not None:
+        return
+    items = (_seen(connection, queues) or {}).get("items") or ()
+    names = sorted(str(item["metadata"]["name"]) for item in items)
+    raise KubernetesError(
+        f"There is no queue {queue} in namespace {namespace}.",
+        hint=_suggestion(queue, names),
+        status=404,
+        reason="NoQueue",
+    )
+
+
+def _seen(connection: Connection, path: str) -> dict[str, Any] | None:
+    """Return an object; none if it does not exist, empty if the account may not read it."""
+    try:
+        response = connection.request("GET", path, timeout=_QUICK)
+    except KubernetesError as error:
+        if error.status == 404:
+            return None
+        if error.status == 403:
+            return {}
+        raise
+    return response if isinstance(response, dict) else {}
+
+
+def _suggestion(queue: str, names: list[str]) -> str:
+    """
+    >>> _suggestion("team-x", ["other", "team-a"])
+    'There are: other, team-a. Did you mean team-a?'
+    >>> _suggestion("team-x", [])
+    'Whoever runs the cluster can make one: kind LocalQueue.'
+    """
+    if not names:
+        return "Whoever runs the cluster can make one: kind LocalQueue."
+    near = difflib.get_close_matches(queue, names, n=1)
+    return f"There are: {', '.join(names)}." + (f" Did you mean {near[0]}?" if near else "")

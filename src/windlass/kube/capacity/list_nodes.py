@@ -1,0 +1,28 @@
+"""Lists the nodes of a cluster."""
+
+from __future__ import annotations
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.capacity.nodes import Node, node_of
+from windlass.model.errors import KubernetesError
+
+_PAGE = "500"
+_QUICK = 20.0  # seconds that an answer may take
+
+
+def list_nodes(connection: Connection) -> list[Node] | None:
+    """Return the nodes; none if the account may not list them."""
+    nodes: list[Node] = []
+    more = ""
+    while True:
+        query = {"limit": _PAGE, **({"continue": more} if more else {})}
+        try:
+            page = connection.request("GET", "/api/v1/nodes", query=query, timeout=_QUICK)
+        except KubernetesError as error:
+            if error.status == 403:
+                return None
+            raise
+        nodes += [node_of(item) for item in page.get("items") or ()]
+        more = str((page.get("metadata") or {}).get("continue") or "")
+        if not more:
+            return nodes

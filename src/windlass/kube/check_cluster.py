@@ -1,0 +1,222 @@
+"""Checks everything that jobs need in a cluster, in order."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from windlass.home import Home
+from windlass.kube.api.client_package import load_kubernetes
+from windlass.kube.api.connection import NO_CLUSTER, Connection, connect
+from windlass.kube.capacity.list_nodes import list_nodes
+from windlass.kube.capacity.nodes import describe_accelerators
+from windlass.kube.permission import Permission
+from windlass.kube.permissions.check import (
+    account_name,
+    check_account,
+    check_namespace,
+    grant_hint,
+    missing_permissions,
+    missing_permissions_error,
+    server_version,
+)
+from windlass.kube.permissions.required import HELPFUL, RUNNING, cluster_grant
+from windlass.model.check_results import ERROR, OK, WARNING, ClusterCheck, Finding
+from windlass.model.errors import WindlassError
+
+_log = logging.getLogger(__name__)
+_FOR_LOGIN = 0.8  # of the time for a look
+_PORT_FORWARD = "pods/portforward"
+
+
+def examine(
+    home: Home, context: str = "", namespace: str = "", *, url: str, within: float = 50.0
+) -> ClusterCheck:
+    """Look at the cluster that jobs of this process would use, for so many seconds at most.
+
+    `url` is where the server is, or will be. Nothing is created, and what depends on what is wrong
+    is not looked at.
+    """
+    return _Check(home, context, namespace, url).run(within)
+
+
+class _Check:
+    """One check of a cluster, in a thread of its own that a silent cluster may block."""
+
+    def __init__(self, home: Home, context: str, namespace: str, url: str) -> None:
+        self._connect = partial(connect, context or None, namespace or None, home=home)
+        self._url = url
+        self._connection: Connection | None = None
+        self._username = ""
+        self._is_known = True
+        self._queue: queue.SimpleQueue[Finding | None] = queue.SimpleQueue()
+
+    def run(self, seconds: float) -> ClusterCheck:
+        """Return the findings within a time limit."""
+        try:
+            load_kubernetes()  # which may take its time, and is none of the cluster's
+        except WindlassError as error:
+            return ClusterCheck(findings=(_error("cluster", error),))
+        run = partial(self._run, login_within=seconds * _FOR_LOGIN)
+        threading.Thread(target=run, name="windlass-examine", daemon=True).start()
+        findings = tuple(self._collect(seconds))
+        seen = (
+            ClusterCheck(findings=())
+            if self._connection is None
+            else cluster_identity(self._connection)
+        )
+        return replace(seen, findings=findings, username=self._username, is_known=self._is_known)
+
+    def _run(self, *, login_within: float) -> None:
+        try:
+            # Less than there is: a program that hangs is ended, and told of, before we give up.
+            self._connection = self._connect(login_within=login_within)
+            for finding in self._findings(self._connection):
+                self._queue.put(finding)
+        except WindlassError as error:
+            self._is_known = getattr(error, "reason", "") != NO_CLUSTER
+            self._queue.put(_error("cluster", error))
+        except Exception as error:  # noqa: BLE001 -- what answers may be anything: a login page
+            _log.exception("a cluster was looked at")
+            message = f"its answer makes no sense: {type(error).__name__}: {error}"
+            hint = "Is that the API of a cluster? A proxy may answer in its place: kubectl version"
+            self._queue.put(Finding("reachable", ERROR, message, hint))
+        finally:
+            self._queue.put(None)
+            if self._connection is not None:
+                self._connection.close()
+
+    def _collect(self, seconds: float) -> Iterator[Finding]:
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                finding = self._queue.get(timeout=max(end - time.monotonic(), 0.0))
+            except queue.Empty:
+                where = self._connection.server if self._connection else "who logs us in"
+                yield Finding(
+                    "reachable", ERROR, f"{where} took longer than {seconds:g} s",
+                    "Is it up, and is there a way to it from here (VPN, proxy, firewall)?",
+                )  # fmt: skip
+                return
+            if finding is None:
+                return
+            yield finding
+
+    def _findings(self, connection: Connection) -> Iterator[Finding]:
+        yield Finding("cluster", OK, f"{connection.server} ({connection.source})")
+        check = "reachable"
+        try:
+            yield _reachable(connection, server_version(connection))
+            check = "account"
+            check_account(connection)
+            account = self._username = account_name(connection)
+            yield Finding("account", OK, account or "unknown")
+            check = "namespace"
+            check_namespace(connection, connection.namespace)
+            yield Finding("namespace", OK, connection.namespace)
+            check = "right"
+            missing = missing_permissions(connection, connection.namespace)
+            yield from _permission_findings(missing, account)
+            check = "machines"
+            yield from _nodes(connection)
+            yield _reachability(self._url, missing)
+        except WindlassError as error:
+            is_refused = check == "reachable" and _is_answer(error)
+            yield _error("account" if is_refused else check, error)
+
+
+def cluster_identity(connection: Connection) -> ClusterCheck:
+    """Return the identity of a cluster without any check."""
+    return ClusterCheck(
+        findings=(),
+        server=connection.server,
+        source=connection.source,
+        namespace=connection.namespace,
+        account=connection.account,
+    )
+
+
+def _reachable(connection: Connection, version: str) -> Finding:
+    text = f"it answers, Kubernetes {version}"
+    if connection.is_trusted:
+        return Finding("reachable", OK, text)
+    return Finding(
+        "reachable",
+        WARNING,
+        f"{text}; its certificate is not checked, so that anybody could be it",
+        "Name that of its authority: ca_cert_path= in place of skip_tls=True.",
+    )
+
+
+def _permission_findings(missing: Sequence[Permission], account: str) -> Iterator[Finding]:
+    """Yield a finding for each permission, and one with the command that grants all."""
+    for rule in RUNNING:
+        lacks = [permission for permission in missing if permission.resource == rule.resource]
+        if not lacks:
+            yield Finding("right", OK, f"{rule.resource}: {', '.join(rule.verbs)}")
+            continue
+        yield Finding(
+            "right",
+            ERROR,
+            f"{missing_permissions_error(lacks, account).message} Needed for: {rule.why}.",
+        )
+    if missing:
+        what = "one right is" if len(missing) == 1 else f"{len(missing)} rights are"
+        yield Finding("rights", ERROR, f"{what} missing", grant_hint(missing, account))
+
+
+def _nodes(connection: Connection) -> Iterator[Finding]:
+    nodes = list_nodes(connection)
+    if nodes is None:
+        who = connection.account or "NAME"
+        yield Finding(
+            "accelerators",
+            WARNING,
+            "unknown: this account may not list nodes, so that what the cluster does not have is "
+            "found out only when a pod does not start",
+            f"Somebody who may can grant it: {cluster_grant('windlass-nodes', HELPFUL[0], who)}",
+        )
+        return
+    ready = [node for node in nodes if node.is_ready and not node.is_cordoned]
+    text = f"{len(ready)} of {len(nodes)} ready"
+    if ready:
+        yield Finding("machines", OK, text)
+    else:
+        yield Finding("machines", WARNING, text, "Pods wait until one is: kubectl get nodes")
+    yield Finding("accelerators", OK, describe_accelerators(nodes).removeprefix("it has "))
+
+
+def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
+    """Whether pods could reach the server, or it must reach them."""
+    host = urlsplit(url).hostname or ""
+    if not _is_loopback(host):
+        return Finding("server", OK, f"pods reach it at {url}, if their network lets them")
+    if any(permission.resource == _PORT_FORWARD for permission in missing):
+        return Finding(
+            "server",
+            ERROR,
+            f"pods cannot reach it at {host}, and it may not reach them ({_PORT_FORWARD})",
+            "Have that right granted, or let the server listen where pods reach it.",
+        )
+    return Finding(
+        "server", OK, f"pods cannot reach it at {host}; it reaches them through the cluster's API"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _is_answer(error: WindlassError) -> bool:
+    return bool(getattr(error, "status", 0))
+
+
+def _error(check: str, error: WindlassError) -> Finding:
+    return Finding(check, ERROR, error.message, error.hint or "")

@@ -1,0 +1,1 @@
+"""Explains why a pod does not run: scheduling, images, containers, unknown fields."""

@@ -1,0 +1,167 @@
+"""Explains why an image cannot be pulled, from messages of the kubelet and the registry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windlass.kube.explanation import Explanation
+
+BACKING_OFF = "PullRepeated"  # the reason where a pod says only that it is tried again
+_CHOOSE = "container_image= of wl.Kubernetes"
+
+
+def why_not_pulled(
+    reason: str,
+    message: str,
+    image: str,
+    events: Sequence[Mapping[str, Any]],
+    pod: Mapping[str, Any],
+) -> Explanation:
+    """Explain a message of the kubelet; events are in order of time.
+
+    >>> denied = "failed to resolve reference: pull access denied, repository does not exist"
+    >>> why_not_pulled("ErrImagePull", denied, "lab/trian:7", [], {}).sentence
+    'The registry has no image lab/trian:7, or shows it only to those with a password.'
+    """
+    image = image or _image_of(message) or "of the pod"
+    namespace = str((pod.get("metadata") or {}).get("namespace") or "default")
+    if reason == "InvalidImageName":
+        return Explanation(
+            "ImageNameInvalid",
+            f"{image!r} is no name of an image.",
+            f"Write it as registry/name:tag ({_CHOOSE}).",
+        )
+    if reason == "ErrImageNeverPull":
+        return Explanation(
+            "ImageMissing",
+            f"Its machine does not have the image {image}, and is told never to pull it.",
+            "Load it onto the machine, or let it be pulled: pod_patch= of wl.Kubernetes "
+            "with imagePullPolicy.",
+        )
+    missing = _missing_secrets(events)
+    text = _failure_text(message, events)
+    if _is_about_permissions(text) or missing:
+        if missing:
+            named = ", ".join(missing)
+            return Explanation(
+                "PullSecretMissing",
+                f"There is no secret {named} in namespace {namespace} to pull {image} with.",
+                f"Make it: kubectl -n {namespace} create secret docker-registry {missing[0]} "
+                "--docker-server=... --docker-username=... --docker-password=...",
+            )
+        secrets = [
+            str(secret.get("name"))
+            for secret in (pod.get("spec") or {}).get("imagePullSecrets") or ()
+        ]
+        if secrets:
+            return Explanation(
+                "ImageDenied",
+                f"The registry has no image {image}, or does not show it to {', '.join(secrets)}.",
+                f"Is the name right ({_CHOOSE})? Is there such a secret, and does it still log in? "
+                f"kubectl -n {namespace} get secret {secrets[0]}",
+            )
+        return Explanation(
+            "ImageDenied",
+            f"The registry has no image {image}, or shows it only to those with a password.",
+            f"Is the name right ({_CHOOSE})? Else name a secret with the password: "
+            "image_pull_secrets= of wl.Kubernetes.",
+        )
+    for pattern, known_reason, sentence, remedy in _KNOWN:
+        if re.search(pattern, text, re.IGNORECASE):
+            return Explanation(known_reason, sentence.format(image=image), remedy)
+    why = " ".join(text.split())
+    return Explanation(
+        "ImageUnavailable" if why else BACKING_OFF,
+        f"The image {image} cannot be pulled{f': {_tail(why)}' if why else '.'}",
+        f"Is the name right ({_CHOOSE})? It is tried again.",
+    )
+
+
+_KNOWN: tuple[tuple[str, str, str, str], ...] = (
+    (
+        r"no match for platform|exec format error|does not match the specified platform",
+        "WrongArchitecture",
+        "The image {image} is not made for the kind of processor that its machine has.",
+        "Build it for that one as well: docker buildx build --platform linux/amd64,linux/arm64",
+    ),
+    (
+        r"not found|manifest unknown|manifest .* unknown|name unknown",
+        "ImageMissing",
+        "There is no image {image}.",
+        f"Is its name right, and its tag ({_CHOOSE})? Was it pushed?",
+    ),
+    (
+        r"toomanyrequests|too many requests|rate limit",
+        "RegistryBusy",
+        "The registry of {image} lets nobody pull so often.",
+        "It is tried again. Log in to the registry (image_pull_secrets= of wl.Kubernetes), "
+        "or take a copy nearer by.",
+    ),
+    (
+        r"no such host|server misbehaving",
+        "RegistryUnknown",
+        "The registry of {image} cannot be found from the cluster: its name is unknown there.",
+        f"Is the name right ({_CHOOSE})? Do the cluster's machines have a way out?",
+    ),
+    (
+        r"connection refused|i/o timeout|deadline exceeded|network is unreachable|no route to host"
+        r"|TLS handshake|connection reset|EOF",
+        "RegistryUnreachable",
+        "The registry of {image} does not answer the cluster's machines.",
+        "Do they have a way out? It is tried again.",
+    ),
+    (
+        r"certificate|x509",
+        "RegistryUntrusted",
+        "The registry of {image} has a certificate that the cluster's machines do not trust.",
+        "Whoever runs the cluster can have it trusted.",
+    ),
+    (
+        r"no space left",
+        "DiskFull",
+        "The disk of its machine has no room for the image {image}.",
+        "A smaller image may fit; whoever runs the cluster can look.",
+    ),
+)
+
+
+def _is_about_permissions(text: str) -> bool:
+    return bool(
+        re.search(
+            r"unauthorized|authorization failed|authentication required|access denied|"
+            r"insufficient_scope|\b40[13]\b|forbidden|no basic auth credentials|denied:",
+            text,
+            re.IGNORECASE,
+        )
+    )
+
+
+def _missing_secrets(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    for event in reversed(events):
+        if event.get("reason") == "FailedToRetrieveImagePullSecret":
+            match = re.search(r"\(([^)]*)\)", str(event.get("message") or ""))
+            return [name.strip() for name in match[1].split(",")] if match else []
+    return []
+
+
+def _failure_text(message: str, events: Sequence[Mapping[str, Any]]) -> str:
+    """Why, as far as it was said: while it waits to try again the pod says only that it does."""
+    if message and not message.startswith("Back-off pulling image"):
+        return message
+    for event in reversed(events):
+        text = str(event.get("message") or "")
+        if event.get("reason") == "Failed" and text.startswith("Failed to pull image"):
+            return text
+    return message.partition(": ErrImagePull: ")[2]
+
+
+def _image_of(message: str) -> str:
+    match = re.search(r'image "([^"]+)"', message)
+    return match[1] if match else ""
+
+
+def _tail(text: str, most: int = 300) -> str:
+    text = text if text.endswith(".") else f"{text}."
+    return text if len(text) <= most else f"…{text[-most:]}"

@@ -1,0 +1,320 @@
+"""Explains why a pod does not run, from the pod and its events, with a remedy.
+
+Pure: pods and events are dicts, as the API has them. What is looked for is what the scheduler, the
+kubelet and the container runtimes say; what nobody knows is told as it is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from windlass.kube.diagnosis.container import why_unstartable
+from windlass.kube.diagnosis.image import why_not_pulled
+from windlass.kube.diagnosis.scheduling import why_unscheduled
+from windlass.kube.explanation import Explanation, sentence_of
+from windlass.kube.quantity import parse_quantity
+from windlass.model.text.quantities import format_duration, format_size
+
+_PATIENCE = 10.0  # seconds until it is worth saying that something still goes on
+
+
+Pod = Mapping[str, Any]
+Event = Mapping[str, Any]
+
+
+def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> Explanation | None:
+    """Why a pod does not run, or ran no more; none if there is nothing to say.
+
+    `events` are those of the pod, `log` what its container wrote, if that is known and our own
+    part of it had not begun.
+    """
+    status = pod.get("status") or {}
+    ended = _ended(pod, log)
+    if ended or status.get("phase") in ("Succeeded", "Failed"):
+        return ended
+    if status.get("phase") == "Running":
+        return None
+    recent = sorted(events, key=event_time)
+    return (
+        _gated(pod)
+        or _unscheduled(pod)
+        or _waiting(pod, recent)
+        or _unmounted(pod, recent)
+        or _without_sandbox(recent)
+        or _in_progress(pod, recent, now)
+    )
+
+
+def needs_events(pod: Pod) -> bool:
+    """Whether there may be more to say of a pod that waits than the pod itself does.
+
+    Whether it gets a machine, and why not, is in the pod; what that machine does for it is not.
+
+    >>> needs_events({"spec": {}}), needs_events({"spec": {"nodeName": "node-1"}})
+    (False, True)
+    """
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def event_time(event: Event) -> float:
+    """When an event was last seen."""
+    moment = (
+        event.get("lastTimestamp")
+        or (event.get("series") or {}).get("lastObservedTime")
+        or event.get("eventTime")
+        or event.get("firstTimestamp")
+        or (event.get("metadata") or {}).get("creationTimestamp")
+    )
+    return parse_time(moment) or 0.0
+
+
+def parse_time(text: Any) -> float | None:
+    """Seconds since the epoch of a time as the API writes it.
+
+    >>> parse_time("2024-05-01T10:00:00Z"), parse_time("2024-05-01T10:00:00.250000Z")
+    (1714557600.0, 1714557600.25)
+    """
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
+
+
+# Not scheduled.
+
+
+def _gated(pod: Pod) -> Explanation | None:
+    for condition in _conditions(pod, "PodScheduled"):
+        if condition.get("reason") == "SchedulingGated":
+            queue = _labels(pod).get("kueue.x-k8s.io/queue-name", "")
+            where = f"in the queue {queue}" if queue else "for whoever gates pods in this cluster"
+            return Explanation(
+                reason="Queued",
+                sentence=f"It waits {where} to be let in.",
+                remedy="kubectl get workloads says its place." if queue else "",
+            )
+    return None
+
+
+def _unscheduled(pod: Pod) -> Explanation | None:
+    for condition in _conditions(pod, "PodScheduled"):
+        if condition.get("status") == "False" and condition.get("reason") != "SchedulingGated":
+            return why_unscheduled(str(condition.get("message") or ""), pod)
+    return None
+
+
+# Scheduled, not started.
+
+
+def _waiting(pod: Pod, events: Sequence[Event]) -> Explanation | None:
+    for container, state in _states(pod, "waiting"):
+        reason, message = str(state.get("reason") or ""), str(state.get("message") or "")
+        image = _image(pod, container)
+        if reason in _PULLS:
+            return why_not_pulled(reason, message, image, events, pod)
+        if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+            return why_unstartable(pod, message, image) or Explanation(
+                reason=reason,
+                sentence=f"Its container cannot be started: {sentence_of(message)}",
+                remedy="",
+            )
+    return None
+
+
+_PULLS = (
+    "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+    "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
+)  # fmt: skip
+
+
+_OWN_NEWS = "cache: timed out waiting for the condition"
+"""The kubelet does not know an object yet that was created with the pod, and retries."""
+
+
+def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
+    """Volumes: the kubelet only tells of them in events."""
+    failure = _last(events, "FailedMount", "FailedAttachVolume", "FailedMapVolume")
+    if failure is None:
+        return None
+    # A later "timed out waiting" says less than what was failure before it.
+    messages = [
+        str(event.get("message") or "")
+        for event in reversed(events)
+        if event.get("reason") in ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+        and _OWN_NEWS not in str(event.get("message"))
+    ]
+    if not messages:
+        return None
+    for message in messages:
+        explanation = why_unstartable(pod, message, "")
+        if explanation:
+            return explanation
+    return Explanation(
+        reason="VolumeUnavailable",
+        sentence=f"A volume cannot be mounted: {sentence_of(messages[0])}",
+        remedy="Is what volumes= of wl.Kubernetes names there, and free?",
+    )
+
+
+def _without_sandbox(events: Sequence[Event]) -> Explanation | None:
+    event = _last(events, "FailedCreatePodSandBox")
+    if event is None or _last(events, "Pulling", "Pulled", "Created", "Started") is not None:
+        return None
+    return Explanation(
+        reason="NodeTrouble",
+        sentence="Its machine cannot make room for it: "
+        f"{sentence_of(_last_part(str(event.get('message') or '')))}",
+        remedy="That is the machine's own fault; whoever runs the cluster can look. It is tried "
+        "again.",
+    )
+
+
+def _in_progress(pod: Pod, events: Sequence[Event], now: float) -> Explanation | None:
+    """Nothing is wrong, but it takes a while."""
+    created = parse_time((pod.get("metadata") or {}).get("creationTimestamp"))
+    pulling, pulled = _last(events, "Pulling"), _last(events, "Pulled")
+    if pulling is not None and (pulled is None or event_time(pulled) < event_time(pulling)):
+        took = now - event_time(pulling)
+        if took >= _PATIENCE:
+            image = _quoted(str(pulling.get("message") or "")) or "its image"
+            return Explanation(
+                reason="Pulling",
+                sentence=f"Its machine has been pulling the image {image} for "
+                f"{format_duration(took)}.",
+            )
+        return None
+    scaled = _last(events, "TriggeredScaleUp")
+    if scaled is not None:
+        return Explanation(reason="ScalingUp", sentence="The cluster is starting a machine for it.")
+    has_node = bool((pod.get("spec") or {}).get("nodeName"))
+    if not has_node and created is not None and now - created >= _PATIENCE:
+        return Explanation(
+            reason="NotLookedAt",
+            sentence=f"Nobody has chosen a machine for it for {format_duration(now - created)}.",
+            remedy="Does the cluster's scheduler run? kubectl -n kube-system get pods",
+        )
+    return None
+
+
+# Ended.
+
+
+def _ended(pod: Pod, log: str) -> Explanation | None:
+    status = pod.get("status") or {}
+    for container, state in _states(pod, "terminated"):
+        explanation = _container_ended(pod, container, state, log)
+        if explanation:
+            return explanation
+    if status.get("phase") != "Failed":
+        return None
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    if reason == "Evicted":
+        return Explanation(
+            reason="Evicted",
+            sentence=f"Its machine put it out: {sentence_of(message)}",
+            remedy="Ask for as much memory as it uses (memory= of wl.Kubernetes); what is asked "
+            "for is put out last."
+            if "memory" in message
+            else "Write less to the machine's disk, or to a volume (volumes= of wl.Kubernetes).",
+        )
+    if reason == "DeadlineExceeded":
+        return Explanation(reason=reason, sentence="It ran longer than its pod may run.")
+    if reason.startswith("OutOf") or reason == "UnexpectedAdmissionError":
+        return Explanation(
+            reason="NodeFull",
+            sentence=f"Its machine had no room for it after all: {sentence_of(message)}",
+            remedy="It is put onto another when it is tried again.",
+        )
+    if reason in ("Preempting", "NodeShutdown", "Shutdown", "Terminated", "NodeLost"):
+        why = f": {sentence_of(message)}" if message else "."
+        return Explanation(reason=reason, sentence=f"Its machine was taken away{why}")
+    if reason:
+        return Explanation(reason=reason, sentence=sentence_of(f"{reason}: {message}".rstrip(": ")))
+    return None
+
+
+def _container_ended(
+    pod: Pod, container: Mapping[str, Any], state: Mapping[str, Any], log: str
+) -> Explanation | None:
+    reason, message = str(state.get("reason") or ""), str(state.get("message") or "")
+    image = _image(pod, container)
+    if reason == "OOMKilled":
+        limit = int(parse_quantity(_limit(pod, container, "memory")))
+        return Explanation(
+            reason="OutOfMemory",
+            sentence=f"It used more than the {format_size(limit)} of memory that it may use, and "
+            "was killed."
+            if limit
+            else "Its machine ran out of memory, and it was killed.",
+            remedy="Ask for more: memory= of wl.Kubernetes.",
+        )
+    if reason in ("StartError", "ContainerCannotRun"):
+        return why_unstartable(pod, message, image) or Explanation(
+            reason="StartError",
+            sentence=f"Its container cannot be started: {sentence_of(_last_part(message))}",
+        )
+    if state.get("exitCode") in (1, 126, 127, 255) and log:
+        return why_unstartable(pod, log[-4000:], image)
+    return None
+
+
+# Reading pods and events.
+
+
+def _conditions(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind:
+            yield condition
+
+
+def _states(pod: Pod, state: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The containers in a state, those before the others first."""
+    status = pod.get("status") or {}
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(group) or ():
+            details = (container.get("state") or {}).get(state)
+            if details:
+                yield container, details
+
+
+def _last(events: Sequence[Event], *reasons: str) -> Event | None:
+    return next((event for event in reversed(events) if event.get("reason") in reasons), None)
+
+
+def _labels(pod: Pod) -> Mapping[str, str]:
+    return (pod.get("metadata") or {}).get("labels") or {}
+
+
+def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spec of a container from its status."""
+    spec = pod.get("spec") or {}
+    for container_spec in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if container_spec.get("name") == container.get("name"):
+            return dict(container_spec)
+    return {}
+
+
+def _image(pod: Pod, container: Mapping[str, Any]) -> str:
+    """As its author wrote it; nodes have longer names for it."""
+    return str(_container_spec(pod, container).get("image") or container.get("image") or "")
+
+
+def _limit(pod: Pod, container: Mapping[str, Any], resource: str) -> str:
+    limits = (_container_spec(pod, container).get("resources") or {}).get("limits") or {}
+    return str(limits.get(resource) or "")
+
+
+def _quoted(text: str) -> str:
+    match = re.search(r'"([^"]+)"', text)
+    return match[1] if match else ""
+
+
+def _last_part(message: str) -> str:
+    """Return the end of a chain of "failed to ...: ...", which is the cause."""
+    parts = message.split(": ")
+    return ": ".join(parts[-2:]) if len(parts) > 2 else message

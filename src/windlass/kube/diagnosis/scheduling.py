@@ -1,0 +1,238 @@
+"""Explains why no node takes a pod, from the message of the scheduler.
+
+The scheduler says how many nodes there are and what each of them lacks:
+`0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {dedicated: ml}.`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from windlass.kube.capacity.nodes import GKE_POOL
+from windlass.kube.explanation import Explanation, sentence_of
+from windlass.kube.quantity import parse_quantity
+from windlass.model.text.quantities import format_size
+
+_HEAD = re.compile(r"^\d+/(?P<all>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL)
+_ONE = re.compile(
+    r"(?:^|, )(?P<count>\d+) (?P<what>.+?)(?=, \d+ (?:node|Insufficient|Too many|Preemption)|$)"
+)
+_TAINT = re.compile(
+    r"node\(s\) had (?:untolerated )?taint(?:\(s\))? ?\{(?P<key>[^:}]+):? ?(?P<value>[^}]*)\}"
+)
+_AFFINITY = "node(s) didn't match pod affinity/anti-affinity"
+_UNITS = {
+    "nvidia.com/gpu": "GPU",
+    "google.com/tpu": "TPU chip",
+    "cpu": "CPU",
+}
+_UNDIVIDED = ("1 GPU", "1 TPU chip")  # of which nobody has a part
+
+
+def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
+    """Explain a message of the scheduler.
+
+    >>> gpus = {"resources": {"requests": {"nvidia.com/gpu": "4"}}}
+    >>> pod = {"spec": {"containers": [gpus]}}
+    >>> print(why_unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", pod))
+    None of the 3 machines has 4 GPUs free. It starts when they are; what there is: windlass \
+kubernetes check
+    """
+    for pattern, explanation in _WHOLE:
+        match = pattern.search(message)
+        if match:
+            return explanation(match, pod)
+    head = _HEAD.match(message)
+    if head is None:
+        return _verbatim(message)
+    total = int(head["all"])
+    reasons = dict(_reasons(head["reasons"]))
+    if any(what.endswith("affinity rules") for what in reasons):
+        reasons.pop(_AFFINITY, None)  # older schedulers say it twice of a node
+    if not reasons:
+        return _verbatim(message)
+    parts = [_part(count, what, total, pod) for what, count in reasons.items()]
+    parts.sort(key=lambda part: part[0])
+    if len(parts) == 1:
+        _, reason, sentence, remedy = parts[0]
+        return Explanation(reason, f"{sentence[0].upper()}{sentence[1:]}.", remedy)
+    listed = "; ".join(sentence for _, _, sentence, _ in parts)
+    return Explanation(parts[0][1], f"No machine takes it: {listed}.", parts[0][3])
+
+
+def _verbatim(message: str) -> Explanation:
+    why = f": {sentence_of(message)}" if message.strip() else "."
+    return Explanation("Unschedulable", f"No machine takes it{why}")
+
+
+def _reasons(text: str) -> Iterator[tuple[str, int]]:
+    """Each of the reasons, and how many nodes it is of."""
+    text = text.partition(" preemption:")[0].strip().rstrip(".")
+    for match in _ONE.finditer(text):
+        yield match["what"].strip().rstrip("."), int(match["count"])
+
+
+def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[int, str, str, str]:
+    """Its weight (the lightest is what to do something about), a reason, a sentence, a remedy."""
+    of = _of(count, total)
+    if what.startswith("Insufficient "):
+        resource = what.removeprefix("Insufficient ")
+        need = _need(resource, pod)
+        remedy = "It starts when they are; what there is: windlass kubernetes check"
+        if resource in ("cpu", "memory", "ephemeral-storage"):
+            remedy = "It starts when there is room. Asking for less (cpus=, memory= of "
+            remedy += "wl.Kubernetes) may help."
+        return 1, "Unschedulable", _short(count, total, need), remedy
+    taint = _TAINT.search(what)
+    if taint:
+        key, value = taint["key"].strip(), taint["value"].strip()
+        if key.startswith("node.kubernetes.io/"):
+            trouble = key.removeprefix("node.kubernetes.io/").replace("-", " ")
+            return 4, "NodesUnwell", f"{of} not well ({trouble})", "It starts when one is."
+        shown = f"{key}={value}" if value else key
+        operator = f'"value": "{value}"' if value else '"operator": "Exists"'
+        return (
+            2,
+            "TaintNotTolerated",
+            f"{of} set aside ({shown})",
+            "If they are yours to use, say so: "
+            f'tolerations=[{{"key": "{key}", {operator}}}] of wl.Kubernetes.',
+        )
+    if "node affinity" in what or "node selector" in what:
+        whose = f"none of the {total} machines is" if count >= total > 1 else f"{of} not"
+        weight = 0 if count >= total else 6  # else it is about those that are
+        return weight, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
+    if "unschedulable" in what:
+        return 5, "NodesClosed", f"{of} closed to new pods", "Somebody cordoned them; they open."
+    if "Too many pods" in what:
+        return 3, "NodesFull", f"{of} full of pods", "It starts when others end."
+    if "volume node affinity conflict" in what or "volume zone" in what:
+        return (
+            1, "VolumeElsewhere", f"{of} in another zone than its volume",
+            "Free machines where the volume is, or take a volume that all can mount.",
+        )  # fmt: skip
+    if "affinity" in what and _is_of_slice(pod):
+        if "anti-affinity" in what:
+            remedy = "It starts when that ends."
+            return 2, "Unschedulable", f"{of} of a TPU that another job has", remedy
+        return 3, "Unschedulable", f"{of} of another TPU than the rest of it", ""
+    if "affinity" in what or "topology spread" in what:
+        return 3, "Unschedulable", f"{of} ruled out by what runs there ({what})", ""
+    return 3, "Unschedulable", f"{of} ruled out: {what}", ""
+
+
+_SEE_NODES = "See how they are labelled: kubectl get nodes --show-labels"
+
+
+def _of(count: int, total: int) -> str:
+    """Return the affected nodes of a reason, with the verb.
+
+    >>> _of(1, 1), _of(3, 3), _of(2, 3), _of(1, 3)
+    ('the only machine is', 'all 3 machines are', '2 of 3 machines are', '1 of 3 machines is')
+    """
+    if count >= total:
+        return "the only machine is" if total == 1 else f"all {total} machines are"
+    return f"{count} of {total} machines {'is' if count == 1 else 'are'}"
+
+
+def _short(count: int, total: int, need: str) -> str:
+    """Return the sentence about nodes with too little of a resource.
+
+    >>> _short(3, 3, "4 GPUs"), _short(1, 1, "4 GPUs")
+    ('none of the 3 machines has 4 GPUs free', 'the only machine has less than 4 GPUs free')
+    >>> _short(1, 1, "1 GPU")
+    'the only machine has no GPU free'
+    """
+    if count >= total > 1:
+        return f"none of the {total} machines has {need} free"
+    whose = "the only machine" if total == 1 else f"{count} of {total} machines"
+    verb = "has" if count == 1 else "have"
+    if need in _UNDIVIDED:
+        return f"{whose} {verb} no {need.removeprefix('1 ')} free"
+    return f"{whose} {verb} {'not' if need.startswith('enough') else 'less than'} {need} free"
+
+
+def _need(resource: str, pod: Mapping[str, Any]) -> str:
+    """Return the amount of a resource that a pod requests, for display."""
+    amount = requested(resource, pod)
+    if resource in _UNITS:
+        count = f"{amount:g}" if amount else "enough"
+        unit = _UNITS[resource]
+        return f"{count} {unit}" if amount == 1 else f"{count} {unit}s"
+    if resource in ("memory", "ephemeral-storage"):
+        noun = "memory" if resource == "memory" else "disk"
+        return f"{format_size(int(amount))} of {noun}" if amount else f"enough {noun}"
+    return f"{amount:g} {resource}" if amount else f"enough {resource}"
+
+
+def requested(resource: str, pod: Mapping[str, Any]) -> float:
+    """Return the amount of a resource that all containers of a pod request.
+
+    >>> asks = [{"resources": {"requests": {"cpu": "500m"}}}, {"resources": {"limits": {"cpu": 2}}}]
+    >>> requested("cpu", {"spec": {"containers": asks}})
+    2.5
+    """
+    total = 0.0
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        amount = (resources.get("requests") or {}).get(resource)
+        if amount is None:
+            amount = (resources.get("limits") or {}).get(resource)
+        total += parse_quantity(amount) if amount is not None else 0.0
+    return total
+
+
+def _wanted(pod: Mapping[str, Any]) -> str:
+    """The labels that a pod asks of its node."""
+    spec = pod.get("spec") or {}
+    wanted = [f"{key}={value}" for key, value in sorted((spec.get("nodeSelector") or {}).items())]
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    for term in affinity.get("nodeSelectorTerms") or ():
+        for expression in term.get("matchExpressions") or ():
+            values = "|".join(expression.get("values") or ())
+            wanted.append(f"{expression.get('key')} {expression.get('operator')} {values}".strip())
+    return ", ".join(wanted) or "its node selector"
+
+
+def _is_of_slice(pod: Mapping[str, Any]) -> bool:
+    """Whether its machine is one of several that are one TPU, and must be with the others'."""
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    return any(term.get("topologyKey") == GKE_POOL for term in terms)
+
+
+def _claim_missing(match: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
+    namespace = (pod.get("metadata") or {}).get("namespace") or "default"
+    return Explanation(
+        "VolumeMissing",
+        f"There is no volume claim {match['name']} in namespace {namespace}.",
+        f"Name one that there is (volumes= of wl.Kubernetes): kubectl -n {namespace} get pvc",
+    )
+
+
+def _claim_unbound(_found: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
+    namespace = (pod.get("metadata") or {}).get("namespace") or "default"
+    return Explanation(
+        "VolumeUnbound",
+        "A volume claim of it has no volume yet.",
+        f"Is there a storage class that makes one? kubectl -n {namespace} describe pvc",
+    )
+
+
+def _no_nodes(_found: re.Match[str], _pod: Mapping[str, Any]) -> Explanation:
+    return Explanation(
+        "NoNodes",
+        "The cluster has no machines at all.",
+        "It starts when there is one; whoever runs the cluster can add some.",
+    )
+
+
+_WHOLE = (
+    (re.compile(r'persistentvolumeclaim "(?P<name>[^"]+)" not found'), _claim_missing),
+    (re.compile(r"unbound immediate PersistentVolumeClaims"), _claim_unbound),
+    (re.compile(r"no nodes available to schedule pods|^0/0 nodes"), _no_nodes),
+)

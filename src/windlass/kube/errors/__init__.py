@@ -1,0 +1,1 @@
+"""Errors of a cluster's API, as `wl.KubernetesError` with a remedy."""

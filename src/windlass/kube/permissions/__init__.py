@@ -1,0 +1,1 @@
+"""Required permissions, and checks of the permissions of an account."""

@@ -1,0 +1,164 @@
+"""The permissions that Windlass needs: one table for checks, manifests and the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.kube.permission import Permission
+
+ROLE = "windlass"  # what the role is called in manifests of ours
+
+
+class PermissionRule(msgspec.Struct, frozen=True, kw_only=True):
+    """The required verbs of a resource, and their purpose."""
+
+    resource: str
+    verbs: tuple[str, ...]
+    why: str
+    group: str = ""
+
+    def permissions(self, namespace: str) -> Iterator[Permission]:
+        """Yield a permission for each verb."""
+        for verb in self.verbs:
+            yield Permission(
+                verb=verb, resource=self.resource, group=self.group, namespace=namespace
+            )
+
+
+RUNNING: tuple[PermissionRule, ...] = (
+    PermissionRule(
+        resource="pods",
+        verbs=("create", "delete", "get", "list", "watch"),
+        why="a replica of a trial is a pod",
+    ),
+    # As a web socket the request is a GET, which older API servers take for a "get".
+    PermissionRule(
+        resource="pods/portforward",
+        verbs=("create", "get"),
+        why="reaching pods that cannot reach the server",
+    ),
+    PermissionRule(
+        resource="services",
+        verbs=("create", "get"),
+        why="addresses by which replicas find each other; deleted with the Secret that owns them",
+    ),
+    PermissionRule(
+        resource="secrets",
+        verbs=("create", "delete", "get"),
+        why="one for each trial: what its pods start with, and the owner of all that it has there",
+    ),
+    PermissionRule(
+        resource="events",
+        verbs=("list",),
+        why="why a pod does not start",
+    ),
+)
+"""Required to run trials in a namespace."""
+
+HELPFUL: tuple[PermissionRule, ...] = (
+    PermissionRule(
+        resource="nodes",
+        verbs=("list",),
+        why="refusing accelerators that the cluster does not have, before anything is created",
+    ),
+)
+"""Optional, for the whole cluster. Without them Windlass skips a check."""
+
+
+def is_granted(rules: Sequence[Mapping[str, Any]], permission: Permission) -> bool:
+    """Whether rules of a role, or of a `SelfSubjectRulesReview`, allow it.
+
+    >>> rules = [{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/log"]}]
+    >>> is_granted(rules, Permission(verb="get", resource="pods/log", namespace="lab"))
+    True
+    >>> is_granted(rules, Permission(verb="create", resource="pods", namespace="lab"))
+    False
+    """
+    part = permission.resource.partition("/")[2]
+    names = {"*", permission.resource} | ({f"*/{part}"} if part else set())
+    return any(
+        not rule.get("resourceNames")
+        and {"*", permission.verb} & set(rule.get("verbs") or ())
+        and {"*", permission.group} & set(rule.get("apiGroups") or ())
+        and names & set(rule.get("resources") or ())
+        for rule in rules
+    )
+
+
+def role_rules(rules: Sequence[PermissionRule]) -> list[dict[str, Any]]:
+    """Return the rules of a role.
+
+    >>> role_rules(HELPFUL)
+    [{'apiGroups': [''], 'resources': ['nodes'], 'verbs': ['list']}]
+    """
+    return [
+        {"apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs)}
+        for rule in rules
+    ]
+
+
+def role_manifests(
+    namespace: str, account: str, rules: Sequence[PermissionRule] = RUNNING, *, name: str = ROLE
+) -> list[dict[str, Any]]:
+    """Return the manifests of a role and its binding to an account."""
+    return [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": name, "namespace": namespace},
+            "rules": role_rules(rules),
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            # One for each account: applied for a second it would else take them from the first.
+            "metadata": {"name": _binding_name(name, account), "namespace": namespace},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": name,
+            },
+            "subjects": [subject_of(account)],
+        },
+    ]
+
+
+def cluster_grant(role: str, rule: PermissionRule, account: str) -> str:
+    """Return the commands that grant a permission in the whole cluster.
+
+    >>> cluster_grant("windlass-nodes", HELPFUL[0], "ada")
+    'kubectl create clusterrole windlass-nodes --verb=list --resource=nodes; \
+kubectl create clusterrolebinding windlass-nodes:ada --clusterrole=windlass-nodes --user=ada'
+    """
+    resource = f"{rule.resource}.{rule.group}" if rule.group else rule.resource
+    binding = _binding_name(role, account)
+    return (
+        f"kubectl create clusterrole {role} --verb={','.join(rule.verbs)} --resource={resource}; "
+        f"kubectl create clusterrolebinding {binding} --clusterrole={role} --user={account}"
+    )
+
+
+def _binding_name(role: str, account: str) -> str:
+    """Return the name of the binding of a role to an account, without slashes.
+
+    >>> _binding_name("windlass", "system:serviceaccount:lab:trainer")
+    'windlass:system:serviceaccount:lab:trainer'
+    """
+    return f"{role}:{account}".replace("/", "-").replace("%", "-")[:253]
+
+
+def subject_of(account: str) -> dict[str, str]:
+    """Return the subject of a binding.
+
+    >>> subject_of("system:serviceaccount:lab:trainer")
+    {'kind': 'ServiceAccount', 'namespace': 'lab', 'name': 'trainer'}
+    >>> subject_of("ada")
+    {'kind': 'User', 'apiGroup': 'rbac.authorization.k8s.io', 'name': 'ada'}
+    """
+    parts = account.split(":")
+    if parts[:2] == ["system", "serviceaccount"] and len(parts) == 4:
+        return {"kind": "ServiceAccount", "namespace": parts[2], "name": parts[3]}
+    return {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": account}

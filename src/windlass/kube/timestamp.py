@@ -1,0 +1,27 @@
+"""Points in time as the Kubernetes API writes them: `2026-11-16T10:30:00Z`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+
+def seconds_of(moment: str | None) -> float | None:
+    """Return the seconds since the epoch of a timestamp of the API.
+
+    >>> seconds_of("2026-11-16T10:30:00Z"), seconds_of("2026-11-16T10:30:00.250000Z")
+    (1794825000.0, 1794825000.25)
+    >>> seconds_of(None)
+    """
+    if not moment:
+        return None
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+def time_text(moment: float) -> str:
+    """Return the timestamp of the API for seconds since the epoch.
+
+    >>> time_text(1794825000.9)
+    '2026-11-16T10:30:00Z'
+    """
+    when = datetime.fromtimestamp(int(moment), timezone.utc)
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,97 @@
+"""Options that the local runtime does not support, checked before anything is stored."""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+import subprocess
+import sys
+
+from windlass.model.job import JobSpec, Python, Volume
+
+
+def problems_of(spec: JobSpec) -> list[str]:
+    """Everything in a spec that cannot work on this machine, one sentence each."""
+    problems = []
+    if not spec.capabilities.runs_on_server:
+        problems.append(f"backend is {spec.backend!r}; this machine runs 'local' jobs only.")
+    problems += code_problems(spec)
+    problems += [
+        f"the import path {path!r} must be absolute."
+        for path in spec.python.extra_paths
+        if not os.path.isabs(path)
+    ]
+    for volume in spec.volumes:
+        problems += _volume_problems(volume)
+    problems += _python_problems(spec.python)
+    return problems
+
+
+def code_problems(spec: JobSpec) -> list[str]:
+    """What of a job's code would be looked for outside of it, wherever it runs."""
+    return [
+        f"{path!r} is not inside the code's own folder."
+        for code in (spec.code, *(role.code for role in spec.roles if role.code))
+        for path in (code.workdir, *code.import_paths)
+        if not _is_inside(path)
+    ]
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path stays under the folder it is relative to.
+
+    >>> _is_inside("src/pkg"), _is_inside("."), _is_inside("a/../../b"), _is_inside("/etc")
+    (True, True, False, False)
+    """
+    normal = posixpath.normpath(path)
+    return not normal.startswith("/") and normal.split("/")[0] != ".."
+
+
+def _volume_problems(volume: Volume) -> list[str]:
+    problems = []
+    target = posixpath.normpath(volume.target)
+    if target.startswith("/"):
+        problems.append(
+            f"volume {volume.target!r} is absolute; on this machine a volume is a folder of the "
+            f"working directory: write {volume.target.strip('/').rpartition('/')[2]!r}."
+        )
+    elif target == "." or not _is_inside(target):
+        problems.append(f"volume {volume.target!r} is not inside the working directory.")
+    if not os.path.isabs(volume.source):
+        problems.append(f"volume source {volume.source!r} must be an absolute path.")
+    elif not os.path.exists(volume.source):
+        problems.append(f"volume source {volume.source} does not exist.")
+    return problems
+
+
+def _python_problems(python: Python) -> list[str]:
+    if not python.executable:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if python.version and python.version != version:
+            return [f"the job needs Python {python.version}; this server has {version}."]
+        return []
+    if not os.access(python.executable, os.X_OK) or os.path.isdir(python.executable):
+        return [f"the interpreter {python.executable} does not exist on this machine."]
+    if not python.version:
+        return []
+    try:
+        stat = os.stat(python.executable)
+        version = _version_of(python.executable, stat.st_mtime_ns)
+    except (OSError, subprocess.SubprocessError) as error:
+        return [f"the interpreter {python.executable} does not run: {error}."]
+    if version != python.version:
+        return [f"the interpreter {python.executable} is {version}, not {python.version}."]
+    return []
+
+
+@functools.lru_cache(maxsize=64)
+def _version_of(executable: str, _modified: int) -> str:
+    if executable == sys.executable:
+        return f"{sys.version_info.major}.{sys.version_info.minor}"
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    answer = subprocess.run(
+        [executable, "-I", "-S", "-c", code],
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    return answer.stdout.strip()

@@ -1,0 +1,63 @@
+"""The backends that jobs run on, and what the rest of the code may assume of each.
+
+The table is plain data, so that programs which only describe a job load it quickly. The code that
+runs the jobs of a backend is in `runtimes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+LOCAL, KUBERNETES = "local", "kubernetes"
+
+
+class Capabilities(NamedTuple):
+    """The properties of a backend that authoring, client and server distinguish."""
+
+    # Processes run on the server's machine: with its files and interpreters, in its capacity.
+    runs_on_server: bool = False
+    has_priority: bool = False  # the server's queue orders jobs by their priority
+    executor: str = ""  # the class of `wl` that selects the backend
+    executor_options: tuple[str, ...] = ()  # beyond cpus, memory and accelerator
+    # Options of `@wl.run` without a meaning here, each with the reason and the remedy.
+    refused_options: Mapping[str, str] = {}
+
+
+BACKENDS: Mapping[str, Capabilities] = {
+    LOCAL: Capabilities(
+        runs_on_server=True,
+        has_priority=True,
+        executor="Local",
+        refused_options={
+            "container_image": "runs plain processes, not containers\n"
+            "Use packages= for what the code needs, and leave container_image out.",
+            "cluster": "is this one machine and has no clusters\nLeave cluster out.",
+            "spot": "has no spot machines, nothing here is taken away\nLeave spot out.",
+        },
+    ),
+    KUBERNETES: Capabilities(
+        executor="Kubernetes",
+        executor_options=(
+            "container_image", "image_pull_secrets", "namespace", "node_selector", "pod_patch",
+            "priority_class", "queue", "service_account", "tolerations",
+        ),
+        refused_options={
+            "cluster": "has no standing clusters\nLeave cluster out.",
+            "spot": "takes any node\nName the nodes: wl.Kubernetes(node_selector=...) of a wl.Job.",
+        },
+    ),
+}  # fmt: skip
+_UNKNOWN = Capabilities()
+
+
+def capabilities_of(backend: str) -> Capabilities:
+    """Return the capabilities of a backend.
+
+    A newer server may have recorded a backend that this version does not have. Its jobs run
+    elsewhere, and nothing else is certain. A server refuses to run such a job.
+
+    >>> capabilities_of("local").runs_on_server, capabilities_of("moon").runs_on_server
+    (True, False)
+    """
+    return BACKENDS.get(backend, _UNKNOWN)

@@ -1,0 +1,79 @@
+"""Shapes of what is laid over a pod: what is looked into there has to be what it is taken for.
+
+All else is for the cluster to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from windlass.model.errors import shown
+from windlass.model.kubernetes.pod_lists import KEYS
+
+_OF_POD = ("containers", "initContainers", "volumes", "imagePullSecrets")
+_OF_CONTAINER = ("env", "volumeMounts", "ports")
+_CONTAINERS = ("containers", "initContainers")
+_TEXTS = ("labels", "annotations")
+_KINDS = {str: "text", int: "number"}
+
+
+def shape_flaw(patch: Mapping[str, Any]) -> str:
+    """What of a patch, read from JSON, has another shape than in a pod, and where; else nothing.
+
+    >>> shape_flaw({"metadata": {"labels": ["a"]}})
+    "metadata.labels: ['a'] is no mapping"
+    >>> shape_flaw({"containers": [{"tty": True}]})
+    'spec.containers[0]: it has no name, by which it is known'
+    >>> shape_flaw({"nodeSelector": {"env": "lab"}})
+    ''
+    """
+    whole = patch if set(patch) <= {"metadata", "spec"} else {"spec": patch}
+    return next(_flaws(whole), "")  # what comes after it relies on the shape of what is before
+
+
+def _flaws(pod: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in pod.items():
+        if not _is_mapping(value):
+            yield f"{name}: {shown(value)} is no mapping"
+    yield from _flaws_of_texts(pod.get("metadata") or {})
+    yield from _flaws_of_lists(pod.get("spec") or {}, "spec", _OF_POD)
+
+
+def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
+    for name in _TEXTS:
+        texts = metadata.get(name)
+        if not _is_mapping(texts):
+            yield f"metadata.{name}: {shown(texts)} is no mapping"
+        for key, value in (texts or {}).items():
+            if value is not None and not isinstance(value, str):
+                yield f"metadata.{name}: {shown(value)} of {shown(key)} is no text"
+
+
+def _flaws_of_lists(thing: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
+    """Of the lists of named things in a pod or in a container; None takes one away."""
+    for name in names:
+        things = thing.get(name)
+        if things is None:
+            continue
+        if not isinstance(things, list):
+            yield f"{path}.{name}: {shown(things)} is no list"
+        for number, item in enumerate(things):
+            where = f"{path}.{name}[{number}]"
+            yield from _flaws_of_thing(item, where, name)
+            if name in _CONTAINERS:
+                yield from _flaws_of_lists(item, where, _OF_CONTAINER)
+
+
+def _flaws_of_thing(thing: Any, path: str, name: str) -> Iterator[str]:
+    key, kind = KEYS[name]
+    if not isinstance(thing, Mapping):
+        yield f"{path}: {shown(thing)} is no mapping"
+    elif thing.get(key) is None:
+        yield f"{path}: it has no {key}, by which it is known"
+    elif not isinstance(thing[key], kind):
+        yield f"{path}.{key}: {shown(thing[key])} is no {_KINDS[kind]}"
+
+
+def _is_mapping(value: Any) -> bool:
+    return value is None or isinstance(value, Mapping)

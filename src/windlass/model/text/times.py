@@ -1,0 +1,53 @@
+"""Points in time as people write them: the one place that reads `2026-11-16` and `2h`."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import date, datetime
+from typing import Any
+
+from windlass.model.errors import shown
+from windlass.model.text.quantities import parse_duration
+
+
+def parse_time(value: Any, now: float | None = None) -> float:
+    """Seconds since the epoch, from such a number, a date, or a time that has passed since.
+
+    A date or time without an offset is of this machine's time zone.
+
+    >>> parse_time("2026-11-16T10:30:00+00:00"), parse_time("2h", now=10_000.0)
+    (1794825000.0, 2800.0)
+    >>> parse_time("tomorrow")
+    Traceback (most recent call last):
+    ...
+    ValueError: 'tomorrow' is no time; write '2026-11-16', '2026-11-16 10:30', or '2h' for 2 h ago
+    """
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day).timestamp()
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, str):
+        read = _of_date(value.strip())
+        if read is not None:
+            return read
+        try:
+            return (time.time() if now is None else now) - parse_duration(value)
+        except ValueError:
+            pass
+    raise ValueError(
+        f"{shown(value)} is no time; write '2026-11-16', '2026-11-16 10:30', or '2h' for 2 h ago"
+    )
+
+
+def _of_date(text: str) -> float | None:
+    if text.endswith(("Z", "z")):
+        text = f"{text[:-1]}+00:00"  # which Python 3.10 does not read
+    if len(text) < len("2026-11-16"):
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

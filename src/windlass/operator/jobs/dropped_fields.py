@@ -1,0 +1,41 @@
+"""Reports template fields that pods do not have as events of the job, once for each field.
+
+The API drops unknown fields silently: a misspelt `comand` would start the default program of the
+image.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from windlass.kube.api.resource_kinds import Object, uid_of
+from windlass.kube.diagnosis.unknown_fields import dropped_fields, meant
+from windlass.model.status import EventKind
+from windlass.operator.events import EventRecorder
+
+REASON = "FieldIgnored"
+
+
+class DroppedFields:
+    """The dropped fields that were reported for each job. Thread-safe."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._lock = threading.Lock()
+        self._reported: dict[str, frozenset[str]] = {}  # by the uid of a job
+
+    def report(self, job: Object, sent: Object, created: Object) -> None:
+        """Record an event for each field of `sent` that `created` lacks, once for each job."""
+        dropped = frozenset(dropped_fields(sent["spec"], created.get("spec"), "spec"))
+        with self._lock:
+            reported = self._reported.get(uid_of(job), frozenset())
+            if dropped:
+                self._reported[uid_of(job)] = reported | dropped
+        for path in sorted(dropped - reported):
+            message = f"a pod has no field {path}: what the template says there is ignored."
+            self._recorder.record(job, REASON, message + meant(path), kind=EventKind.WARNING)
+
+    def forget(self, uid: str) -> None:
+        """Discard the state of a job."""
+        with self._lock:
+            self._reported.pop(uid, None)

@@ -1,0 +1,101 @@
+"""The engine's status of a job, stored in an annotation of its object.
+
+The definitions drop unknown fields of a status, and an annotation lives exactly as long as the
+job. The annotation contains the uid of its object, so that a copy of it, as by
+`kubectl get -o yaml`, has no effect on another object.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.kube.api.resource_kinds import Object, uid_of
+from windlass.kube.timestamp import seconds_of
+from windlass.model.status import Condition, ConditionType, JobStatus, Phase
+from windlass.model.thread_safe_types import learned
+from windlass.operator.names import MEMORY
+
+_log = logging.getLogger(__name__)
+_LAST = 2.5e11  # seconds since the epoch: the end of the year 9891, after which none can be written
+_TYPES = {type_.value: type_ for type_ in ConditionType}
+
+
+class _Memory(msgspec.Struct, frozen=True, kw_only=True):
+    uid: str
+    status: JobStatus
+
+
+def stored_status(thing: Object) -> JobStatus | None:
+    """Return the stored status of an object's job, if there is any."""
+    text = (thing["metadata"].get("annotations") or {}).get(MEMORY)
+    if not text:
+        return None
+    try:
+        memory = msgspec.json.decode(text, type=learned(_Memory))
+        _check_times(memory.status)
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+        _log.warning("%s: its memory cannot be read: %s", thing["metadata"]["name"], error)
+        return None
+    return memory.status if memory.uid == uid_of(thing) else None
+
+
+def annotation_text(uid: str, status: JobStatus) -> str:
+    """Return the text to store; equal texts mean that nothing relevant changed.
+
+    Pods show whether a replica is pending or running, and addresses follow from names.
+    """
+    replicas = tuple(
+        replica
+        if replica.phase is None or replica.phase.is_final
+        else msgspec.structs.replace(replica, phase=Phase.RUNNING)
+        for replica in status.replicas
+    )
+    kept = msgspec.structs.replace(
+        status, replicas=replicas, addresses={}, last_reconcile_time=None
+    )
+    return msgspec.json.encode(_Memory(uid=uid, status=kept)).decode()
+
+
+def _check_times(status: JobStatus) -> None:
+    """Raise an error for times that cannot be formatted, which the operator never writes."""
+    times = [status.start_time, status.completion_time, status.last_reconcile_time]
+    times += [replica.not_before for replica in status.replicas]
+    for condition in status.conditions:
+        times += [condition.last_update, condition.last_transition]
+    spans = [status.active_seconds, status.stop_grace]
+    if not all(moment is None or 0 <= moment <= _LAST for moment in (*times, *spans)):
+        raise msgspec.ValidationError("it has times that are no times")
+
+
+def status_from_object(thing: Object) -> JobStatus:
+    """Return the status of an object that another operator has reconciled so far."""
+    status: Mapping[str, Any] = thing.get("status") or {}
+    conditions = []
+    for condition in status.get("conditions") or ():
+        kind = _TYPES.get(condition.get("type"))
+        if kind is not None:
+            conditions.append(
+                Condition(
+                    type=kind,
+                    status=condition.get("status") == "True",
+                    reason=str(condition.get("reason") or ""),
+                    message=str(condition.get("message") or ""),
+                    last_update=seconds_of(condition.get("lastUpdateTime")) or 0.0,
+                    last_transition=seconds_of(condition.get("lastTransitionTime")) or 0.0,
+                )
+            )
+    order = list(ConditionType)
+    conditions.sort(key=lambda parsed: order.index(parsed.type))
+    result = JobStatus(
+        conditions=tuple(conditions),
+        start_time=seconds_of(status.get("startTime")),
+        completion_time=seconds_of(status.get("completionTime")),
+    )
+    if result.is_finished and result.completion_time is None:
+        last = max(parsed.last_update for parsed in conditions)
+        result = msgspec.structs.replace(result, completion_time=last)
+    return result

@@ -1,0 +1,440 @@
+"""The job objects of a cluster as the controller's store.
+
+A save swaps the annotation of the object, guarded by the object's version, and then writes the
+object's status. If the operator dies in between, the next reconciliation repairs the status.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.engine.conditions import INVALID_REASON, set_condition
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import Object, labels_of, location_of, uid_of
+from windlass.kube.api.watch import Watcher
+from windlass.model.errors import InvalidArgument, KubernetesError, WindlassError
+from windlass.model.job import Job, JobSpec
+from windlass.model.status import ConditionType, Event, EventKind, JobStatus, Replica
+from windlass.operator import prometheus
+from windlass.operator.events import EventRecorder
+from windlass.operator.job_kinds import BY_NAME, JOB_KINDS, JobKind
+from windlass.operator.jobs.from_object import Translation, invalid_job, is_ours, translate
+from windlass.operator.jobs.object_status import failure_message, is_same_status, status_of
+from windlass.operator.jobs.status_annotation import (
+    annotation_text,
+    status_from_object,
+    stored_status,
+)
+from windlass.operator.names import JOB_NAME, MEMORY, OPERATOR_NAME
+from windlass.operator.object_cache import ObjectCache
+from windlass.operator.prometheus import Counts
+
+_MERGE = "application/merge-patch+json"
+_NOT_FOUND, _CONFLICT = 404, 409
+_PROJECT_TRIES = 5
+# The runtime records an event once these are done.
+_INTENTIONS = frozenset({"ReplicaStarting", "ReplicaStopping"})
+
+_log = logging.getLogger(__name__)
+
+
+class JobObjectStore:
+    """A `JobStore` over the job objects in `cache`.
+
+    `check` raises `InvalidArgument` if no pods can be built from a translated object.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        namespaces: Sequence[str] = (),
+        *,
+        recorder: EventRecorder,
+        counts: Counts,
+        check: Callable[[Translation], None] = lambda _translation: None,
+        kinds: Sequence[JobKind] = JOB_KINDS,
+        on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._recorder = recorder
+        self._counts = counts
+        self._check = check
+        self._wake: Callable[[str], None] | None = None  # none: another instance acts
+        self._shared: set[str] = set()  # namespaces with another operator, after the warning
+        self._lock = threading.Lock()
+        self._translations: dict[str, tuple[int, Translation | InvalidArgument]] = {}
+        self._refused: dict[str, tuple[Translation, InvalidArgument]] = {}
+        self._written: dict[str, deque[str]] = {}  # the last annotations that this process wrote
+        self.cache = ObjectCache(
+            connection, [kind.kind for kind in kinds], namespaces,
+            on_change=self._changed, on_trouble=on_trouble, clock=clock,
+        )  # fmt: skip
+
+    def watch(self, wake: Callable[[str], None] | None) -> None:
+        """Call `wake` with the uid of every changed job; none stops that."""
+        self._wake = wake
+
+    def load(self, uid: str) -> tuple[Job, JobStatus] | None:
+        """Return a job and its status; none if it is deleted or another operator's."""
+        thing = self.find(uid)
+        if thing is None or not _is_to_act_on(thing):
+            self._forget(uid)
+            return None
+        status = stored_status(thing)
+        is_known = status is not None
+        if status is None:
+            status = status_from_object(thing)
+        translation = self._translated(thing)
+        problem = (
+            translation if isinstance(translation, InvalidArgument) else self.problem(translation)
+        )
+        if problem is not None and not status.is_finished:
+            status = self._refuse(thing, status, problem)
+        elif is_known:
+            self._repair_status(thing, status)
+        if isinstance(translation, InvalidArgument):
+            return invalid_job(thing), status
+        return translation.job, msgspec.structs.replace(status, addresses=translation.addresses)
+
+    def save(
+        self,
+        uid: str,
+        old: JobStatus,
+        new: JobStatus,
+        events: Sequence[Event],
+        replicas: Sequence[Replica],
+    ) -> bool:
+        """Store the status if it changed, then write the object's status if that differs."""
+        thing = self.find(uid)
+        if thing is None:
+            return False
+        before, after = annotation_text(uid, old), annotation_text(uid, new)
+        stored = stored_status(thing)
+        is_first = stored is None
+        if (
+            annotation_text(uid, stored if stored is not None else status_from_object(thing))
+            != before
+        ):
+            return False
+        if before != after or is_first:
+            swapped = self._swap(thing, after)
+            if swapped is None:
+                return False
+            thing = swapped
+        self._count(thing, old, new, is_first=is_first)
+        self._project(thing, self._spec_of(thing), new, replicas)
+        failed = new.condition(ConditionType.FAILED)
+        for event in events:
+            if event.reason not in _INTENTIONS:
+                is_end = failed is not None and event.message == failed.message
+                message = failure_message(new, event.message) if is_end else event.message
+                self._recorder.record(thing, event.reason, message, kind=event.kind, at=event.time)
+        return True
+
+    def unfinished(self) -> Iterable[str]:
+        """Yield the jobs that are not settled or have an outdated status, oldest first."""
+        objects = self.cache.items()
+        objects.sort(key=lambda obj: (obj["metadata"]["creationTimestamp"], location_of(obj)))
+        for thing in objects:
+            if self._is_open(thing):
+                yield uid_of(thing)
+
+    def _is_open(self, thing: Object) -> bool:
+        try:
+            status = stored_status(thing)
+            return status is None or not status.settled or self._is_unfinished(thing, status)
+        except Exception:  # noqa: BLE001 -- whatever is in one object, the others are looked after
+            _log.exception("%s/%s cannot be understood", *location_of(thing))
+            return False
+
+    def find(self, uid: str) -> Object | None:
+        """Return the object of a job."""
+        return self.cache.get(uid)
+
+    def translation(self, uid: str) -> Translation | None:
+        """Return the translation of a job; none if the job is deleted or invalid."""
+        thing = self.find(uid)
+        if thing is None or not _is_to_act_on(thing):
+            return None
+        result = self._translated(thing)
+        return None if isinstance(result, InvalidArgument) else result
+
+    def refuse(self, made_from: Translation, problem: InvalidArgument) -> None:
+        """Note that the cluster rejects the pods of a job, which then fails."""
+        with self._lock:
+            self._refused[made_from.job.uid] = (made_from, problem)
+
+    def problem(self, made_from: Translation) -> InvalidArgument | None:
+        """Return why the cluster rejected the pods of a translation, if it did."""
+        with self._lock:
+            refusal = self._refused.get(made_from.job.uid)
+        # A changed object has another translation.
+        return refusal[1] if refusal is not None and refusal[0] is made_from else None
+
+    def status(self, uid: str) -> JobStatus | None:
+        """Return the stored status of a job."""
+        thing = self.find(uid)
+        return None if thing is None else stored_status(thing)
+
+    def namesakes(self, thing: Object) -> Iterator[str]:
+        """Yield the uids of the jobs that the labels of a pod or service name."""
+        labels = labels_of(thing)
+        namespace, name = location_of(thing)[0], labels.get(JOB_NAME, "")
+        for watcher in self.cache.watchers:
+            job = watcher.at(namespace, name)
+            if job is not None and _is_of(job, labels):
+                yield uid_of(job)
+
+    def refresh(self, uid: str) -> Object | None:
+        """Read an object from the cluster; none if it is deleted."""
+        thing = self.find(uid)
+        return None if thing is None else self._refresh(thing)
+
+    def settled(self, uid: str) -> tuple[JobSpec, JobStatus] | None:
+        """Return the spec and the status of a settled job; none if it is not settled."""
+        thing = self.find(uid)
+        status = None if thing is None or not _is_to_act_on(thing) else stored_status(thing)
+        if thing is None or status is None or not status.settled:
+            return None
+        return self._spec_of(thing), status
+
+    def delete(self, uid: str) -> None:
+        """Delete the object and everything that it owns."""
+        thing = self.find(uid)
+        if thing is None or "deletionTimestamp" in thing["metadata"]:
+            return
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            self._connection.request("DELETE", _path(thing), options)
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT):
+                raise
+
+    def _is_unfinished(self, thing: Object, status: JobStatus) -> bool:
+        """Whether a settled job has an outdated object status or a time to live."""
+        return (
+            self._is_status_outdated(thing, status)
+            or self._spec_of(thing).ttl_after_finished is not None
+        )
+
+    def _forget(self, uid: str) -> None:
+        with self._lock:
+            self._translations.pop(uid, None)
+            self._refused.pop(uid, None)
+            self._written.pop(uid, None)
+
+    def _changed(self, before: Object | None, after: Object | None) -> None:
+        thing = after or before
+        if thing is None:
+            return
+        wake = self._wake
+        if wake is None:
+            return  # the leader reconciles and counts it
+        if after is None:
+            if is_ours(thing):
+                self._counts.add(prometheus.DELETED, location_of(thing)[0], thing["kind"])
+        elif before is not None:
+            is_others = is_ours(after) and self._is_written_by_another(before, after)
+            if is_others:
+                self._warn_of_other_operator(after)
+            if not is_others and not _is_news(before, after):
+                return
+        wake(uid_of(thing))
+
+    def _is_written_by_another(self, before: Object, after: Object) -> bool:
+        """Whether another process changed the stored status of a job."""
+        text = _memory_of(after)
+        with self._lock:
+            return text != _memory_of(before) and text not in self._written.get(uid_of(after), ())
+
+    def _warn_of_other_operator(self, thing: Object) -> None:
+        """Warn once for each namespace that another operator is active there."""
+        namespace, name = location_of(thing)
+        if namespace in self._shared:
+            return
+        self._shared.add(namespace)
+        _log.warning(
+            "somebody else wrote what is remembered of %s %s: does another operator look after "
+            "namespace %s? Nothing is done twice, but one of them is too many",
+            thing["kind"], name, namespace,
+        )  # fmt: skip
+
+    def _translated(self, thing: Object) -> Translation | InvalidArgument:
+        uid, generation = uid_of(thing), int(thing["metadata"].get("generation") or 0)
+        with self._lock:
+            cached = self._translations.get(uid)
+        if cached is not None and cached[0] == generation:
+            return cached[1]
+        translation: Translation | InvalidArgument
+        try:
+            translation = translate(thing)
+            self._check(translation)
+        except InvalidArgument as error:
+            translation = error
+        except Exception as error:  # noqa: BLE001 -- templates hold anything
+            _log.exception("%s/%s cannot be translated", *location_of(thing))
+            translation = InvalidArgument(f"It makes no sense: {type(error).__name__}: {error}.")
+        with self._lock:
+            self._translations[uid] = (generation, translation)
+        return translation
+
+    def _spec_of(self, thing: Object) -> JobSpec:
+        translation = self._translated(thing)
+        return (
+            invalid_job(thing) if isinstance(translation, InvalidArgument) else translation.job
+        ).spec
+
+    def _refuse(self, thing: Object, status: JobStatus, problem: InvalidArgument) -> JobStatus:
+        """Fail the job of an invalid object, with all its problems."""
+        now, message = time.time(), str(problem)
+        new = set_condition(status, ConditionType.FAILED, INVALID_REASON, message, now)
+        conditions = tuple(
+            msgspec.structs.replace(condition, status=False, last_update=now, last_transition=now)
+            if condition.status
+            and condition.type in (ConditionType.RUNNING, ConditionType.RESTARTING)
+            else condition
+            for condition in new.conditions
+        )
+        new = msgspec.structs.replace(
+            new, conditions=conditions, completion_time=now, last_reconcile_time=now
+        )
+        event = Event(time=now, kind=EventKind.WARNING, reason=INVALID_REASON, message=message)
+        if not self.save(uid_of(thing), status, new, (event,), ()):
+            raise KubernetesError(f"{location_of(thing)[1]} changed meanwhile", reason="Conflict")
+        return new
+
+    def _swap(self, thing: Object, text: str) -> Object | None:
+        """Store the annotation and return the object; none if the object had changed."""
+        uid = uid_of(thing)
+        with self._lock:
+            # Not only the last: if its response was lost, the next write shows that it succeeded.
+            self._written.setdefault(uid, deque(maxlen=3)).append(text)
+        patch = {
+            "metadata": {
+                "annotations": {MEMORY: text},
+                "resourceVersion": thing["metadata"]["resourceVersion"],
+                "uid": uid,
+            }
+        }
+        try:
+            new: Object = self._connection.request(
+                "PATCH", _path(thing), patch, content_type=_MERGE
+            )
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT):
+                raise
+            self._refresh(thing)
+            return None
+        self._observe(new)
+        return new
+
+    def _project(
+        self, thing: Object, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica] | None
+    ) -> None:
+        """Write the stored status as the object's status if it differs.
+
+        Without `replicas`, the replica statuses of the object stay.
+        """
+        kind, (_, name) = BY_NAME[thing["kind"]], location_of(thing)
+        projected = status_of(kind, name, spec, status, replicas or ())
+        if replicas is None:
+            projected["replicaStatuses"] = (thing.get("status") or {}).get("replicaStatuses") or {}
+        for _ in range(_PROJECT_TRIES):
+            if is_same_status(projected, thing.get("status") or {}):
+                return
+            try:
+                new = self._connection.request(
+                    "PUT", _path(thing, "status"), {**thing, "status": projected}
+                )
+            except KubernetesError as error:
+                if error.status == _NOT_FOUND:
+                    self._refresh(thing)
+                    return
+                if error.status != _CONFLICT:
+                    raise
+                fresh = self._refresh(thing)
+                if fresh is None or _memory_of(fresh) != _memory_of(thing):
+                    return  # whoever changed that says it, too
+                thing = fresh
+            else:
+                self._observe(new)
+                return
+        raise KubernetesError(f"the status of {name} keeps changing", reason="Conflict")
+
+    def _repair_status(self, thing: Object, status: JobStatus) -> None:
+        """Write the object's status that a killed operator did not write."""
+        if self._is_status_outdated(thing, status):
+            self._project(thing, self._spec_of(thing), status, None)
+
+    def _is_status_outdated(self, thing: Object, status: JobStatus) -> bool:
+        """Whether an object's status differs from the stored status."""
+        kind, (_, name) = BY_NAME[thing["kind"]], location_of(thing)
+        projected = status_of(kind, name, JobSpec(roles=()), status, ())
+        return bool(
+            projected["conditions"] != ((thing.get("status") or {}).get("conditions") or [])
+        )
+
+    def _count(self, thing: Object, old: JobStatus, new: JobStatus, *, is_first: bool) -> None:
+        namespace, kind = location_of(thing)[0], thing["kind"]
+        if is_first:
+            self._counts.add(prometheus.CREATED, namespace, kind)
+        if new.restarts > old.restarts:
+            self._counts.add(prometheus.RESTARTED, namespace, kind, new.restarts - old.restarts)
+        if new.is_finished and not old.is_finished:
+            is_success = new.holds(ConditionType.SUCCEEDED)
+            self._counts.add(
+                prometheus.SUCCEEDED if is_success else prometheus.FAILED, namespace, kind
+            )
+
+    def _refresh(self, thing: Object) -> Object | None:
+        """Read an object and pass it to its watcher."""
+        try:
+            fresh: Object = self._connection.request("GET", _path(thing))
+        except KubernetesError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            fresh = {}
+        if not fresh or uid_of(fresh) != uid_of(thing):
+            self._watcher_of(thing).observe_deleted(thing)
+            return None
+        self._observe(fresh)
+        return fresh
+
+    def _observe(self, thing: Object) -> None:
+        self._watcher_of(thing).observe(thing)
+
+    def _watcher_of(self, thing: Object) -> Watcher:
+        return self.cache.of(BY_NAME[thing["kind"]].kind, location_of(thing)[0])
+
+
+def _is_to_act_on(thing: Object) -> bool:
+    return "deletionTimestamp" not in thing["metadata"] and is_ours(thing)
+
+
+def _is_of(thing: Object, labels: dict[str, str]) -> bool:
+    return labels.get(OPERATOR_NAME) == BY_NAME[thing["kind"]].operator_name
+
+
+def _is_news(before: Object, after: Object) -> bool:
+    """Whether the spec of an object changed or its deletion began."""
+    if before["metadata"].get("generation") != after["metadata"].get("generation"):
+        return True
+    return "deletionTimestamp" in after["metadata"] and (
+        "deletionTimestamp" not in before["metadata"]
+    )
+
+
+def _memory_of(thing: Object) -> Any:
+    return (thing["metadata"].get("annotations") or {}).get(MEMORY)
+
+
+def _path(thing: Object, part: str = "") -> str:
+    return BY_NAME[thing["kind"]].kind.path(*location_of(thing), part)

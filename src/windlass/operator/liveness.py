@@ -1,0 +1,42 @@
+"""Liveness of the parts of an operator.
+
+A part that retries an unreachable cluster is alive: a restart of the process would not help.
+`/readyz` reports the unreachable cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from windlass.kube.api.watch import LONGEST_SILENCE
+
+LONGEST_INACTIVITY = 2 * LONGEST_SILENCE
+"""Seconds without activity after which a watch counts as stuck. Each retry is an activity."""
+
+
+class PartHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one part of the operator."""
+
+    part: str
+    has_died: bool
+    silence: float = 0.0  # seconds
+
+
+def first_problem(signs: Iterable[PartHealth]) -> str:
+    """Return the problem of the first part that died or is stuck, or an empty text.
+
+    >>> first_problem([PartHealth(part="the watch of pods", has_died=False, silence=12.0)])
+    ''
+    >>> first_problem([PartHealth(part="the watch of pods", has_died=False, silence=400.0)])
+    'the watch of pods has given no sign for 400 seconds'
+    >>> first_problem([PartHealth(part="the loop", has_died=True)])
+    'the loop has died'
+    """
+    for sign in signs:
+        if sign.has_died:
+            return f"{sign.part} has died"
+        if sign.silence > LONGEST_INACTIVITY:
+            return f"{sign.part} has given no sign for {sign.silence:.0f} seconds"
+    return ""

@@ -1,0 +1,94 @@
+"""A cache of all objects of some kinds, in some or all namespaces."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import Kind, Object
+from windlass.kube.api.watch import Change, Watcher
+from windlass.model.errors import WindlassError
+
+
+class ObjectCache:
+    """Combines one watcher for each kind and namespace; see `start`, `wait_synced` and `stop`.
+
+    `ObjectCache(connection, [PODS, SERVICES], ["lab"]).at(PODS, "lab", "train-worker-0")`
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        kinds: Sequence[Kind],
+        namespaces: Sequence[str] = (),
+        *,
+        selector: str = "",
+        keys: Callable[[Object], Iterable[str]] = lambda _thing: (),
+        on_change: Change,
+        on_trouble: Callable[[WindlassError | None], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.watchers = [
+            Watcher(
+                connection, kind, namespace=namespace, selector=selector, keys=keys,
+                on_change=on_change, on_trouble=on_trouble, clock=clock,
+            )
+            for kind in kinds
+            # A namespace that is named twice would yield every object twice.
+            for namespace in dict.fromkeys(namespaces or ("",))
+        ]  # fmt: skip
+
+    def start(self) -> None:
+        """Start all watchers."""
+        for watcher in self.watchers:
+            watcher.start()
+
+    def stop(self) -> None:
+        """Stop all watchers."""
+        for watcher in self.watchers:
+            watcher.stop()
+
+    def renew(self) -> None:
+        """List all objects again; `wait_synced` waits until that is done."""
+        for watcher in self.watchers:
+            watcher.renew()
+
+    def wait_synced(self, over: threading.Event) -> bool:
+        """Wait until all watchers are synced. False if `over` was set first."""
+        for watcher in self.watchers:
+            while not watcher.synced.wait(0.1):
+                if over.is_set():
+                    return False
+        return not over.is_set()
+
+    def of(self, kind: Kind, namespace: str) -> Watcher:
+        """Return the watcher of a kind in a namespace."""
+        return next(
+            watcher
+            for watcher in self.watchers
+            if watcher.kind == kind and watcher.namespace in ("", namespace)
+        )
+
+    def items(self) -> list[Object]:
+        """Return all objects in the cache."""
+        return [thing for watcher in self.watchers for thing in watcher.items()]
+
+    def get(self, uid: str) -> Object | None:
+        """Return the object with a uid, if it exists."""
+        for watcher in self.watchers:
+            thing = watcher.get(uid)
+            if thing is not None:
+                return thing
+        return None
+
+    def at(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """Return the object of a kind and name, if it exists."""
+        return self.of(kind, namespace).at(namespace, name)
+
+    def matching(self, kind: Kind, key: str) -> Iterator[Object]:
+        """Yield the objects of a kind that have an index key, sorted by name."""
+        for watcher in self.watchers:
+            if watcher.kind == kind:
+                yield from watcher.matching(key)

@@ -1,0 +1,1 @@
+"""Pods and services of the operator's jobs. May import `jobs`."""

@@ -1,0 +1,51 @@
+"""Converts a permanent rejection of a pod or service to a problem of the job's object.
+
+Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+
+from windlass.kube.api.resource_kinds import Object
+from windlass.kube.errors.api_errors import Fault, InvalidObject
+from windlass.model.errors import InvalidArgument
+from windlass.model.status import ReplicaId
+from windlass.operator.jobs.from_object import Translation
+from windlass.operator.pods.builder import make_pod
+
+_VARIABLE = re.compile(r"spec\.containers\[(\d+)\]\.env\[(\d+)\]")
+
+
+def problem_of(
+    refused: InvalidObject, made_from: Translation, replica: ReplicaId
+) -> InvalidArgument:
+    """Return the problems of a job whose pod or service is invalid, each with its path."""
+    kind = made_from.kind
+    path = f"spec.{kind.replica_specs}.{kind.type_of(replica.role)}"
+    if refused.kind != "Pod":
+        what = refused.kind.lower()
+        return InvalidArgument.of([f"{path}: its {what}: {fault}" for fault in refused.faults])
+    template = made_from.templates[replica.role]
+    pod = make_pod(made_from, replica)
+    return InvalidArgument.of(
+        [f"{path}.template{_told(fault, pod, template)}" for fault in refused.faults]
+    )
+
+
+def _told(fault: Fault, pod: Object, template: Object) -> str:
+    if not fault.field:
+        return f": {fault.message}"
+    field = _VARIABLE.sub(lambda match: _as_written(match, pod, template), fault.field)
+    return f".{field}: {fault.message}"
+
+
+def _as_written(match: re.Match[str], pod: Object, template: Object) -> str:
+    """Return the path of a pod's variable in its template: our variables come first in pods."""
+    container, position = int(match[1]), int(match[2])
+    try:
+        variable = pod["spec"]["containers"][container]["env"][position]
+        written = template["spec"]["containers"][container]["env"].index(variable)
+    except (LookupError, ValueError):
+        return match[0]  # a variable of ours, or of an admission webhook
+    return f"spec.containers[{container}].env[{written}]"

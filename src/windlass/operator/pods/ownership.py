@@ -1,0 +1,123 @@
+"""Decides which pods and services belong to a job.
+
+The uid of the owner decides, never labels alone. Pods and services with a job's labels and no owner
+are adopted, those with the labels of another job are released, and objects of other owners are
+never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import (
+    PODS,
+    SERVICES,
+    Kind,
+    Object,
+    controller_of,
+    labels_of,
+    location_of,
+    uid_of,
+)
+from windlass.model.errors import KubernetesError
+from windlass.operator.jobs.from_object import Translation
+from windlass.operator.jobs.store import JobObjectStore
+from windlass.operator.names import JOB_NAME, OPERATOR_NAME, job_labels, replica_of
+from windlass.operator.object_cache import ObjectCache
+from windlass.operator.pods.builder import owner_of
+
+_MERGE = "application/merge-patch+json"
+_NOT_FOUND, _CONFLICT = 404, 409
+
+RecordEvent = Callable[
+    [Translation, str, str, str], None
+]  # a job's, a reason, what was done, with what
+
+
+def ownership_keys(thing: Object) -> list[str]:
+    """Return the index keys of a pod or service: its job by labels, and its owner's uid."""
+    owner, labels = controller_of(thing), labels_of(thing)
+    keys = [_job_key(location_of(thing)[0], labels)]
+    return keys if owner is None else [*keys, f"uid:{owner['uid']}"]
+
+
+class Ownership:
+    """Adopts and releases the pods and services in `cache`, and records events of that."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        jobs: JobObjectStore,
+        cache: ObjectCache,
+        *,
+        record: RecordEvent,
+    ) -> None:
+        self._connection = connection
+        self._jobs = jobs
+        self._cache = cache
+        self._record = record
+
+    def reconcile(self, made_from: Translation) -> None:
+        """Adopt what is the job's by its labels and nobody's by its owner; release the reverse."""
+        job = made_from.job
+        wanted = job_labels(made_from.kind, job.name)
+        key = _job_key(made_from.namespace, wanted)
+        for watcher in (self._cache.of(kind, made_from.namespace) for kind in (PODS, SERVICES)):
+            for thing in watcher.matching(key):
+                is_going = "deletionTimestamp" in thing["metadata"]
+                if controller_of(thing) is None and not is_going and replica_of(labels_of(thing)):
+                    self.adopt(watcher.kind, thing, made_from)
+            for thing in watcher.matching(f"uid:{job.uid}"):
+                if not wanted.items() <= labels_of(thing).items():
+                    self.disown(watcher.kind, thing, made_from)
+
+    def adopt(self, kind: Kind, thing: Object, made_from: Translation) -> Object | None:
+        """Make it the job's, if the job is still the one we think it is."""
+        job = self._jobs.refresh(made_from.job.uid)
+        if job is None or "deletionTimestamp" in job["metadata"]:
+            return None
+        owners = [*(thing["metadata"].get("ownerReferences") or ()), owner_of(made_from)]
+        adopted = self._patch_owners(kind, thing, owners)
+        if adopted is not None:
+            name = location_of(thing)[1]
+            self._record(made_from, f"Adopted{kind.name}", f"Adopted {kind.name.lower()}", name)
+        return adopted
+
+    def disown(self, kind: Kind, thing: Object, made_from: Translation) -> None:
+        """Its labels are another's: it is no longer the job's."""
+        owners = [
+            owner
+            for owner in thing["metadata"].get("ownerReferences") or ()
+            if owner.get("uid") != made_from.job.uid
+        ]
+        if self._patch_owners(kind, thing, owners) is not None:
+            name = location_of(thing)[1]
+            self._record(made_from, f"Released{kind.name}", f"Released {kind.name.lower()}", name)
+
+    def _patch_owners(self, kind: Kind, thing: Object, owners: Sequence[Object]) -> Object | None:
+        """Give it these owners, if it is unchanged; none if it is not."""
+        namespace, name = location_of(thing)
+        body = {
+            "metadata": {
+                "uid": uid_of(thing),
+                "resourceVersion": thing["metadata"]["resourceVersion"],
+                "ownerReferences": owners,
+            }
+        }
+        try:
+            new = self._connection.request(
+                "PATCH", kind.path(namespace, name), body, content_type=_MERGE
+            )
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT):
+                raise
+            return None  # it changed: another look will see it as it is
+        new = kind.named(new)
+        if JOB_NAME in labels_of(new):  # else no watch of ours would ever tell of its end
+            self._cache.of(kind, namespace).observe(new)
+        return new
+
+
+def _job_key(namespace: str, labels: Mapping[str, str]) -> str:
+    return f"job:{namespace}/{labels.get(JOB_NAME, '')}/{labels.get(OPERATOR_NAME, '')}"

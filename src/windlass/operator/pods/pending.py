@@ -1,0 +1,110 @@
+"""Reports why the pods of a job do not start as events of its object, each reason once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from windlass.kube.api.resource_kinds import Object, location_of, uid_of
+from windlass.kube.diagnosis.image import BACKING_OFF
+from windlass.kube.diagnosis.pod import explain
+from windlass.kube.explanation import Explanation
+from windlass.model.status import EventKind
+from windlass.operator.events import EventRecorder
+from windlass.operator.pods.events import PodEvents
+
+REASON = "ReplicaWaiting"
+# Normal progress, not a problem.
+_NO_TROUBLE = frozenset({"Pulling", "Queued", "NotLookedAt"})
+# Their sentences vary from event to event.
+_WORDY = frozenset({"VolumeUnavailable", "NodeTrouble"})
+# Events that follow successful mounts: earlier mount problems are solved.
+_BEGUN = frozenset({"Pulling", "Pulled", "Created", "Started"})
+
+
+class PendingPods:
+    """The reasons that were reported for each job with pending pods. Thread-safe."""
+
+    def __init__(self, recorder: EventRecorder, events: PodEvents) -> None:
+        self._recorder = recorder
+        self._events = events
+        self._lock = threading.Lock()
+        self._reported: dict[str, frozenset[str]] = {}  # by the uid of a job
+        self._causes: dict[str, dict[str, Explanation]] = {}  # of its pods, as last said
+
+    def report(self, job: Object, uid: str, pending: list[Object]) -> None:
+        """Record an event for each new reason why pending pods of a job do not start.
+
+        A reason that many pods share is reported for the first. A reason that was solved is
+        reported again when it returns.
+        """
+        problems: dict[str, str] = {}  # what is wrong, and how that is told
+        causes: dict[str, Explanation] = {}
+        for pod in pending:
+            why = self._explain(pod, uid)
+            if why is not None and why.reason == BACKING_OFF:
+                why = self._causes.get(uid, {}).get(uid_of(pod), why)  # it says less than before
+            if why is not None:
+                causes[uid_of(pod)] = why
+            if why is not None and why.reason not in _NO_TROUBLE:
+                message = f"{location_of(pod)[1]} does not start: {why.sentence}"
+                problems.setdefault(cause_key(why), message)
+        with self._lock:
+            reported = self._reported.pop(uid, frozenset())
+            self._causes.pop(uid, None)
+            if problems:
+                self._reported[uid], self._causes[uid] = frozenset(problems), causes
+        for matter, message in problems.items():
+            if matter not in reported:
+                self._recorder.record(job, REASON, message, kind=EventKind.WARNING)
+
+    def _explain(self, pod: Object, uid: str) -> Explanation | None:
+        """Return the reason in the pod's status, or else in its events if it has a node."""
+        why = explain(pod, (), time.time())
+        if why is not None or not has_node(pod):
+            return why
+        return why_unprepared(pod, self._events.of(pod, uid), time.time())
+
+    def forget(self, uid: str) -> None:
+        """Discard the state of a job."""
+        with self._lock:
+            self._reported.pop(uid, None)
+            self._causes.pop(uid, None)
+
+
+def cause_key(why: Explanation) -> str:
+    """Return a key that is equal for explanations of the same cause.
+
+    >>> slow = Explanation(reason="VolumeUnavailable", sentence="It took more than 2 minutes.")
+    >>> busy = Explanation(reason="VolumeUnavailable", sentence="Its server does not answer.")
+    >>> cause_key(slow) == cause_key(busy)
+    True
+    """
+    return why.reason if why.reason in _WORDY else why.sentence
+
+
+def why_unprepared(pod: Object, events: Sequence[Object], now: float) -> Explanation | None:
+    """Return why the node of a pod does not start it, from the pod's events.
+
+    >>> said = 'MountVolume.SetUp failed for volume "data" : secret "data" not found'
+    >>> pod = {"metadata": {"namespace": "lab"}, "status": {"phase": "Pending"}}
+    >>> failed = {"reason": "FailedMount", "message": said}
+    >>> why_unprepared(pod, [failed], 0.0).sentence
+    'There is no secret data in namespace lab.'
+    >>> why_unprepared(pod, [failed, {"reason": "Pulling"}], 0.0) is None  # it is there by now
+    True
+    """
+    has_begun = any(event.get("reason") in _BEGUN for event in events)
+    return None if has_begun else explain(pod, events, now)
+
+
+def is_waiting(pod: Object) -> bool:
+    """Whether a pod is pending and not in deletion."""
+    status = pod.get("status") or {}
+    return status.get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
+
+
+def has_node(pod: Object) -> bool:
+    """Whether a pod is assigned to a node."""
+    return bool((pod.get("spec") or {}).get("nodeName"))

@@ -1,0 +1,81 @@
+"""Pauses between pods that something removes again and again.
+
+A pod that vanishes after it was observed causes a restart, with a pause and a limit. A pod that
+vanishes before that is created again at once in the same attempt, and its job counts no restart.
+If a faulty controller or a policy deletes every new pod, that would keep the whole cluster busy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from windlass.kube.api.resource_kinds import Object
+from windlass.model.status import EventKind, ReplicaId
+from windlass.operator.events import EventRecorder
+from windlass.runtimes.base import NotYet
+
+_FREE = 2  # creations without a pause: the first, and one replacement
+_LONGEST = 60.0
+_FORGIVEN = 300.0  # seconds after which the count starts again
+
+
+class _Creations(msgspec.Struct):
+    times: int
+    last: float
+    reported: int = 0
+
+
+class RecreateBackoff:
+    """Delays attempts whose pods vanish again and again. The state is in memory only."""
+
+    def __init__(
+        self, recorder: EventRecorder, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._recorder = recorder
+        self._clock = clock
+        self._creations: dict[str, dict[ReplicaId, _Creations]] = {}
+
+    def record(self, uid: str, replica: ReplicaId) -> None:
+        """Count the creation of a pod of an attempt."""
+        now = self._clock()
+        of_job = self._creations.setdefault(uid, {})
+        before = of_job.get(replica)
+        if before is None or now - before.last > _FORGIVEN:
+            of_job[replica] = _Creations(1, now)
+        else:
+            before.times, before.last = before.times + 1, now
+
+    def check(self, uid: str, replica: ReplicaId, name: str, job: Object | None) -> None:
+        """Raise `NotYet` during the pause of an attempt, and record one event for each pause."""
+        before = self._creations.get(uid, {}).get(replica)
+        if before is None:
+            return
+        left = before.last + pause_after(before.times) - self._clock()
+        if left <= 0:
+            return
+        if job is not None and before.reported < before.times:
+            before.reported = before.times
+            message = (
+                f"the pod {name} was made {before.times} times and is gone each time: something "
+            )
+            message += "in the cluster deletes it. It is made again after a pause"
+            self._recorder.record(job, "PodKeepsVanishing", message, kind=EventKind.WARNING)
+        raise NotYet(f"the pod {name} keeps vanishing", is_notified=False)
+
+    def forget(self, uid: str) -> None:
+        """Discard the state of a job."""
+        self._creations.pop(uid, None)
+
+
+def pause_after(times: int) -> float:
+    """Return the pause after a number of creations.
+
+    >>> [pause_after(times) for times in (1, 2, 3, 4, 7, 8, 9999)]
+    [0.0, 1.0, 2.0, 4.0, 32.0, 60.0, 60.0]
+    """
+    if times < _FREE:
+        return 0.0
+    return min(2.0 ** min(times - _FREE, 32), _LONGEST)

@@ -1,0 +1,144 @@
+"""Metrics of the operator, in the text format of Prometheus."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from windlass.controller.controller import Controller
+from windlass.kube.api.connection import Connection
+from windlass.model.errors import Unsupported
+
+try:
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        Metric,
+        SummaryMetricFamily,
+    )
+    from prometheus_client.registry import Collector
+except ModuleNotFoundError:
+    raise Unsupported(
+        "The operator needs the package prometheus-client, which is not installed here.",
+        hint="Install it: pip install 'windlass[kubernetes]'",
+    ) from None
+
+CREATED, DELETED, SUCCEEDED, FAILED, RESTARTED = (
+    "created", "deleted", "succeeded", "failed", "restarted",
+)  # fmt: skip
+_JOB_HELP = {
+    CREATED: "Jobs taken up.",
+    DELETED: "Jobs deleted.",
+    SUCCEEDED: "Jobs succeeded.",
+    FAILED: "Jobs failed.",
+    RESTARTED: "Restarts of replicas.",
+}
+_QUANTILES = (0.5, 0.9, 0.99)
+
+
+class Counts:
+    """Counts job transitions and API requests. All methods are thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: Counter[tuple[str, str, str]] = Counter()
+        self._requests: Counter[str] = Counter()
+
+    def add_request(self, method: str) -> None:
+        """Count a request to the API of the cluster."""
+        with self._lock:
+            self._requests[method] += 1
+
+    def add(self, transition: str, namespace: str, kind: str, number: int = 1) -> None:
+        """Count a transition of jobs, such as `CREATED`."""
+        with self._lock:
+            self._jobs[transition, namespace, kind] += number
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the counters as metric families."""
+        with self._lock:
+            jobs, requests = sorted(self._jobs.items()), sorted(self._requests.items())
+        for transition, description in _JOB_HELP.items():
+            name = f"windlass_operator_jobs_{transition}"
+            family = CounterMetricFamily(name, description, labels=("namespace", "kind"))
+            for (counted, namespace, kind), number in jobs:
+                if counted == transition:
+                    family.add_metric((namespace, kind), number)
+            yield family
+        family = CounterMetricFamily(
+            "windlass_operator_api_requests",
+            "Requests to the API of the cluster.",
+            labels=("method",),
+        )
+        for method, number in requests:
+            family.add_metric((method,), number)
+        yield family
+
+
+class OperatorCollector(Collector):
+    """Collects the counts and the state of the present controller at each scrape.
+
+    `controller` returns the controller of the current term, `is_leader` whether this instance acts.
+    """
+
+    def __init__(
+        self, counts: Counts, controller: Callable[[], Controller], is_leader: Callable[[], bool]
+    ) -> None:
+        self._counts = counts
+        self._controller = controller
+        self._is_leader = is_leader
+
+    def collect(self) -> Iterator[Metric]:
+        """Return all metric families of the operator."""
+        controller = self._controller()
+        latency = controller.latency
+        yield from self._counts.collect()
+        yield GaugeMetricFamily(
+            "windlass_operator_queue_depth",
+            "Jobs that are due for reconciliation.",
+            len(controller.queue),
+        )
+        name = "windlass_operator_reconcile_seconds"
+        summary = SummaryMetricFamily(
+            name,
+            "Duration of one reconciliation of a job.",
+            count_value=latency.count,
+            sum_value=latency.total,
+        )
+        for quantile in _QUANTILES:
+            summary.add_sample(name, {"quantile": str(quantile)}, latency.quantile(quantile))
+        yield summary
+        yield GaugeMetricFamily(
+            "windlass_operator_leader",
+            "1 if this instance is the one that acts, else 0.",
+            int(self._is_leader()),
+        )
+
+
+def exposition(collector: Collector) -> str:
+    """Return the metrics of a collector as a scrape shows them."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return generate_latest(registry).decode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedConnection(Connection):
+    """A connection that reports the method of every request."""
+
+    on_request: Callable[[str], None]
+
+    def open(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """Report the request, then send it."""
+        self.on_request(method)
+        return super().open(method, path, body, **more)
+
+
+def counted(connection: Connection, counts: Counts) -> Connection:
+    """Return the same connection with its requests counted."""
+    values = {field.name: getattr(connection, field.name) for field in fields(connection)}
+    return CountedConnection(**values, on_request=counts.add_request)

@@ -1,0 +1,187 @@
+"""Reading what a table does not know: files, and what links point to."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from windlass.model.errors import SnapshotError
+from windlass.packaging.ignore import quote_path
+from windlass.packaging.limits import printable
+from windlass.packaging.listing_freshness import is_recent
+from windlass.packaging.manifest import link_stays_inside
+from windlass.packaging.stat_cache import UNTRUSTED, Table
+
+_TRIES = 5
+_CHUNK = 1024 * 1024
+# What may be kept in memory for an upload.
+_HELD_LIMIT = 64_000_000
+_SHOWN = 10
+
+
+class Reader:
+    """Brings rows of a table up to date, and remembers what could not be read."""
+
+    def __init__(self, root: str, *, looked: int, hold: bool) -> None:
+        self.held: dict[str, bytes] = {}
+        self._faults: list[tuple[str, str]] = []
+        self._root = root
+        self._real = os.path.realpath(root)
+        self._prefix = os.path.join(root, "")
+        self._looked = looked
+        self._hold = hold
+        self._held_size = 0
+
+    def read(self, table: Table, row: int, status: os.stat_result) -> bool:
+        """Read one file or link; false if there is nothing there that belongs in a tree."""
+        table.links.pop(row, None)
+        if stat.S_ISREG(status.st_mode):
+            return self._read_file(table, row, os.O_NOFOLLOW)
+        if stat.S_ISLNK(status.st_mode):
+            return self._read_link(table, row, status)
+        return False
+
+    def fail(self, path: str, error: OSError) -> None:
+        """Note a file that cannot be read."""
+        self._faults.append((path, error.strerror or type(error).__name__))
+
+    def check(self) -> None:
+        """Raise one error for all that could not be read."""
+        if not self._faults:
+            return
+        faults = sorted(self._faults)
+        lines = [f"  {printable(quote_path(path))}" for path, _ in faults[:_SHOWN]]
+        is_link = any("link" in why for _, why in faults)
+        remedy = "bring it in with volumes=" if is_link else "make it readable (chmod u+r)"
+        advice = f"{remedy.capitalize()}, or ignore it with a line in .windlassignore:"
+        if len(faults) == 1:
+            path, why = faults[0]
+            raise SnapshotError(
+                f"{printable(path)} in {self._root} cannot be packaged: {why}.",
+                hint="\n".join([advice, *lines]),
+            )
+        shown = [f"{printable(path)}: {why}" for path, why in faults[:_SHOWN]]
+        if len(faults) > _SHOWN:
+            shown.append(f"and {len(faults) - _SHOWN} more")
+        advice = f"{remedy.capitalize()}, or ignore it with a line in .windlassignore:"
+        raise SnapshotError(
+            f"{len(faults)} files in {self._root} cannot be packaged:",
+            hint="\n".join([*shown, advice, *lines]),
+        )
+
+    def _read_file(self, table: Table, row: int, flags: int) -> bool:
+        try:
+            digest, size, status, data = read_file(table.paths[row], flags, self._hold)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            self.fail(table.path(row), error)
+            return True
+        if status is None:
+            return False
+        is_settled = data is None or self._hold
+        if data is not None and (not is_settled or self._held_size + size <= _HELD_LIMIT):
+            self.held[digest.hex()] = data
+            self._held_size += size
+        table.digests[32 * row : 32 * row + 32] = digest
+        table.sizes[row] = size
+        # A link to a file elsewhere is looked at each time: its own times say nothing.
+        is_trusted = is_settled and bool(flags) and size == status.st_size
+        self._note(table, row, status, is_trusted)
+        return True
+
+    def _read_link(self, table: Table, row: int, status: os.stat_result) -> bool:
+        path, full = table.path(row), table.paths[row]
+        try:
+            target = os.readlink(full)
+        except OSError:
+            return False
+        inside = self._inside(path, target)
+        if inside is None:
+            if os.path.isdir(full):
+                why = f"it is a link to {printable(target)}, a folder outside of it"
+                self._faults.append((path, why))
+                return True
+            # A link to a file elsewhere travels as that file; one to nothing does not travel.
+            return os.path.isfile(full) and self._read_file(table, row, 0)
+        table.links[row] = inside
+        table.digests[32 * row : 32 * row + 32] = bytes(32)
+        table.sizes[row] = status.st_size
+        self._note(table, row, status, True)
+        return True
+
+    def _note(self, table: Table, row: int, status: os.stat_result, is_trusted: bool) -> None:
+        table.modes[row] = status.st_mode
+        table.inodes[row] = status.st_ino
+        recent = is_recent(status.st_mtime_ns, status.st_ctime_ns, self._looked)
+        is_known = is_trusted and not recent
+        table.modified[row] = status.st_mtime_ns if is_known else UNTRUSTED
+        table.changed[row] = status.st_ctime_ns if is_known else UNTRUSTED
+
+    def _inside(self, path: str, target: str) -> str | None:
+        """A link's target as a tree may hold it, or nothing if it lies outside."""
+        if link_stays_inside(path, target):
+            return target
+        folder = os.path.dirname(path)
+        pointed = os.path.normpath(os.path.join(self._prefix, folder, target))
+        resolved = os.path.realpath(os.path.join(self._real, folder, target))
+        places = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
+        if "/../" in f"/{target}/".lstrip("./"):
+            places = places[2:]  # a `..` after a name, which may be a link itself
+        for base, place in places:
+            if place == base or place.startswith(base.rstrip("/") + "/"):
+                relative = os.path.relpath(place, os.path.join(base, folder))
+                return relative if link_stays_inside(path, relative) else None
+        return None
+
+
+def read_file(
+    path: str, flags: int, hold: bool
+) -> tuple[bytes, int, os.stat_result | None, bytes | None]:
+    """A file's sha256 and size, what it was meanwhile, and its bytes if they must be kept.
+
+    A file that is being written to is read again; if it never keeps still, the bytes of the last
+    reading are kept, so that what is sent later is what was digested.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     digest, size, found, data = read_file(file.name, 0, hold=False)
+    >>> digest.hex()[:12], size, data
+    ('e3b0c44298fc', 0, None)
+    """
+    for attempt in range(_TRIES):
+        keep = hold or attempt == _TRIES - 1
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)
+        try:
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                return b"", 0, None, None
+            kept = os.read(descriptor, min(before.st_size + 1, _CHUNK))
+            if len(kept) == before.st_size:
+                digest, size = hashlib.sha256(kept).digest(), len(kept)
+            else:
+                digest, size, kept = _read_on(descriptor, kept, keep)
+            after = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        if (
+            size == after.st_size == before.st_size
+            and before.st_mtime_ns == after.st_mtime_ns
+            and before.st_ctime_ns == after.st_ctime_ns
+        ):
+            return digest, size, after, kept if hold else None
+    return digest, size, after, kept
+
+
+def _read_on(descriptor: int, data: bytes, keep: bool) -> tuple[bytes, int, bytes]:
+    summed = hashlib.sha256()
+    parts = []
+    size = 0
+    while data:
+        summed.update(data)
+        size += len(data)
+        if keep:
+            parts.append(data)
+        data = os.read(descriptor, _CHUNK)
+    return summed.digest(), size, b"".join(parts)

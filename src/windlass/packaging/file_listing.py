@@ -1,0 +1,257 @@
+"""Which files a tree consists of, and how to tell later that they are still the same ones."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from windlass.model.errors import SnapshotError
+from windlass.packaging.git import GitStatus, git_directory, rule_files, tracked_ignored
+from windlass.packaging.ignore import (
+    ALWAYS_IGNORED,
+    ALWAYS_IGNORED_ENDINGS,
+    Patterns,
+    any_reaches_into,
+    verdict_of,
+)
+
+# A walk that has seen this many files is of no project; it ends, and the limits refuse it.
+WALK_LIMIT = 200_000
+
+# With more than this that is ignored, asking git what it tracks is no slower than searching.
+IGNORED_LIMIT = 100
+
+_OF_A_HOME = frozenset({"token", "server.lock", "windlass.db"})
+
+_Scopes = tuple[tuple[int, Patterns], ...]
+_Print = tuple[int, int, int, int]  # of a file that decides what is ignored: size, times, inode
+
+_LOCAL_FILE_SYSTEMS = frozenset(
+    ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "overlay")
+)
+
+
+# A folder that was listed: its path, the times of its content and of itself and its inode then,
+# and a digest of the names in it. A plain tuple, as there may be many.
+Folder = tuple[str, int, int, int, bytes]
+
+
+class Listing(NamedTuple):
+    """The files of a tree, by their full paths and sorted, and what that rests on."""
+
+    files: list[str]
+    folders: list[Folder]
+    rules: list[tuple[str, _Print | None]]
+    git_index: _Print | None = None  # of git's list of tracked files
+    tracked_ignored: bytes = b""  # what git tracks although it is ignored
+    ignored: tuple[str, ...] | None = None  # what is there and git ignores; none if that is much
+    is_all_of_git: bool = False  # whether all that git may call dirty is among the files
+
+
+class _Step(NamedTuple):
+    path: str  # "" or ending in a slash
+    git_scopes: _Scopes
+    our_scopes: _Scopes
+    ignored: frozenset[str] | None  # what git ignores; none where we read .gitignore ourselves
+    is_ignored: bool  # only what a `!` line names is taken here
+
+
+def list_tree(root: str, *, is_repository: bool, home: str, status: GitStatus | None) -> Listing:
+    """Walk a tree and leave out what is ignored.
+
+    `home` is where Windlass keeps its own files, which never belong; `status` is a call to git
+    that is on its way already, if there is one.
+    """
+    return _Walk(root, home).run(is_repository, status)
+
+
+class _Walk:
+    def __init__(self, root: str, home: str) -> None:
+        self._root = root
+        self._prefix = os.path.join(root, "")
+        self._home = home
+        self._files: list[str] = []
+        self._folders: list[Folder] = []
+        self._rules: list[str] = []
+        self._ignored: list[str] = []
+        self._is_all_of_git = True
+
+    def run(self, is_repository: bool, status: GitStatus | None) -> Listing:
+        root = self._root
+        index, tracked, ignored = None, b"", None
+        if is_repository:
+            status = status or GitStatus(root)
+            call = tracked_ignored(root)
+            index = fingerprint(os.path.join(git_directory(root), "index"))
+            ignored = status.ignored()
+            tracked = call.output() or b""
+            if ignored is not None:
+                self._rules += rule_files(root)
+        first = _Step("", (), (), None if ignored is None else frozenset(ignored), False)
+        rules_at = dict.fromkeys(self._rules)
+        prints = {rule: fingerprint(rule) for rule in rules_at}
+        stack = [first]
+        while stack and len(self._files) <= WALK_LIMIT:
+            stack += self._list_folder(stack.pop(), is_repository)
+        rules = [(rule, prints.get(rule) or fingerprint(rule)) for rule in self._rules]
+        self._files.sort()
+        left_out = None if len(self._ignored) > IGNORED_LIMIT else tuple(self._ignored)
+        is_all = self._is_all_of_git and ignored is not None and not tracked
+        return Listing(self._files, self._folders, rules, index, tracked, left_out, is_all)
+
+    def _list_folder(self, step: _Step, is_repository: bool) -> list[_Step]:
+        path, git_scopes, our_scopes, ignored, folder_is_ignored = step
+        full = self._prefix + path
+        entries, folder = _scan(full, path)
+        names = {entry.name for entry in entries}
+        if path and "pyvenv.cfg" in names:
+            self._leave_out_environment(path, ignored)
+            return []  # a virtual environment, whatever it is called
+        if path and names >= _OF_A_HOME:
+            self._is_all_of_git = False
+            return []  # another home of Windlass, whose token is nobody's code
+        self._folders.append(folder)
+        if path and ".git" in names and is_repository:
+            ignored = self._enter_repository(path, ignored)
+        if ".gitignore" in names and ignored is None:
+            git_scopes += ((len(path), self._read_patterns(full + ".gitignore")),)
+        elif ".gitignore" in names:
+            self._rules.append(full + ".gitignore")
+        if ".windlassignore" in names:
+            self._is_all_of_git = False
+            our_scopes += ((len(path), self._read_patterns(full + ".windlassignore")),)
+
+        steps: list[_Step] = []
+        files, prefix = self._files, self._prefix
+        for entry in entries:
+            name = entry.name
+            if name in ALWAYS_IGNORED or name.endswith(ALWAYS_IGNORED_ENDINGS):
+                continue
+            here = path + name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and prefix + here == self._home:
+                self._is_all_of_git = False
+                continue
+            is_ignored = verdict_of(our_scopes, here, is_folder) if our_scopes else None
+            is_ignored_by_git = ignored is not None and here in ignored
+            if is_ignored_by_git:
+                self._ignored.append(here)
+            if is_ignored is None:
+                is_ignored = (
+                    folder_is_ignored
+                    or is_ignored_by_git
+                    or (verdict_of(git_scopes, here, is_folder) is True if git_scopes else False)
+                )
+            if is_folder:
+                if not is_ignored or any_reaches_into(our_scopes, here):
+                    steps.append(_Step(here + "/", git_scopes, our_scopes, ignored, is_ignored))
+            elif not is_ignored and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                files.append(prefix + here)
+        return steps
+
+    def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
+        """What is ignored inside a submodule or a repository that lies in this one."""
+        self._is_all_of_git = False
+        folder = self._prefix + path.rstrip("/")
+        inner = GitStatus(folder).ignored()
+        if inner is None:
+            return None
+        self._rules.append(os.path.join(git_directory(folder), "index"))
+        self._rules += rule_files(folder)
+        return (ignored or frozenset()) | {path + name for name in inner}
+
+    def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
+        """Git leaves it out as well, if a file inside says so; that file may change."""
+        if ignored is None or path + "pyvenv.cfg" not in ignored:
+            self._is_all_of_git = False
+        else:
+            self._rules.append(self._prefix + path + ".gitignore")
+
+    def _read_patterns(self, file: str) -> Patterns:
+        self._rules.append(file)
+        try:
+            with open(file, encoding="utf-8", errors="surrogateescape") as opened:
+                return Patterns(opened.read())
+        except FileNotFoundError:
+            return Patterns("")
+        except OSError as error:
+            raise SnapshotError(
+                f"{file} cannot be read: {error.strerror}.",
+                hint="Make it readable (chmod u+r), or remove it.",
+            ) from error
+
+
+def scan_again(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
+    """A folder as it is now, to be compared with what it was when it was listed."""
+    return _scan(full, path)
+
+
+def fingerprint(file: str) -> _Print | None:
+    """What tells that a file was changed, or nothing if it is not there."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+@functools.lru_cache(maxsize=64)  # what is mounted there instead has another device
+def keeps_folder_times(root: str, device: int) -> bool:
+    """Whether a new name in a folder is sure to change the folder's times.
+
+    POSIX wants it, and local file systems do it; some network and FUSE ones do not.
+    """
+    if sys.platform == "darwin":
+        return any(_device(volume) == device for volume in ("/", "/System/Volumes/Data"))
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            mounts = file.read().splitlines()
+    except OSError:
+        return False
+    best, kind = -1, ""
+    for mount in mounts:
+        where, _, rest = mount.partition(b" - ")
+        point = os.fsdecode(where.split(b" ")[4].decode("unicode_escape").encode("latin-1"))
+        inside = root == point or root.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= best:
+            best, kind = len(point), rest.split(b" ", 1)[0].decode()
+    return kind in _LOCAL_FILE_SYSTEMS
+
+
+def _device(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_dev
+    except OSError:
+        return None
+
+
+def _scan(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
+    try:
+        # The times come first: what changes while we list shows as a change the next time.
+        before = os.lstat(full)
+        with os.scandir(full) as scan:
+            entries = list(scan)
+    except (FileNotFoundError, NotADirectoryError):
+        return [], (path, -1, -1, 0, bytes(16))
+    except OSError as error:
+        raise SnapshotError(
+            f"The folder {full} cannot be read: {error.strerror}.",
+            hint="Make it readable (chmod u+rx), or ignore it with a line in .windlassignore:\n"
+            f"  /{path}",
+        ) from error
+    names = _names_digest(entries)
+    return entries, (path, before.st_mtime_ns, before.st_ctime_ns, before.st_ino, names)
+
+
+def _names_digest(entries: Iterable[os.DirEntry[str]]) -> bytes:
+    names = sorted(
+        f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+        for entry in entries
+        if entry.name not in ALWAYS_IGNORED or entry.name == ".git"
+    )
+    joined = "\0".join(names).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(joined, digest_size=16).digest()

@@ -1,0 +1,273 @@
+"""What git knows of a folder: commit, branch, dirtiness and what it ignores, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from windlass.model.records import Git
+from windlass.packaging.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
+
+if TYPE_CHECKING:
+    import subprocess
+
+_STATUS = (
+    "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all",
+    "--ignored=matching", "--no-renames",
+)  # fmt: skip
+_TRACKED_IGNORED = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
+_PATIENCE = 60.0
+_FIELDS = {
+    b"1 ": 8,
+    b"2 ": 9,
+    b"u ": 10,
+    b"? ": 1,
+}  # of a file that is not as committed, before its path
+
+
+class GitCall:
+    """A git command on its way; it runs beside us until its answer is asked for."""
+
+    def __init__(
+        self, folder: str, arguments: Sequence[str], *, stdin: bytes = b"", fine: int = 0
+    ) -> None:
+        self._output: bytes | None = None
+        self._fine = fine  # the highest exit code that is no failure
+        self._process = _start(folder, arguments, stdin)
+
+    def output(self) -> bytes | None:
+        """What it wrote, or nothing if git is missing or failed."""
+        if self._process is not None:
+            import subprocess
+
+            process, self._process = self._process, None
+            try:
+                output, _ = process.communicate(timeout=_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+            else:
+                self._output = output if 0 <= process.returncode <= self._fine else None
+        return self._output
+
+
+class GitStatus:
+    """The state of a working tree, asked for at most once and used for all that needs it.
+
+    `folder` is where the repository begins; of any other folder nothing is said, so that a
+    repository somewhere above, such as one of a whole home directory, is never read through.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._call: GitCall | None = None
+        self.is_begun = False
+        self._known: Git | None = None
+        self._keep: Callable[[Git], None] | None = None
+
+    def begin(self) -> None:
+        """Ask git now, so that it answers while other things are done."""
+        if self.is_begun:
+            return
+        self.is_begun = True
+        if os.path.exists(os.path.join(self._folder, ".git")):
+            self._call = GitCall(self._folder, _STATUS)
+
+    def know(self, state: Git) -> None:
+        """Take over what is known already."""
+        self._known = state
+
+    def tell(self, keep: Callable[[Git], None]) -> None:
+        """Have git's answer kept, once it is there."""
+        self._keep = keep
+
+    def ignored(self) -> set[str] | None:
+        """The ignored paths (folders without their slash), or nothing if git cannot say."""
+        output = self._output()
+        if output is None:
+            return None
+        records = output.split(b"\0")
+        return {os.fsdecode(record[2:].rstrip(b"/")) for record in records if record[:2] == b"! "}
+
+    def state(self) -> Git | None:
+        """Commit, branch and dirtiness, or nothing if git cannot say."""
+        if self._known is None:
+            output = self._output()
+            if output is None:
+                return None
+            self._known = parse_status(output)
+            if self._keep is not None:
+                self._keep(self._known)
+        return self._known
+
+    def _output(self) -> bytes | None:
+        self.begin()
+        return None if self._call is None else self._call.output()
+
+
+def tracked_ignored(folder: str) -> GitCall:
+    """The call that lists what is tracked although it is ignored."""
+    return GitCall(folder, _TRACKED_IGNORED)
+
+
+def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
+    """Whether git's index is sure to hold none of some paths, and nothing below them.
+
+    It is searched for their bytes. False says nothing: they may be part of other names, and
+    an index may be written in ways that are not searched here.
+    """
+    try:
+        with open(os.path.join(git_directory(folder), "index"), "rb") as file:
+            index = file.read()
+    except OSError:
+        return False
+    is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
+    # Its entries may lie in another file (link), or stand for whole folders (sdir).
+    if not is_plain or b"link\0" in index or b"sdir\0" in index:
+        return False
+    names = map(os.fsencode, paths)
+    return not any(name + b"\0" in index or name + b"/" in index for name in names)
+
+
+def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
+    """The call that tells which of some untracked paths are ignored, relative as they are given.
+
+    For a few paths only: they are handed over before the answer is waited for.
+    """
+    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    return GitCall(folder, ("check-ignore", "-z", "--stdin"), stdin=stdin, fine=1)
+
+
+def parse_status(output: bytes) -> Git:
+    r"""What `git status --porcelain=v2 --branch -z --no-renames` says, as a record.
+
+    Caches that are never packaged make no tree dirty: no snapshot tells of them.
+
+    >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? new.py\0")
+    Git(commit='4b825d', branch='main', dirty=True)
+    >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? a/__pycache__/b.pyc\0")
+    Git(commit='4b825d', branch='main', dirty=False)
+    """
+    commit = branch = ""
+    dirty = False
+    for record in output.split(b"\0"):
+        if record.startswith(b"# branch.oid "):
+            commit = record[13:].decode()
+        elif record.startswith(b"# branch.head "):
+            branch = record[14:].decode("utf-8", "replace")
+        elif (number := _FIELDS.get(record[:2])) and not dirty:
+            dirty = not is_never_packaged(record.split(b" ", number)[-1])
+    return Git(
+        commit="" if commit == "(initial)" else commit,
+        branch="" if branch == "(detached)" else branch,
+        dirty=dirty,
+    )
+
+
+def is_never_packaged(path: bytes) -> bool:
+    """Whether a path lies in what no snapshot holds, whatever git makes of it.
+
+    >>> is_never_packaged(b"a/__pycache__/x"), is_never_packaged(b"a/x.py")
+    (True, False)
+    """
+    parts = os.fsdecode(path).split("/")
+    return any(part in ALWAYS_IGNORED or part.endswith(ALWAYS_IGNORED_ENDINGS) for part in parts)
+
+
+def rule_files(folder: str) -> list[str]:
+    """The files, outside the tree, that say what git ignores; any may be missing."""
+    directory = git_directory(folder)
+    common = common_directory(directory)
+    config_home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    files = [
+        os.path.join(common, "info", "exclude"),
+        os.path.join(common, "config"),
+        os.path.join(directory, "config.worktree"),
+        os.path.join(common, "info", "attributes"),
+        os.path.expanduser("~/.gitconfig"),
+        os.path.join(config_home, "git", "config"),
+        os.path.join(config_home, "git", "ignore"),
+        os.path.join(config_home, "git", "attributes"),
+        "/etc/gitconfig",
+    ]
+    return list(dict.fromkeys([*files, *_named_files(folder)]))
+
+
+def given_settings() -> list[tuple[str, str]]:
+    """The variables that are settings of git, or say where its settings are."""
+    places = ("HOME", "XDG_CONFIG_HOME")
+    items = os.environ.items()
+    return sorted(item for item in items if item[0] in places or item[0].startswith("GIT_CONFIG"))
+
+
+def git_directory(folder: str) -> str:
+    """Where a working tree's git data is; `.git` is a file in worktrees and submodules."""
+    directory = os.path.join(folder, ".git")
+    try:
+        with open(directory, encoding="utf-8", errors="surrogateescape") as file:
+            first = file.readline()
+    except OSError:
+        return directory
+    return os.path.join(folder, first.removeprefix("gitdir:").strip())
+
+
+def common_directory(directory: str) -> str:
+    """Where a repository keeps what all its working trees share."""
+    try:
+        with open(
+            os.path.join(directory, "commondir"), encoding="utf-8", errors="surrogateescape"
+        ) as file:
+            return os.path.normpath(os.path.join(directory, file.readline().strip()))
+    except OSError:
+        return directory
+
+
+def _named_files(folder: str) -> list[str]:
+    """The files that git's settings come from, wherever they are, and those that they name."""
+    listed = GitCall(folder, ("config", "--list", "--show-origin", "-z")).output() or b""
+    fields = os.fsdecode(listed).split("\0")
+    files, chosen = [], ""
+    for origin, setting in zip(fields[::2], fields[1::2], strict=False):
+        kind, _, file = origin.partition(":")
+        name, _, value = setting.partition("\n")
+        if kind == "file":
+            files.append(os.path.join(folder, file))
+        if kind == "file" and name.startswith("include") and name.endswith(".path"):
+            named = os.path.expanduser(value)  # it may not be there yet
+            files.append(os.path.join(folder, os.path.dirname(file), named))
+        if name == "core.excludesfile":
+            chosen = value  # the last one holds
+    if chosen:
+        files.append(os.path.join(folder, os.path.expanduser(chosen)))
+    return files
+
+
+def _start(folder: str, arguments: Sequence[str], stdin: bytes) -> subprocess.Popen[bytes] | None:
+    import subprocess
+
+    # Inside a git hook these variables point git at another repository than the folder's own.
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
+    }
+    inherited["GIT_OPTIONAL_LOCKS"] = "0"
+    try:
+        process = subprocess.Popen(
+            ["git", "-C", folder, *arguments],
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=inherited,
+        )
+    except OSError:
+        return None
+    if process.stdin is not None:
+        try:
+            with process.stdin as pipe:
+                pipe.write(stdin)
+        except OSError:
+            pass  # it ended early; its exit code says so
+        process.stdin = None
+    return process

@@ -1,0 +1,311 @@
+"""What was known of a tree when it was last snapshotted, so that it need not be read again.
+
+One file a root. It may be deleted, damaged or written by two processes at any time: it is
+replaced whole, checked when read, and whatever does not fit is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from windlass.model.thread_safe_types import learned
+from windlass.packaging.cache_files import write_cache
+from windlass.packaging.file_listing import Listing
+from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
+
+_MAGIC = b"windlass tree 3\n"
+_HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of what follows
+
+# Never a time that a file has: such an entry is read again.
+UNTRUSTED = -1
+
+
+class Table:
+    """The files of a tree in columns, of one length and in the order of their paths.
+
+    The paths are full ones: they are looked at each time, and told to others only now and then.
+    """
+
+    __slots__ = (
+        "changed", "digests", "inodes", "links", "modes", "modified", "paths", "prefix", "sizes",
+    )  # fmt: skip
+
+    def __init__(self, prefix: str, paths: list[str]) -> None:
+        count = len(paths)
+        self.prefix = prefix  # the root, with a slash
+        self.paths = paths
+        self.modified = array("q", [UNTRUSTED]) * count
+        self.changed = array("q", [UNTRUSTED]) * count
+        self.sizes = array("q", bytes(8 * count))
+        self.inodes = array("Q", bytes(8 * count))
+        self.modes = array("q", bytes(8 * count))
+        self.digests = bytearray(32 * count)
+        self.links: dict[int, str] = {}
+
+    def entry(self, row: int) -> Entry:
+        """One file as the manifest has it."""
+        path = self.path(row)
+        if row in self.links:
+            return Entry(path, LINK, self.links[row], 0)
+        mode = EXECUTABLE if self.modes[row] & 0o100 else FILE
+        digest = self.digests[32 * row : 32 * row + 32].hex()
+        return Entry(path, mode, digest, self.sizes[row])
+
+    def path(self, row: int) -> str:
+        """One file's path from the root."""
+        return self.paths[row][len(self.prefix) :]
+
+    def entries(self) -> list[Entry]:
+        """All files as the manifest has them."""
+        hexes, cut = self.digests.hex(), len(self.prefix)
+        entries = [
+            Entry(path[cut:], EXECUTABLE if mode & 0o100 else FILE, hexes[at : at + 64], size)
+            for path, mode, size, at in zip(
+                self.paths, self.modes, self.sizes, range(0, len(hexes), 64), strict=True
+            )
+        ]
+        for row, target in self.links.items():
+            entries[row] = Entry(self.path(row), LINK, target, 0)
+        return entries
+
+    def manifest(self) -> bytes:
+        """The manifest of all the files."""
+        hexes, cut = self.digests.hex(), len(self.prefix)
+        rows: list[tuple[str, str, str, int]] = list(
+            zip(
+                [path[cut:] for path in self.paths],
+                [EXECUTABLE if mode & 0o100 else FILE for mode in self.modes],
+                [hexes[at : at + 64] for at in range(0, len(hexes), 64)],
+                self.sizes,
+                strict=True,
+            )
+        )
+        for row, target in self.links.items():
+            rows[row] = (rows[row][0], LINK, target, 0)
+        return encode_sorted(rows)
+
+    def total(self) -> int:
+        """The bytes that all the files have together."""
+        return sum(self.sizes) - sum(self.sizes[row] for row in self.links)
+
+    def row(self, path: str) -> int:
+        """Where a file stands."""
+        return bisect_left(self.paths, path)
+
+    def rearranged(self, paths: list[str]) -> Table:
+        """The same knowledge for another list of files; nothing is known of the new ones."""
+        table = Table(self.prefix, paths)
+        row_by_path = {path: row for row, path in enumerate(self.paths)}
+        rows = [row_by_path.get(path, -1) for path in paths]
+        # A new file's row is -1, which is the last one: there stands a file nothing is known of.
+        unknown = Table(self.prefix, [""])
+        for name in ("modified", "changed", "sizes", "inodes", "modes"):
+            column = getattr(self, name) + getattr(unknown, name)
+            setattr(table, name, array(column.typecode, map(column.__getitem__, rows)))
+        old = bytes(self.digests) + bytes(32)
+        digests = [old[at : at + 32] for at in range(0, len(old), 32)]
+        table.digests = bytearray().join(map(digests.__getitem__, rows))
+        if self.links:
+            at = {path: row for row, path in enumerate(paths)}
+            links = ((at.get(self.paths[row]), target) for row, target in self.links.items())
+            table.links = {row: target for row, target in links if row is not None}
+        return table
+
+    def changed_by(self, added: Collection[str], removed: Collection[str]) -> Table:
+        """The table with some files more and some less."""
+        if not added and not removed:
+            return self
+        if self.links or len(added) + len(removed) > 50:
+            return self.rearranged(sorted({*self.paths, *added} - set(removed)))
+        columns = (self.modified, self.changed, self.sizes, self.inodes, self.modes)
+        for path in removed:
+            row = self.row(path)
+            del self.paths[row], self.digests[32 * row : 32 * row + 32]
+            for column in columns:
+                del column[row]
+        for path in added:
+            row = self.row(path)
+            self.paths.insert(row, path)
+            self.digests[32 * row : 32 * row] = bytes(32)
+            for column in columns:
+                column.insert(row, 0)
+            self.modified[row] = self.changed[row] = UNTRUSTED
+        return self
+
+
+class Remembered(NamedTuple):
+    """The last snapshot of a root."""
+
+    table: Table
+    listing: Listing
+    tree: str
+    total: int  # the bytes of all files
+    file: str
+    generation: bytes  # no two are the same
+
+    def manifest(self) -> bytes | None:
+        """The manifest of that snapshot, unless the file was replaced or damaged meanwhile."""
+        try:
+            with open(self.file, "rb") as file:
+                header = file.read(_HEADER)
+                file.seek(_HEADER + int.from_bytes(header[-8:], "big"))
+                manifest = file.read()
+        except (OSError, OverflowError):
+            return None
+        return manifest if hashlib.sha256(manifest).hexdigest() == self.tree else None
+
+
+_Bytes = memoryview  # decoded without a copy
+
+
+class _Stored(msgspec.Struct, array_like=True):
+    root: str
+    conditions: str
+    tree: str
+    total: int
+    paths: bytes
+    columns: tuple[_Bytes, _Bytes, _Bytes, _Bytes, _Bytes]
+    digests: _Bytes
+    links: dict[int, bytes]
+    folders: bytes
+    folder_columns: tuple[_Bytes, _Bytes, _Bytes]
+    folder_names: bytes
+    rules: list[tuple[bytes, tuple[int, int, int, int] | None]]
+    index: tuple[int, int, int, int] | None
+    tracked_ignored: bytes
+    ignored: list[bytes] | None
+    is_all_of_git: bool
+    generation: bytes
+
+
+def cache_file(cache_dir: str, root: str) -> str:
+    """Where the knowledge of a root is kept."""
+    key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+    return os.path.join(cache_dir, "trees", key)
+
+
+def load(file: str, root: str, conditions: str) -> Remembered | None:
+    """What is known of a root, or nothing."""
+    try:
+        with open(file, "rb") as opened:
+            header = opened.read(_HEADER)
+            if len(header) != _HEADER or not header.startswith(_MAGIC):
+                return None
+            body = opened.read(int.from_bytes(header[-8:], "big"))
+        if zlib.crc32(body) != int.from_bytes(header[-12:-8], "big"):
+            return None
+        stored = msgspec.msgpack.decode(body, type=learned(_Stored))
+        if stored.root != _text(root) or stored.conditions != conditions:
+            return None
+        return _remembered(stored, root, file)
+    except (OSError, OverflowError, MemoryError, ValueError, msgspec.MsgspecError):
+        return None
+
+
+def save(
+    file: str,
+    root: str,
+    conditions: str,
+    table: Table,
+    listing: Listing,
+    manifest: bytes,
+    tree: str,
+) -> bytes:
+    """Remember a snapshot, as the generation that is told. That it fails is no one's problem."""
+    generation = os.urandom(16)
+    stored = _Stored(
+        root=_text(root),
+        conditions=conditions,
+        tree=tree,
+        total=table.total(),
+        paths=_joined(table.paths),
+        columns=(
+            memoryview(table.modified.tobytes()),
+            memoryview(table.changed.tobytes()),
+            memoryview(table.sizes.tobytes()),
+            memoryview(table.inodes.tobytes()),
+            memoryview(table.modes.tobytes()),
+        ),
+        digests=memoryview(table.digests),
+        links={row: os.fsencode(target) for row, target in table.links.items()},
+        folders=_joined([folder[0] for folder in listing.folders]),
+        folder_columns=(
+            memoryview(array("q", [folder[1] for folder in listing.folders]).tobytes()),
+            memoryview(array("q", [folder[2] for folder in listing.folders]).tobytes()),
+            memoryview(array("Q", [folder[3] for folder in listing.folders]).tobytes()),
+        ),
+        folder_names=b"".join(folder[4] for folder in listing.folders),
+        rules=[(os.fsencode(rule), recorded) for rule, recorded in listing.rules],
+        index=listing.git_index,
+        tracked_ignored=listing.tracked_ignored,
+        is_all_of_git=listing.is_all_of_git,
+        generation=generation,
+        ignored=None if listing.ignored is None else list(map(os.fsencode, listing.ignored)),
+    )
+    body = msgspec.msgpack.encode(stored)
+    checksum = zlib.crc32(body).to_bytes(4, "big")
+    header = _MAGIC + checksum + len(body).to_bytes(8, "big")
+    write_cache(file, header, body, manifest)
+    return generation
+
+
+def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:
+    table = Table(os.path.join(root, ""), [])
+    table.paths = _split(stored.paths)
+    for column, data in zip(
+        (table.modified, table.changed, table.sizes, table.inodes, table.modes),
+        stored.columns,
+        strict=True,
+    ):
+        column.frombytes(data)
+        if len(column) != len(table.paths):
+            return None
+    table.digests = bytearray(stored.digests)
+    if len(table.digests) != 32 * len(table.paths):
+        return None
+    table.links = {row: os.fsdecode(target) for row, target in stored.links.items()}
+    names = stored.folder_names
+    modified, changed, inodes = array("q"), array("q"), array("Q")
+    modified.frombytes(stored.folder_columns[0])
+    changed.frombytes(stored.folder_columns[1])
+    inodes.frombytes(stored.folder_columns[2])
+    folders = list(
+        zip(
+            _split(stored.folders, empty_is_one=True) if modified else [],
+            modified,
+            changed,
+            inodes,
+            [names[at : at + 16] for at in range(0, len(names), 16)],
+            strict=True,
+        )
+    )
+    listing = Listing(
+        table.paths,
+        folders,
+        [(os.fsdecode(rule), recorded) for rule, recorded in stored.rules],
+        stored.index,
+        stored.tracked_ignored,
+        None if stored.ignored is None else tuple(map(os.fsdecode, stored.ignored)),
+        stored.is_all_of_git,
+    )
+    return Remembered(table, listing, stored.tree, stored.total, file, stored.generation)
+
+
+def _joined(paths: Sequence[str]) -> bytes:
+    return os.fsencode("\0".join(paths))
+
+
+def _split(data: bytes, *, empty_is_one: bool = False) -> list[str]:
+    return os.fsdecode(data).split("\0") if data or empty_is_one else []
+
+
+def _text(path: str) -> str:
+    return os.fsencode(path).decode("latin-1")

@@ -1,0 +1,45 @@
+"""The last time each agent contacted this server process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from windlass.model.status import ReplicaId
+
+_MOST = 50_000  # attempts: those that were silent for longest are forgotten first
+
+
+class AgentsLastSeen:
+    """When the agent of each attempt last asked for anything. From any thread.
+
+    >>> heard, first = AgentsLastSeen(clock=lambda: 12.0), ReplicaId("main", 0, 1)
+    >>> heard.last("c0ffee", first)
+    >>> heard.note("c0ffee", first)
+    >>> heard.last("c0ffee", first)
+    12.0
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = _MOST) -> None:
+        self._clock = clock
+        self._most = most
+        self._lock = threading.Lock()
+        self._times: dict[tuple[str, ReplicaId], float] = {}  # the newest is the last
+
+    def note(self, uid: str, replica: ReplicaId) -> None:
+        """The agent of an attempt has asked, whichever way it came by."""
+        with self._lock:
+            self._times.pop((uid, replica), None)
+            self._times[uid, replica] = self._clock()
+            if len(self._times) > self._most:
+                del self._times[next(iter(self._times))]
+
+    def last(self, uid: str, replica: ReplicaId) -> float | None:
+        """When that was, by the clock; none if it never was."""
+        with self._lock:
+            return self._times.get((uid, replica))
+
+
+AGENTS_LAST_SEEN = AgentsLastSeen()
+"""What the server of this process has heard."""

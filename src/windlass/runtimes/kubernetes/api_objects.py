@@ -1,0 +1,115 @@
+"""The objects of a job in the cluster: created unless they exist, deleted if they are ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import EVENTS, PODS, Kind, Object, labels_of
+from windlass.kube.api.watch import PAGE
+from windlass.model.errors import KubernetesError
+from windlass.runtimes.kubernetes.names import ATTEMPT, UID
+
+SECRETS = Kind("", "v1", "secrets", "Secret")
+_QUICK = 20.0  # seconds that an answer may take
+_MISSING, _TAKEN = 404, 409
+_MOST_PAGES = 20  # of events: others may have any number of them
+# What happens to every pod, and explains nothing.
+_USUAL = ("Scheduled", "Created", "Started", "Killing")
+
+
+class NameTaken(KubernetesError):
+    """Something of somebody else's has the name of an object of ours."""
+
+    def __init__(self, kind: Kind, namespace: str, name: str) -> None:
+        super().__init__(
+            f"There is a {kind.name} {name} in namespace {namespace} already, which is not of this "
+            "job.",
+            hint="Remove or rename it; Windlass touches nothing that is not its own.",
+            status=_TAKEN,
+            reason="AlreadyExists",
+        )
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+
+
+def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
+    """The object, new or as it was made before; one of that name of somebody else is an error."""
+    namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
+    for _ in range(3):
+        try:
+            made: Object = connection.request("POST", kind.path(namespace), wanted, timeout=_QUICK)
+        except KubernetesError as error:
+            if error.status != _TAKEN or error.reason != "AlreadyExists":
+                raise
+            there = find(connection, kind, namespace, name)
+            if there is None:
+                continue  # it went between the two
+            _check_ours(kind, there, wanted)
+            return there
+        return made
+    raise KubernetesError(f"{kind.name} {name} in namespace {namespace} comes and goes.")
+
+
+def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Object | None:
+    """The object of that name, if there is one."""
+    try:
+        item: Object = connection.request("GET", kind.path(namespace, name), timeout=_QUICK)
+    except KubernetesError as error:
+        if error.status == _MISSING:
+            return None
+        raise
+    return item
+
+
+def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | None = None) -> None:
+    """Have this very object go, and all that it owns; nothing if it has gone."""
+    metadata = thing["metadata"]
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": metadata["uid"]},
+    }
+    if grace is not None:
+        body["gracePeriodSeconds"] = grace
+    path = kind.path(metadata["namespace"], metadata["name"])
+    try:
+        connection.request("DELETE", path, body, timeout=_QUICK)
+    except KubernetesError as error:
+        # Gone, or another has its name by now.
+        if error.status not in (_MISSING, _TAKEN):
+            raise
+
+
+def events_of(
+    connection: Connection, namespace: str, pods: Iterable[str]
+) -> dict[str, list[Object]]:
+    """What the cluster says happened to pods, by their uids: one request for all of them."""
+    by_pod: dict[str, list[Object]] = {uid: [] for uid in pods}
+    which = "kind=Pod" if len(by_pod) > 1 else f"uid={next(iter(by_pod))}"
+    selector = ",".join((f"involvedObject.{which}", *(f"reason!={reason}" for reason in _USUAL)))
+    query = {"fieldSelector": selector, "limit": str(PAGE)}
+    for _ in range(_MOST_PAGES):
+        page = connection.request("GET", EVENTS.path(namespace), query=query, timeout=_QUICK)
+        for event in page.get("items") or ():
+            uid = (event.get("involvedObject") or {}).get("uid")
+            if uid in by_pod:
+                by_pod[uid].append(event)
+        query["continue"] = (page.get("metadata") or {}).get("continue") or ""
+        if not query["continue"]:
+            break
+    return by_pod
+
+
+def _check_ours(kind: Kind, there: Object, wanted: Object) -> None:
+    own, labels = labels_of(wanted), labels_of(there)
+    metadata = there["metadata"]
+    if any(labels.get(name) != own.get(name) for name in (UID, ATTEMPT)):
+        raise NameTaken(kind, metadata["namespace"], metadata["name"])
+    if "deletionTimestamp" in metadata and kind is not PODS:
+        raise KubernetesError(
+            f"{kind.name} {metadata['name']} in namespace {metadata['namespace']} is being deleted."
+        )

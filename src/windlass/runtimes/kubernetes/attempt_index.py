@@ -1,0 +1,51 @@
+"""The attempts that run in pods, by job, read from their files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from windlass.model.job import JobSpec
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths
+from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.manifests import JobRecord, has_services
+from windlass.runtimes.kubernetes.pod_attempt import PodAttempt
+
+
+class AttemptIndex:
+    """The attempts of a home that are in pods, by job."""
+
+    def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._home = home
+        self._clock = clock
+        self._attempts: dict[str, dict[Path, PodAttempt]] = {}  # of each job
+
+    def one(self, record: JobRecord, spec: JobSpec | None, replica: ReplicaId) -> PodAttempt:
+        """An attempt, whether or not it was asked for."""
+        path = paths.attempt_dir(self._home, record.trial_id, replica)
+        attempts = self._attempts.setdefault(record.uid, {})
+        if path not in attempts:
+            address = ""
+            if spec is not None and has_services(spec):
+                address = pod_names.address_of(
+                    record.base, record.namespace, replica.role, replica.index
+                )
+            attempts[path] = PodAttempt(record.uid, replica, path, address, self._clock)
+        return attempts[path]
+
+    def all(self, record: JobRecord, spec: JobSpec) -> Iterable[PodAttempt]:
+        """Those of a job that were asked for."""
+        for replica, _ in paths.attempts(self._home, record.trial_id):
+            attempt = self.one(record, spec, replica)
+            if attempt.was_asked_for and attempt.is_of(record.uid):
+                yield attempt
+
+    def jobs_with(self, folder: Path) -> list[str]:
+        """The uid of the job whose attempt that folder is of."""
+        return [uid for uid, attempts in list(self._attempts.items()) if folder in attempts]
+
+    def forget(self, uid: str) -> None:
+        """A job is over."""
+        self._attempts.pop(uid, None)

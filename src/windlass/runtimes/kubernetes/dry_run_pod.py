@@ -1,0 +1,73 @@
+"""Submits a pod as a dry run, to find the options that the cluster refuses or drops."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import PODS, Object
+from windlass.kube.capacity.nodes import Placement
+from windlass.kube.diagnosis.unknown_fields import dropped_fields, meant
+from windlass.kube.errors.refusals import ACCOUNT_MISSING, PRIORITY_MISSING
+from windlass.model.errors import InvalidArgument, KubernetesError
+from windlass.model.job import Job, JobSpec, Role
+from windlass.model.kubernetes.job_options import KubernetesOptions
+from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes.manifests import build_pod, job_record
+
+_NOBODY = "0" * 32
+_QUICK = 20.0  # seconds that an answer may take
+# What no patience mends: somebody has to make it, or another is to be named.
+_MISSING = (ACCOUNT_MISSING, PRIORITY_MISSING)
+
+
+def needs_try(options: KubernetesOptions) -> bool:
+    """Whether a user says something of pods that only the cluster can judge."""
+    return bool(options.service_account or options.priority_class or options.pod_patch)
+
+
+def check_pod(
+    connection: Connection,
+    spec: JobSpec,
+    role: Role,
+    *,
+    namespace: str,
+    placement: Placement,
+    image: str,
+) -> None:
+    """Refuse a pod that names what is not there, or a `pod_patch=` that would be dropped.
+
+    That is an account, a priority class, or a field that pods do not have. All else that the
+    cluster has against a pod is told when it is made, since it may pass: a quota, a rule. Where no
+    dry run is to be had nothing is known.
+    """
+    pod = _pod(spec, role, namespace, placement, image)
+    query = {"dryRun": "All"}
+    try:
+        made = connection.request("POST", PODS.path(namespace), pod, query=query, timeout=_QUICK)
+    except KubernetesError as refused:
+        if refused.reason in _MISSING:
+            raise
+        return
+    patch = (role.kubernetes or KubernetesOptions()).pod_patch
+    laid = patch if set(patch) <= {"metadata", "spec"} else {"spec": patch}
+    unknown = list(dropped_fields(laid, made))
+    if not unknown:
+        return
+    problems = [f"pod_patch: a pod has no field {path}.{meant(path)}" for path in unknown]
+    error = InvalidArgument.of(problems)
+    error.hint = error.hint or "What there is: kubectl explain pod.spec"
+    raise error
+
+
+def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image: str) -> Object:
+    """The pod of a first attempt, of a trial that has no number yet."""
+    job = Job(uid=_NOBODY, trial_id=0, spec=spec)
+    record = job_record(job, namespace, "0")
+    first = ReplicaId(role.name, 0, 1)
+    pod = build_pod(record, job, first, _NOBODY, placement=placement, image=image)
+    metadata = {**pod["metadata"], "generateName": "windlass-check-"}
+    for told_by_the_cluster in ("name", "ownerReferences"):
+        metadata.pop(told_by_the_cluster)
+    copied: Object = msgspec.to_builtins({**pod, "metadata": metadata})
+    return copied

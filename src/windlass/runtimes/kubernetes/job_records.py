@@ -1,0 +1,102 @@
+"""Job records: the objects of each job in the cluster, written to disk before their creation.
+
+So no object in the cluster is forgotten, whichever process dies. A record is deleted after all
+objects of its job.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from windlass.kube.capacity.nodes import Placement
+from windlass.model.thread_safe_types import learned
+from windlass.runtimes import paths
+from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.worker.common.atomic_files import read_json, remove_if_there, write_bytes, write_json
+
+_IDENTITY = "identity"
+
+
+class JobRecords:
+    """The records of all jobs of a home. All methods may be called from any thread."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = paths.job_records_dir(home)  # a file for each job that has anything there
+        self._lock = threading.Lock()
+        self._cache: dict[str, JobRecord | None] = {}
+        self._identity = ""
+
+    @property
+    def identity(self) -> str:
+        """Whose all of it is: the same for the life of the home."""
+        with self._lock:
+            if not self._identity:
+                path = self._folder / _IDENTITY
+                try:
+                    self._identity = path.read_text().strip()
+                except FileNotFoundError:
+                    self._identity = secrets.token_hex(8)
+                    self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    write_bytes(str(path), self._identity.encode(), durable=True)
+            return self._identity
+
+    def find(self, uid: str) -> JobRecord | None:
+        """Return the record of a job, if there is one."""
+        with self._lock:
+            if uid not in self._cache:
+                self._cache[uid] = self._read(uid)
+            return self._cache[uid]
+
+    def keep(self, record: JobRecord) -> None:
+        """Store a record."""
+        with self._lock:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_json(str(self._path(record.uid)), msgspec.to_builtins(record), durable=True)
+            self._cache[record.uid] = record
+
+    def change(self, uid: str, **changes: object) -> None:
+        """Change fields of a record; nothing if there is none."""
+        with self._lock:
+            before = self._cache.get(uid) or self._read(uid)
+            if before is not None:
+                self._replace(before, msgspec.structs.replace(before, **changes))
+
+    def place(self, uid: str, role: str, where: Placement) -> None:
+        """Store the placement of a role's pods; nothing if there is no record."""
+        with self._lock:
+            before = self._cache.get(uid) or self._read(uid)
+            if before is not None:
+                placements = {**before.placements, role: where}
+                self._replace(before, msgspec.structs.replace(before, placements=placements))
+
+    def drop(self, uid: str) -> None:
+        """Nothing of a job is left in the cluster."""
+        with self._lock:
+            remove_if_there(str(self._path(uid)))
+            self._cache.pop(uid, None)
+
+    def all(self) -> Iterator[JobRecord]:
+        """Return all records."""
+        for path in sorted(self._folder.glob("*.json")):
+            record = self.find(path.stem)
+            if record is not None:
+                yield record
+
+    def _replace(self, before: JobRecord, after: JobRecord) -> None:
+        if after != before:
+            write_json(str(self._path(after.uid)), msgspec.to_builtins(after), durable=True)
+        self._cache[after.uid] = after
+
+    def _read(self, uid: str) -> JobRecord | None:
+        try:
+            return msgspec.convert(read_json(str(self._path(uid))), learned(JobRecord))
+        except msgspec.ValidationError:
+            return None
+
+    def _path(self, uid: str) -> Path:
+        return self._folder / f"{uid}.json"

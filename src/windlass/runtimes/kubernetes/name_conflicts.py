@@ -1,0 +1,69 @@
+"""Name conflicts: foreign pods with the name of a pod of ours, watched until they are deleted.
+
+The watches of a namespace see our own pods alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from functools import partial
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import PODS
+from windlass.kube.api.watch import Watcher
+from windlass.runtimes.kubernetes.retry_queue import RetryQueue
+
+
+class NameConflicts:
+    """Has a task done again as soon as the pod that it waits for is gone."""
+
+    def __init__(self, retries: RetryQueue) -> None:
+        self._retries = retries
+        self._lock = threading.Lock()
+        self._watchers: dict[Hashable, Watcher] = {}  # by the key of the task
+
+    def wait_for(self, key: Hashable, connection: Connection, namespace: str, name: str) -> None:
+        """Watch the pod of that name; one such watch is enough."""
+        with self._lock:
+            if key in self._watchers:
+                return
+            watcher = Watcher(
+                connection,
+                PODS,
+                namespace=namespace,
+                name=name,
+                on_change=lambda _before, after: self._changed(key, is_there=after is not None),
+            )
+            self._watchers[key] = watcher
+        watcher.start()
+        look = partial(self._see_if_gone, key, watcher, name)
+        self._retries.do(("obstacle", key), look)
+
+    def forget(self, key: Hashable) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            watcher = self._watchers.pop(key, None)
+        if watcher is not None:
+            watcher.stop(timeout=0)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        for key in list(self._watchers):
+            self.forget(key)
+
+    def _changed(self, key: Hashable, *, is_there: bool) -> None:
+        if not is_there:
+            self._retries.wake(key)
+
+    def _see_if_gone(self, key: Hashable, watcher: Watcher, name: str) -> None:
+        """It may have gone before it was watched: then nothing tells of that."""
+        with self._lock:
+            is_over = self._watchers.get(key) is not watcher
+        if is_over:
+            return
+        if not watcher.synced.wait(1.0):
+            again = partial(self._see_if_gone, key, watcher, name)
+            self._retries.do(("obstacle", key), again, after=0.2)
+        elif watcher.at(watcher.namespace, name) is None:
+            self._retries.wake(key)

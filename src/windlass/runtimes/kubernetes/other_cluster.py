@@ -1,0 +1,93 @@
+"""Jobs in another cluster than the one that the server is connected to.
+
+A server may be restarted with another KUBECONFIG. If it took pods for gone that are only out of
+its sight, they would run twice. So a job record contains its cluster: the address of the API, and
+the certificate authority. In any other cluster the server must first find the job's Secret, which
+owns all its objects. Until then it judges nothing and creates nothing. A job that was never started
+is in no cluster, and may start in any.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import labels_of
+from windlass.model.errors import KubernetesError
+from windlass.runtimes.kubernetes import api_objects
+from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.manifests import JobRecord
+
+_NOT_FOUND = 404
+_NOT_ALLOWED = (401, 403)  # which may pass: a cluster that has just started lets nobody in
+_FRESH = 30.0  # seconds until one that let nobody look is looked at again
+
+
+class OtherClusters:
+    """Which jobs are in the cluster at an address. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # By job and place: whether it is abroad, and until when that holds.
+        self._cache: dict[tuple[str, str], tuple[bool, float]] = {}
+
+    def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:
+        """Whether a job is in another cluster than that one; none if nobody has looked yet."""
+        if not record.is_begun or record.server == connection.place:
+            return False
+        with self._lock:
+            is_elsewhere, until = self._cache.get((record.uid, connection.place), (None, 0.0))
+        return is_elsewhere if time.monotonic() < until else None
+
+    def check(self, record: JobRecord, connection: Connection) -> bool:
+        """See whether it is in another cluster."""
+        cached = self.is_elsewhere(record, connection)
+        if cached is not None:
+            return cached
+        until = math.inf
+        try:
+            owner = api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
+        except KubernetesError as error:
+            if error.status not in (_NOT_FOUND, *_NOT_ALLOWED):
+                raise
+            owner = None
+            if error.status in _NOT_ALLOWED:
+                until = time.monotonic() + _FRESH
+        is_elsewhere = owner is None or labels_of(owner).get(pod_names.UID) != record.uid
+        with self._lock:
+            self._cache[record.uid, connection.place] = (is_elsewhere, until)
+        return is_elsewhere
+
+
+HOW_TO_CONNECT_THERE = "windlass server stop, and start it with the KUBECONFIG that it had"
+
+
+def elsewhere_message(record: JobRecord, server: str) -> str:
+    """What is said of such a job, where the server looks at the cluster of that address.
+
+    >>> elsewhere_message(
+    ...     JobRecord(uid="", trial_id=1, namespace="", base="", home="", server="https://a"), "b"
+    ... )
+    'its pods are in the cluster at https://a, and this server looks at b'
+    """
+    there = record.server.partition(" ")[0]
+    if there == server:
+        return f"its pods are in another cluster than the one that answers at {server} now"
+    return f"its pods are in the cluster at {there}, and this server looks at {server}"
+
+
+def abandoned_message(record: JobRecord, why: str) -> str:
+    """What is said of one that is given up, while its pods may go on.
+
+    >>> record = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="", home="", server="a")
+    >>> abandoned_message(record, "https://a is away")
+    'https://a is away. Its pods may still run there, and are deleted when ...; kubectl ...'
+    """
+    later = ", and are deleted when this server sees that cluster again" if record.server else ""
+    command = (
+        f"kubectl --namespace {record.namespace} delete pods,services,secrets "
+        f"--selector {pod_names.UID}={record.uid}"
+    )
+    return f"{why.rstrip('.')}. Its pods may still run there{later}; {command} does it by hand"

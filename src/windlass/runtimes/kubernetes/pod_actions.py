@@ -1,0 +1,288 @@
+"""Actions in the cluster for a job: create pods, delete pods, release all objects.
+
+Each action is a task of the retry queue: if it fails, it is repeated from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import PODS, SERVICES, Object, labels_of, uid_of
+from windlass.kube.explanation import one_line_error
+from windlass.kube.pod_state import state_of
+from windlass.model.errors import KubernetesError
+from windlass.model.job import Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes.kubernetes import api_objects
+from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.cluster_view import ClusterView
+from windlass.runtimes.kubernetes.job_locks import JobLocks
+from windlass.runtimes.kubernetes.job_records import JobRecords
+from windlass.runtimes.kubernetes.manifests import (
+    AGENT_PORT,
+    CONTAINER,
+    JobRecord,
+    build_pod,
+    build_secret,
+    build_service,
+    has_services,
+)
+from windlass.runtimes.kubernetes.name_conflicts import NameConflicts
+from windlass.runtimes.kubernetes.pod_attempt import PodAttempt
+from windlass.runtimes.kubernetes.retry_queue import RetryQueue
+from windlass.runtimes.kubernetes.server_context import KubernetesContext
+from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
+
+_SHORT = 5  # seconds for a pod whose program never began
+_INVALID = (400, 422)  # what the API will not have however often it is asked
+_REFUSED = range(400, 500)  # it was understood, and nothing was made
+
+
+class PodActions:
+    """Makes, ends and releases; whoever asks for it does not wait."""
+
+    def __init__(
+        self,
+        context: KubernetesContext,
+        records: JobRecords,
+        retries: RetryQueue,
+        view: ClusterView,
+        checks: SubmitChecks,
+        notify: Callable[[str], None],
+    ) -> None:
+        """`notify` is called with the uid of a job for which something was done."""
+        self._context = context
+        self._records = records
+        self._retries = retries
+        self._view = view
+        self._checks = checks
+        self._notify = notify
+        self._locks = JobLocks()
+        self._owner_locks = JobLocks()
+        self._conflicts = NameConflicts(retries)
+        self._owners: dict[str, str] = {}  # the uid of the Secret of each job
+        self._gone: set[Path] = set()  # the folders of attempts whose pods were looked for
+
+    def make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
+        """Have a pod made for an attempt, with all that it needs."""
+        self._retries.forget(("release", record.uid))
+        self._retries.do(("make", attempt.path), partial(self._make, record, job, attempt))
+
+    def why_not_made(self, attempt: PodAttempt) -> str:
+        """Why there is no pod for it yet, if that was tried, and what to do."""
+        return self._retries.failure(("make", attempt.path)).message_with_hint
+
+    def end(
+        self,
+        record: JobRecord,
+        attempt: PodAttempt,
+        *,
+        after: float = 0.0,
+        grace: int | None = None,
+    ) -> None:
+        """Have the pod of an attempt go, after so many seconds."""
+        end = partial(self._end, record, attempt, grace)
+        self._retries.do(("end", attempt.path), end, after=after)
+
+    def is_gone(self, record: JobRecord, attempt: PodAttempt) -> bool:
+        """Whether a pod that is not seen is not there; if that is not known yet, it is looked for.
+
+        One that runs on unseen is ended first: two attempts of a replica never run at a time.
+        """
+        if attempt.path in self._gone:
+            self._gone.discard(attempt.path)
+            return True
+        key = ("gone", attempt.path)
+        if not self._retries.is_wanted(key):
+            self._retries.do(key, partial(self._search_pod, record, attempt))
+        return False
+
+    def release(self, record: JobRecord) -> None:
+        """Have all that a job has go."""
+        self._retries.do(("release", record.uid), partial(self._release, record))
+
+    def forget_owner(self, record: JobRecord) -> None:
+        """What owns all that a job has may be gone: see when it is next needed."""
+        self._owners.pop(record.uid, None)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._retries.close()
+        self._conflicts.close()
+
+    def _make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
+        with self._locks.shared(record.uid):
+            # A released job has no record, so nothing would delete objects made from now on.
+            now = self._records.find(record.uid)
+            is_to_be = not attempt.is_unwanted() and not attempt.was_made
+            key = ("make", attempt.path)
+            try:
+                if now is not None and is_to_be:
+                    self._create_now(now, job, attempt)
+            except api_objects.NameTaken as error:
+                if error.kind is PODS:  # of other kinds nobody may be allowed to watch any
+                    connection = self._view.connected()
+                    self._conflicts.wait_for(key, connection, error.namespace, error.name)
+                raise
+            self._conflicts.forget(key)
+
+    def _create_now(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
+        connection = self._view.connected_for(record)
+        watcher = self._view.begin_watch(record.namespace)
+        for before in attempt.left_before():
+            self._ensure_gone(connection, record, before)
+        if attempt.was_taken_up:
+            # Whoever made it was killed before that was noted: made again it would run twice.
+            pod = self._find(connection, record, attempt)
+            gone = "its pod is gone, and nobody here had it removed"
+            end = None if pod is not None else ("Lost", gone)
+        else:
+            pod, end = self._make_pod(connection, record, job, attempt.replica)
+        if end is not None:
+            attempt.record_end(*end)
+        if pod is not None:
+            watcher.observe(pod)  # first: whoever knows that it was made is to see it
+            attempt.note_made(pod)
+            if attempt.is_unwanted():  # by now
+                self.end(record, attempt)
+        self._notify(record.uid)
+
+    def _ensure_gone(self, connection: Connection, record: JobRecord, attempt: PodAttempt) -> None:
+        """Two attempts of a replica never run at a time: this one was not seen to end."""
+        pod = self._find(connection, record, attempt)
+        if pod is not None and not state_of(pod, CONTAINER).phase.is_final:
+            api_objects.remove(connection, PODS, pod)
+            raise KubernetesError("the pod of its attempt before is still there, and is to go")
+
+    def _find(
+        self, connection: Connection, record: JobRecord, attempt: PodAttempt
+    ) -> Object | None:
+        name = pod_names.pod_name(record.base, attempt.replica)
+        pod = api_objects.find(connection, PODS, record.namespace, name)
+        is_ours = pod is not None and labels_of(pod).get(pod_names.UID) == record.uid
+        return pod if is_ours else None
+
+    def _make_pod(
+        self, connection: Connection, record: JobRecord, job: Job, replica: ReplicaId
+    ) -> tuple[Object | None, tuple[str, str] | None]:
+        """The pod of an attempt, or why there will never be one: reason and message."""
+        owner = self._owner(connection, record)
+        if has_services(job.spec):
+            service = build_service(record, replica.role, replica.index, owner)
+            api_objects.make(connection, SERVICES, service)
+        role = job.spec.role(replica.role)
+        before = record.placements.get(role.name)
+        where, is_guess = self._checks.placement_of_attempt(connection, role, before)
+        if role.resources.accelerator is not None and not is_guess:
+            self._records.place(record.uid, role.name, where)
+        image = self._context.image
+        wanted = build_pod(record, job, replica, owner, placement=where, image=image)
+        try:
+            return api_objects.make(connection, PODS, wanted), None
+        except KubernetesError as error:
+            if error.status not in _INVALID:
+                raise
+            return None, ("StartFailed", one_line_error(error))  # asked again it would be the same
+
+    def _owner(self, connection: Connection, record: JobRecord) -> str:
+        """The uid of the Secret that owns all that a job has."""
+        with self._owner_locks.exclusive(record.uid):
+            owner = self._owners.get(record.uid)
+            if owner is None:
+                owner = self._owners[record.uid] = uid_of(self._make_owner(connection, record))
+            return owner
+
+    def _make_owner(self, connection: Connection, record: JobRecord) -> Object:
+        settings: dict[str, Any] = {
+            "uid": record.uid,
+            "trial_id": record.trial_id,
+            "token": self._context.token_for(record.uid),
+            "urls": list(self._context.urls()),
+            "port": AGENT_PORT,
+        }
+        secret = build_secret(record, self._context.worker(), settings)
+        now = self._records.find(record.uid)  # another replica's try may have changed it
+        is_first = now is not None and not now.is_begun
+        if is_first:
+            # One that does not answer this is not asked for more: nothing of the job is there.
+            api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
+            self._records.change(record.uid, is_begun=True, server=connection.place)
+        try:
+            return api_objects.make(connection, api_objects.SECRETS, secret)
+        except KubernetesError as error:
+            if is_first and error.status in _REFUSED:
+                self._records.change(record.uid, is_begun=False)
+            raise
+
+    def _search_pod(self, record: JobRecord, attempt: PodAttempt) -> None:
+        connection = self._view.connected_for(record)
+        name = pod_names.pod_name(record.base, attempt.replica)
+        pod = api_objects.find(connection, PODS, record.namespace, name)
+        is_there = pod is not None and attempt.has_pod(pod)
+        if pod is not None and is_there and not state_of(pod, CONTAINER).phase.is_final:
+            labels = labels_of(pod)
+            seen_by = (labels.get(pod_names.UID), labels.get(pod_names.HOME))
+            if seen_by != (record.uid, self._records.identity):
+                api_objects.remove(connection, PODS, pod)
+            elif self._is_seen(record, pod):
+                self._notify(record.uid)
+                return
+            raise KubernetesError("its pod is not seen, and is still there")
+        if not attempt.has_ended:
+            self._gone.add(attempt.path)
+            self._notify(record.uid)
+
+    def _is_seen(self, record: JobRecord, pod: Object) -> bool:
+        """Whether the watch tells of a pod again: then nobody need look for it."""
+        watcher = self._view.now(record.namespace)
+        return watcher is not None and watcher.get(uid_of(pod)) is not None
+
+    def _end(self, record: JobRecord, attempt: PodAttempt, grace: int | None) -> None:
+        record = self._records.find(record.uid) or record
+        if not record.is_begun:
+            return
+        connection = self._view.connected_for(record)
+        # The watch tells why a silent cluster is waited for.
+        watcher = self._view.begin_watch(record.namespace)
+        name = pod_names.pod_name(record.base, attempt.replica)
+        pod = api_objects.find(connection, PODS, record.namespace, name)
+        if pod is None:
+            gone = watcher.at(record.namespace, name)
+            if gone is not None:
+                watcher.observe_deleted(gone)
+        elif labels_of(pod).get(pod_names.UID) == record.uid:
+            if grace is None:
+                grace = _grace_of(attempt, pod)
+            api_objects.remove(connection, PODS, pod, grace=grace)
+        self._notify(record.uid)
+
+    def _release(self, record: JobRecord) -> None:
+        with self._locks.exclusive(record.uid):  # when nothing more is being made for it
+            now = self._records.find(record.uid)
+            if now is not None and now.is_begun:
+                self._remove_owner(now)
+            self._owners.pop(record.uid, None)
+            self._records.drop(record.uid)
+
+    def _remove_owner(self, record: JobRecord) -> None:
+        """Delete the Secret of a job, and with it all objects that the Secret owns."""
+        connection = self._view.connected_for(record)
+        owner = api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
+        if owner is not None and labels_of(owner).get(pod_names.UID) == record.uid:
+            api_objects.remove(connection, api_objects.SECRETS, owner)
+
+
+def _grace_of(attempt: PodAttempt, pod: Object) -> int | None:
+    """How many seconds a pod has to leave in; none for those that its agent was told of.
+
+    No time at all if no program was started in it: a kubelet that waits for an image may take a
+    minute to see that it is not wanted any more. One that starts nevertheless is told so by the
+    server.
+    """
+    if attempt.was_begun and not attempt.has_ended:
+        return None
+    return 0 if state_of(pod, CONTAINER).started is None else _SHORT

@@ -1,0 +1,387 @@
+"""One attempt in a pod, described by the files that its agent uploads, and by its pod.
+
+The exit record is the truth once it exists. An agent ends only after it uploaded all results of its
+program. So a pod that ended without an exit record was killed, or its agent never started.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from windlass.kube.api.resource_kinds import Object, location_of, uid_of
+from windlass.kube.diagnosis.pod import explain
+from windlass.kube.pod_state import OUT_OF_MEMORY, START_FAILED, PodState, state_of
+from windlass.model.status import GIVEN_UP, Phase, Pod, Replica, ReplicaId
+from windlass.runtimes import paths
+from windlass.runtimes.attempt_files import AttemptFiles, storable
+from windlass.runtimes.kubernetes.manifests import CONTAINER
+from windlass.worker.common.atomic_files import read_json, write_json, write_json_once
+
+POD = "pod.json"  # which pod it has, or had: written once that is made, and as it is found
+_LEFT = "left-abroad.json"
+SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
+HAND_OVER = 30.0  # seconds that an agent has to hand over what is left, before it is ended
+STUCK = 60.0  # seconds after which one that was to be gone counts as gone: its node is
+
+
+class _PodRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is noted of a pod: it outlives the pod, and whoever saw it."""
+
+    name: str
+    uid: str
+    namespace: str = ""
+    image: str = ""
+    image_id: str = ""
+    node: str = ""
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    python: str = ""
+    platform: str = ""
+    packages: str | None = None
+
+
+class PodAttempt(AttemptFiles):
+    """The files of one attempt that runs in a pod.
+
+    How long ago something happened in the cluster is counted from when it was first seen, by
+    `clock`: the cluster's own clock may be another. A process that comes after this counts anew.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        replica: ReplicaId,
+        path: Path,
+        address: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(uid, replica, path)
+        self._address = address
+        self._noted: _PodRecord | None = None
+        self._facts: _Facts | None = None
+        self._waits_for = ""  # why it has not begun, if that is known
+        self._final_seen = _FirstSight(clock)
+        self._leaving_seen = _FirstSight(clock)
+        self._settles_at = 0.0  # by the clock that `observe` was last told of
+
+    @property
+    def node(self) -> str:
+        noted = self._known_pod()
+        return "" if noted is None else noted.node
+
+    @property
+    def pod(self) -> Pod | None:
+        """Its pod, with what its agent said of the place once it was there."""
+        noted = self._known_pod()
+        if noted is None:
+            return None
+        if self._facts is None:
+            self._facts = self._read(paths.FACTS, _Facts)
+        facts = self._facts or _Facts()
+        return Pod(
+            namespace=noted.namespace,
+            name=noted.name,
+            image=storable(noted.image),
+            image_id=storable(noted.image_id),
+            python=storable(facts.python),
+            platform=storable(facts.platform),
+            packages=facts.packages,
+        )
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def was_made(self) -> bool:
+        """Whether there is, or was, a pod for it."""
+        return (self.path / POD).exists()
+
+    @property
+    def is_stop_requested(self) -> bool:
+        return (self.path / paths.STOP).exists()
+
+    @property
+    def was_taken_up(self) -> bool:
+        """Whether an agent asked what it is to do: then there was a pod for it."""
+        return (self.path / paths.TAKEN_UP).exists() or self.was_begun
+
+    def is_unwanted(self) -> bool:
+        """Whether nobody waits for it any more: it has ended, or is to, or its trial is deleted."""
+        return self.has_ended or self.is_stop_requested or not self.was_asked_for
+
+    def has_pod(self, pod: Object) -> bool:
+        """Whether that very pod is its own, whatever labels it has."""
+        noted = self._known_pod()
+        return noted is not None and noted.uid == uid_of(pod)
+
+    def note_made(self, pod: Object) -> None:
+        """It has a pod; where that runs, and in what, is seen later."""
+        self._note(_noted_of(pod))
+
+    def request_stop(self, grace: float) -> None:
+        """Leave word for its agent; with why it has not begun, which nobody could say later."""
+        order = {"grace": grace, "reason": "", "waited_for": self._waits_for}
+        write_json(self._file(paths.STOP), order)
+
+    def record_never_started(self) -> None:
+        """Write the end of one that was told to stop before its pod began."""
+        waited_for = (read_json(self._file(paths.STOP)) or {}).get("waited_for")
+        why = f": {waited_for}" if isinstance(waited_for, str) and waited_for else ""
+        self.record_end("Stopped", f"stopped before it was started{why}")
+
+    def time_to_stop(self) -> float:
+        """The seconds that it was given to end in."""
+        grace = (read_json(self._file(paths.STOP)) or {}).get("grace")
+        return float(grace) if isinstance(grace, (int, float)) else 0.0
+
+    def observe(
+        self, pod: Object | None, *, is_seen: bool, waits_for: str, now: float, unseen: str = ""
+    ) -> Replica:
+        """How it stands; one whose pod is gone, or ended without a word, is buried on the way.
+
+        `is_seen` is whether its pod would be seen if there were one, since all are, and it was made
+        before the look: only then is it gone if it is not. `waits_for` is what there is to say of
+        one that has not begun, `unseen` why nothing new is known of one that has, if nothing is.
+        """
+        ended = self._ended()
+        if ended is not None:
+            return ended
+        if pod is None:
+            return self._without_pod(is_seen=is_seen, waits_for=waits_for, unseen=unseen)
+        state = state_of(pod, CONTAINER)
+        self._note_seen(pod)
+        if not self._address and state.address:
+            self._address = state.address
+        if state.phase.is_final:
+            return self._after_pod(pod, state, now)
+        if self._is_stuck(pod):
+            self.record_end("Lost", "its node does not answer, and it was to be gone", ended=now)
+            return self._ended() or self._pending("", "its node does not answer")
+        if state.phase is Phase.RUNNING and self.was_begun:
+            return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
+        # As far as the pod itself tells: its events have not been asked for yet.
+        waits_for = waits_for or str(explain(pod, (), now) or "")
+        return self._pending(waits_for, _in_words(state), deleting=state.deleting)
+
+    def observe_elsewhere(self, message: str, abandoned_message: str, now: float) -> Replica:
+        """How it stands where its pod is in a cluster that nobody here looks at: as it was last.
+
+        One that is to end, and had the time for it, is given up, with what is said of it then.
+        """
+        if self._had_time_to_end(now):
+            return self.give_up(abandoned_message)
+        ended = self._ended()
+        if ended is not None:
+            return ended
+        is_ending = self.is_stop_requested
+        if self.was_begun:
+            return self._seen_living(deleting=is_ending, unseen=message)
+        return self._pending(message, deleting=is_ending)
+
+    def give_up(self, message: str) -> Replica:
+        """Have it end here, though its pod cannot be seen, and may go on: see `is_left`."""
+        if not self.has_ended and (self.was_made or self.was_taken_up):
+            if not self.is_stop_requested:  # its agent may be there, though its pod is not seen
+                self.request_stop(0.0)
+            write_json(self._file(_LEFT), {})
+            self.record_end(GIVEN_UP, message)
+        elif not self.has_ended:
+            self.record_never_started()
+        return self._ended() or self._pending(message)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it was given up while its pod could not be seen."""
+        return (self.path / _LEFT).exists()
+
+    def left_before(self) -> Iterator[PodAttempt]:
+        """The attempts of this replica before this one that were given up, the newest first."""
+        for number in range(self.replica.attempt - 1, 0, -1):
+            replica = ReplicaId(self.replica.role, self.replica.index, number)
+            path = self.path.with_name(str(number))
+            before = PodAttempt(self.uid, replica, path, self._address)
+            if before.is_left:
+                yield before
+
+    def _had_time_to_end(self, now: float) -> bool:
+        """Whether it was told to end, and is late: it may still hand over what it left."""
+        try:
+            requested = os.stat(self._file(paths.STOP)).st_mtime
+        except FileNotFoundError:
+            return False
+        return not self.was_begun or now > requested + self.time_to_stop() + HAND_OVER
+
+    def settles_at(self, pod: Object) -> float | None:
+        """When an attempt whose pod has ended counts as ended, if it has and does not yet.
+
+        It is for who has just observed it, by the clock that was told then.
+        """
+        is_final = state_of(pod, CONTAINER).phase.is_final
+        return self._settles_at if is_final and not self.has_ended else None
+
+    def record_end(
+        self,
+        reason: str,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        started: float | None = None,
+        ended: float | None = None,
+    ) -> None:
+        """Write the exit record of one that left none."""
+        # Sentences that are put into others end without their stop.
+        message = message if message.endswith("..") else message.removesuffix(".")
+        record = self._end(reason, message, ended or time.time())
+        record |= {"exit_code": exit_code, "started": record["started"] or started}
+        write_json_once(self._file(paths.EXIT), record)
+
+    def _without_pod(self, *, is_seen: bool, waits_for: str, unseen: str) -> Replica:
+        if not self.was_made:
+            return self._pending(waits_for, "being made")
+        if not is_seen:
+            # What it did last is what is known: a cluster out of sight is no reason to end it.
+            if self.was_begun:
+                return self._seen_living(unseen=unseen)
+            return self._pending(waits_for, "starting")
+        if self.is_stop_requested and not self.was_begun:
+            self.record_never_started()
+        elif self.is_stop_requested:
+            self.record_end("Stopped", "")
+        else:
+            self.record_end("Lost", "its pod is gone, and nobody here had it removed")
+        return self._ended() or self._pending("", "starting")
+
+    def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
+        # If it ended long ago by the cluster's clock, too, there is nothing to wait for.
+        left = SETTLING - max(self._final_seen.age(pod), now - (state.ended or 0.0))
+        if left > 0:
+            # What was on its way when it ended is taken in first. It ends with what it left.
+            self._settles_at = now + left
+            seen = self._seen_living() if self.was_begun else self._pending("", "ending")
+            return Replica(**{**_fields(seen), "ended": state.ended or now})
+        # Of one whose agent never came, the end of what its container said is all there is.
+        explanation = explain(pod, (), now, log="" if self.was_taken_up else state.message)
+        end = self._end_of(state, "" if explanation is None else str(explanation))
+        started = state.started or None  # 0 of what never was
+        self.record_end(*end[:2], exit_code=end[2], started=started, ended=state.ended)
+        return self._ended() or self._pending("", "ending")
+
+    def _is_stuck(self, pod: Object) -> bool:
+        """Whether it was to be gone long ago: then nobody is there to say that it is."""
+        if "deletionTimestamp" not in pod["metadata"]:
+            return False
+        grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+        return self._leaving_seen.age(pod) > grace + STUCK
+
+    def _end_of(self, state: PodState, why: str) -> tuple[str, str, int | None]:
+        """Reason, message and exit code of a pod that ended without a record."""
+        code = state.exit_code
+        if self.is_stop_requested:
+            return "Stopped", state.message, code or None
+        if state.reason == OUT_OF_MEMORY:
+            return OUT_OF_MEMORY, why or "it needed more memory than it had asked for", code
+        if state.reason == START_FAILED:
+            return START_FAILED, why or state.message, None
+        if code is None:
+            return "Lost", why or _in_words(state), None
+        if not self.was_begun and state.deleting:
+            return "Evicted", "its pod was taken away before its program began", None
+        if not self.was_begun:
+            output = f": {state.message}" if state.message else ", and said nothing"
+            message = f"its container ended with exit code {code} before its program began{output}"
+            return START_FAILED, why or message, code or None
+        if code > 128:
+            return "Signal", why or state.message or "its pod was killed", code
+        # The agent's own end says nothing of the program's.
+        message = state.message or "it does not say why"
+        return "Lost", f"its pod ended before it said how its program did: {message}", None
+
+    def _known_pod(self) -> _PodRecord | None:
+        if self._noted is None:  # else it was read or written before, by this process
+            self._noted = self._read(POD, _PodRecord)
+        return self._noted
+
+    def _note_seen(self, pod: Object) -> None:
+        """Keep what is new of where it runs: once for its node, once for its image."""
+        noted, seen = self._known_pod(), _noted_of(pod)
+        if noted is None or noted.uid != seen.uid:
+            return  # whoever made it notes that first
+        now = msgspec.structs.replace(
+            seen, node=seen.node or noted.node, image_id=seen.image_id or noted.image_id
+        )
+        if now != noted:
+            self._note(now)
+
+    def _note(self, noted: _PodRecord) -> None:
+        write_json(self._file(POD), msgspec.to_builtins(noted))
+        self._noted = noted
+
+    def _seen_living(self, *, deleting: bool = False, unseen: str = "") -> Replica:
+        seen = self._living()
+        changes = {
+            "deleting": seen.deleting or deleting,
+            "message": storable(unseen) or seen.message,
+        }
+        return Replica(**{**_fields(seen), **changes})
+
+    def _pending(self, why: str, otherwise: str = "", *, deleting: bool = False) -> Replica:
+        """One that has not begun: why, if that is known, else what is the matter with it."""
+        is_ending = deleting or self.is_stop_requested
+        if not is_ending:
+            self._waits_for = storable(why)
+        return self._replica(
+            phase=Phase.PENDING, message=storable(why or otherwise), deleting=is_ending
+        )
+
+
+class _FirstSight:
+    """When something was first seen of a pod."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._first: tuple[str, float] = ("", 0.0)  # the uid of the pod, and when
+
+    def age(self, pod: Object) -> float:
+        """The seconds since it was seen of that very pod, which are none the first time."""
+        now = self._clock()
+        if self._first[0] != uid_of(pod):
+            self._first = (uid_of(pod), now)
+        return now - self._first[1]
+
+
+def _noted_of(pod: Object) -> _PodRecord:
+    namespace, name = location_of(pod)
+    return _PodRecord(
+        name=name,
+        uid=uid_of(pod),
+        namespace=namespace,
+        image=_of_container(pod["spec"].get("containers"), "image"),
+        image_id=_of_container((pod.get("status") or {}).get("containerStatuses"), "imageID"),
+        node=str(pod["spec"].get("nodeName") or ""),
+    )
+
+
+def _of_container(listed: Any, field: str) -> str:
+    """What a list of containers says of the one in which the program runs."""
+    for container in listed or ():
+        if container.get("name") == CONTAINER:
+            return str(container.get(field) or "")
+    return ""
+
+
+def _fields(replica: Replica) -> dict[str, Any]:
+    return {name: getattr(replica, name) for name in Replica.__struct_fields__}
+
+
+def _in_words(state: PodState) -> str:
+    if state.reason and state.message:
+        return f"{state.reason}: {state.message}"
+    return state.message or state.reason or ("starting" if state.node else "waiting for a node")

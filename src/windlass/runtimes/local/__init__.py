@@ -1,0 +1,1 @@
+"""The local runtime: processes of this machine, each with a supervisor."""

@@ -1,0 +1,250 @@
+"""Receives nudges of supervisors and agents, and watches the ends of processes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from windlass.model.job import RoleName
+from windlass.model.status import ReplicaId
+from windlass.model.thread_safe_types import learned
+from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS
+from windlass.worker.common.process_identity import is_alive
+
+_log = logging.getLogger(__name__)
+_PATH_LIMIT = 100  # bytes; a socket's path has 104 on macOS
+_LATE = 0.05  # the time of a file is coarser than the clock's
+_CHECK_AGAIN = 0.5  # where the system does not tell of the end of a process
+
+Callback = Callable[[str], None]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """An attempt that reports metrics, or saves a checkpoint."""
+
+    uid: str
+    trial_id: int
+    replica: ReplicaId
+
+
+class _Nudge(msgspec.Struct):
+    """A nudge as it must be to be believed: anyone who may write here may write anything."""
+
+    uid: str  # a surrogate alone is none, nor can a database be asked for it
+    trial_id: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    about: str = ""
+    role: RoleName = "main"
+    index: Annotated[int, msgspec.Meta(ge=0, lt=10**9)] = 0
+    attempt: Annotated[int, msgspec.Meta(ge=0, lt=10**9)] = 1
+
+
+_decoder = msgspec.json.Decoder(learned(_Nudge))
+
+
+class _Received:
+    """The subjects of received nudges, each once."""
+
+    def __init__(self) -> None:
+        self.changed: set[str] = set()  # jobs whose replicas may have changed
+        self.grown: set[int] = set()  # trials whose log may have grown
+        self.reported: set[Source] = set()
+        self.saved: set[Source] = set()
+
+    def add(self, nudge: _Nudge) -> None:
+        if nudge.about in (METRICS, CHECKPOINT):
+            replica = ReplicaId(nudge.role, nudge.index, nudge.attempt)
+            sources = self.reported if nudge.about == METRICS else self.saved
+            sources.add(Source(nudge.uid, nudge.trial_id, replica))
+            return
+        self.grown.add(nudge.trial_id)
+        if nudge.about != LOG:
+            self.changed.add(nudge.uid)
+
+
+class NudgeListener:
+    """A thread that receives nudges and notifies its callbacks.
+
+    `on_change` gets the uid of a job, `on_log` the id of a trial, `on_metrics` and `on_checkpoint`
+    an attempt, all in that thread.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.path = _socket_path(home)
+        self._is_elsewhere = home not in Path(self.path).parents
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        Path(self.path).unlink(missing_ok=True)
+        self._socket.bind(self.path)
+        os.chmod(self.path, 0o600)
+        self._socket.setblocking(False)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._on_change: list[Callback] = []
+        self._on_log: list[Callable[[int], None]] = []
+        self._on_metrics: list[Callable[[Source], None]] = []
+        self._on_checkpoint: list[Callable[[Source], None]] = []
+        self._lock = threading.Lock()
+        self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
+        self._polled: list[tuple[int, str, str]] = []  # those no descriptor tells about
+        self._due: list[tuple[float, str]] = []  # when to tell of which job
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="windlass-nudges", daemon=True)
+        self._thread.start()
+
+    def on_change(self, callback: Callback) -> None:
+        """Call `callback` with the uid of each job whose replicas may have changed."""
+        self._on_change.append(callback)
+
+    def on_log(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the id of each trial whose log may have grown."""
+        self._on_log.append(callback)
+
+    def on_metrics(self, callback: Callable[[Source], None]) -> None:
+        """Call `callback` with each attempt that reported metrics."""
+        self._on_metrics.append(callback)
+
+    def on_checkpoint(self, callback: Callable[[Source], None]) -> None:
+        """Call `callback` with each attempt that saved a checkpoint."""
+        self._on_checkpoint.append(callback)
+
+    def await_end(self, pid: int, identity: str, uid: str) -> None:
+        """Notify of a change of a job when a process has ended."""
+        with self._lock:
+            self._awaited.append((pid, identity, uid))
+        self._wake()
+
+    def notify_after(self, seconds: float, uid: str) -> None:
+        """Notify of a change of a job after `seconds` and a short margin."""
+        with self._lock:
+            self._due.append((time.monotonic() + seconds + _LATE, uid))
+        self._wake()
+
+    def close(self) -> None:
+        """End the thread; nudges go nowhere from now on."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._selector.close()
+        self._socket.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        Path(self.path).unlink(missing_ok=True)
+        if self._is_elsewhere:
+            Path(self.path).parent.rmdir()
+
+    def _wake(self) -> None:
+        os.write(self._wake_write, b"x")
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            events = self._selector.select(self._patience())
+            received = _Received()
+            for key, _ in events:
+                if key.fileobj is self._socket:
+                    self._receive(received)
+                elif key.fd == self._wake_read:
+                    os.read(self._wake_read, 4096)
+                else:
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+                    received.changed.add(key.data)
+            self._take_awaited(received.changed)
+            self._check_polled(received.changed)
+            self._take_due(received.changed)
+            for trial_id in received.grown:
+                _notify(self._on_log, trial_id)
+            for source in received.reported:
+                _notify(self._on_metrics, source)
+            for source in received.saved:
+                _notify(self._on_checkpoint, source)
+            for uid in received.changed:
+                _notify(self._on_change, uid)
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                os.close(key.fd)
+
+    def _receive(self, received: _Received) -> None:
+        """Read all nudges that have arrived."""
+        while True:
+            try:
+                message = self._socket.recv(4096)
+            except BlockingIOError:
+                return
+            try:
+                received.add(_decoder.decode(message))
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                continue
+
+    def _take_awaited(self, changed: set[str]) -> None:
+        with self._lock:
+            new, self._awaited = self._awaited, []
+        for pid, identity, uid in new:
+            try:
+                fd = os.pidfd_open(pid)
+            except ProcessLookupError:
+                changed.add(uid)
+                continue
+            except (OSError, AttributeError):
+                self._polled.append((pid, identity, uid))
+                continue
+            if is_alive(pid, identity):
+                self._selector.register(fd, selectors.EVENT_READ, uid)
+            else:
+                os.close(fd)
+                changed.add(uid)
+
+    def _patience(self) -> float | None:
+        """How long to wait for anything to happen; none: until it does."""
+        with self._lock:
+            waits = [max(at - time.monotonic(), 0.0) for at, _ in self._due]
+        return min([*waits, *([_CHECK_AGAIN] if self._polled else [])], default=None)
+
+    def _take_due(self, changed: set[str]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            changed |= {uid for at, uid in self._due if at <= now}
+            self._due = [timer for timer in self._due if timer[0] > now]
+
+    def _check_polled(self, changed: set[str]) -> None:
+        left = []
+        for pid, identity, uid in self._polled:
+            if is_alive(pid, identity):
+                left.append((pid, identity, uid))
+            else:
+                changed.add(uid)
+        self._polled = left
+
+
+def _notify(callbacks: list[Callable[..., None]], subject: object) -> None:
+    for callback in list(callbacks):
+        _notify_one(callback, subject)
+
+
+def _notify_one(callback: Callable[..., None], subject: object) -> None:
+    try:
+        callback(subject)
+    except Exception:  # noqa: BLE001  # one listener's fault must not silence the others
+        _log.exception("A listener failed on %r.", subject)
+
+
+def _socket_path(home: Path) -> str:
+    path = home / "run" / "nudge.sock"
+    if len(os.fsencode(path)) <= _PATH_LIMIT:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return str(path)
+    return os.path.join(tempfile.mkdtemp(prefix="windlass-"), "nudge.sock")

@@ -1,0 +1,153 @@
+"""The ports of jobs on this machine: free when chosen, reserved while the job lives."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import threading
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from windlass.worker.supervise.ports import CAN_BE_HELD, LOOPBACK, claim_port, hold_port
+
+if TYPE_CHECKING:
+    import _socket
+
+_EPHEMERAL = "/proc/sys/net/ipv4/ip_local_port_range"
+_USUAL_EPHEMERAL = (32768, 65535)  # of Linux and of macOS
+_LOWEST, _HIGHEST = 12000, 65535  # below are those that well-known servers have
+_ENOUGH = 2000
+
+_log = logging.getLogger(__name__)
+
+
+class Ports:
+    """Who has which port. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, dict[str, _Port]] = {}  # by the job's uid, then "role-index"
+
+    def addresses(
+        self, uid: str, names: Iterable[str], assigned: Mapping[str, str]
+    ) -> dict[str, str]:
+        """An address for each of those replicas of a job. What is known stays, and so does what
+        was answered before; all are held from now on."""
+        self.take_up(uid, assigned)
+        with self._lock:
+            ports = self._jobs.setdefault(uid, {})
+            new = [name for name in names if name not in ports]
+            ports.update(zip(new, self._choose(len(new)), strict=True))
+            return {
+                **assigned,
+                **{name: f"{LOOPBACK}:{port.number}" for name, port in ports.items()},
+            }
+
+    def take_up(self, uid: str, assigned: Mapping[str, str]) -> None:
+        """Hold the ports of a job whose addresses were stored, or written to a launch file."""
+        with self._lock:
+            ports = self._jobs.setdefault(uid, {})
+            for name, address in assigned.items():
+                number = port_of(address)
+                if number is None or (name in ports and ports[name].number == number):
+                    continue
+                if name in ports:
+                    ports[name].close()
+                ports[name] = _Port(number)
+                ports[name].hold()
+
+    def hold_again(self, uid: str) -> None:
+        """Hold those that could not be held before, because their replicas were listening."""
+        if uid not in self._jobs:
+            return
+        with self._lock:
+            for port in self._jobs.get(uid, {}).values():
+                port.hold()
+
+    def release(self, uid: str) -> None:
+        """Let go of the ports of a job that needs them no more."""
+        with self._lock:
+            for port in self._jobs.pop(uid, {}).values():
+                port.close()
+
+    def close(self) -> None:
+        """Let go of all. Those of running replicas are held by their supervisors, too."""
+        with self._lock:
+            for ports in self._jobs.values():
+                for port in ports.values():
+                    port.close()
+            self._jobs.clear()
+
+    def _choose(self, count: int) -> list[_Port]:
+        """So many ports that nobody has: neighbours, if they are free."""
+        if not count:
+            return []
+        taken = {port.number for ports in self._jobs.values() for port in ports.values()}
+        span = _span()
+        start = random.randrange(len(span))  # noqa: S311  # to stay out of each other's way
+        free: list[_Port] = []
+        try:
+            for number in itertools.chain(span[start:], span[:start]):
+                socket = None if number in taken else claim_port(number)
+                if socket is not None:
+                    free.append(_Port(number, socket))
+                if len(free) == count:
+                    return free
+            raise OSError(f"no {count} ports are free between {span[0]} and {span[-1]}")
+        except OSError:
+            for port in free:
+                port.close()
+            raise
+
+
+class _Port:
+    """A port of a job, and the socket by which we hold it, if we do."""
+
+    def __init__(self, number: int, socket: _socket.socket | None = None) -> None:
+        self.number = number
+        self._socket = socket
+        if socket is not None and not CAN_BE_HELD:
+            self.close()
+
+    def hold(self) -> None:
+        if self._socket is not None:
+            return
+        try:
+            self._socket = hold_port(self.number)
+        except OSError as error:
+            # Out of descriptors: the port is the job's all the same, and tried again.
+            _log.warning("port %s could not be held: %s", self.number, error)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def port_of(address: str) -> int | None:
+    """The port of an address of this machine; none if it has none.
+
+    >>> port_of("127.0.0.1:12345"), port_of("127.0.0.1"), port_of("10.0.0.1:80")
+    (12345, None, None)
+    """
+    host, _, port = address.partition(":")
+    return int(port) if host == LOOPBACK and port.isdecimal() and 0 < int(port) < 65536 else None
+
+
+def _span() -> range:
+    """Where to look: not where the kernel takes the ports of outgoing connections from."""
+    low, high = _ephemeral()
+    below, above = range(_LOWEST, low), range(high + 1, _HIGHEST + 1)
+    best = max(below, above, key=len)
+    # Where the kernel may take any, ours are safe from the moment we hold them.
+    return best if len(best) >= _ENOUGH else range(_LOWEST, _HIGHEST + 1)
+
+
+def _ephemeral() -> tuple[int, int]:
+    try:
+        with open(_EPHEMERAL) as file:
+            low, high = map(int, file.read().split())
+    except (OSError, ValueError):
+        return _USUAL_EPHEMERAL
+    return low, high

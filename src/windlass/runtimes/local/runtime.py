@@ -1,0 +1,273 @@
+"""Replicas on this machine: each a supervisor in its own session, which outlives the server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import windlass.worker
+from windlass.machine.unsupported import problems_of
+from windlass.model.job import Assignment, Job, JobSpec
+from windlass.model.status import Phase, Replica, ReplicaId
+from windlass.runtimes import paths
+from windlass.runtimes.base import AttemptProcess
+from windlass.runtimes.launch_file import build_launch
+from windlass.runtimes.local.attempt import EXTERNAL, Attempt
+from windlass.runtimes.local.nudge_listener import NudgeListener
+from windlass.runtimes.local.ports import Ports
+from windlass.runtimes.local.warm_launchers import Launchers
+from windlass.worker.common.atomic_files import read_json, write_json
+from windlass.worker.common.process_identity import is_alive, process_identity
+from windlass.worker.common.process_tree import DETACHED
+
+_SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor.py")
+
+
+class LocalRuntime:
+    """Runs replicas as processes of this machine, known by their files under `home`.
+
+    It keeps nothing in memory that matters: another one, made after this one was killed,
+    finds the same replicas once `adopt` has been called.
+    """
+
+    def __init__(
+        self, home: Path, *, has_devices: bool = False, launchers: Launchers | None = None
+    ) -> None:
+        self._home = home.absolute()
+        self._has_devices = has_devices
+        self.nudges = NudgeListener(self._home)
+        self._lock = threading.Lock()
+        self._attempts_by_job: dict[
+            str, dict[Path, Attempt]
+        ] = {}  # of each job: they know how they ended
+        self._supervisors: dict[Path, _Started] = {}  # those we started
+        self._awaited: set[Path] = set()  # attempts that we did not start, but hear the end of
+        self._ports = Ports()
+        self._launchers = launchers or Launchers()
+        self.nudges.on_change(lambda _uid: self._reap())
+
+    def validate(self, spec: JobSpec) -> list[str]:
+        """Return the reasons why this machine cannot run a job, one sentence each."""
+        return problems_of(spec)
+
+    def watch(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with the uid of each job whose replicas may have changed."""
+        self.nudges.on_change(callback)
+
+    def watch_trials(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the id of each trial whose log may have grown."""
+        self.nudges.on_log(callback)
+
+    def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
+        """Where each replica of a job will be reached by the others; one alone needs nothing."""
+        roles = job.spec.roles
+        if not job.spec.framework and sum(role.replicas for role in roles) <= 1:
+            return dict(assigned)
+        names = [f"{role.name}-{index}" for role in roles for index in range(role.replicas)]
+        return self._ports.addresses(job.uid, names, assigned)
+
+    def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
+        """Start a replica, unless it was started before."""
+        attempt = self._attempt(job, replica)
+        if not attempt.is_of(job.uid):
+            self._set_aside(job, replica)
+        if attempt.has_ended or self._is_starting(attempt.path) or attempt.is_alive:
+            return
+        if attempt.was_begun:
+            return  # its supervisor died: `list` will tell
+        if assignment.addresses:
+            self._ports.take_up(job.uid, assignment.addresses)
+        attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        launch = build_launch(self._home, job, replica, assignment, has_devices=self._has_devices)
+        write_json(str(attempt.path / paths.LAUNCH), launch)
+        if launch["executable"]["type"] == EXTERNAL:
+            return  # it runs already, and says so itself
+        try:
+            self._begin(attempt, launch)
+        except OSError:
+            # No process or descriptor is left: nobody was asked, and it is asked for again.
+            os.unlink(attempt.path / paths.LAUNCH)
+            raise
+
+    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+        """Stop an attempt, by force after `grace` seconds; nothing if the attempt has ended."""
+        attempt = self._attempt(job, replica)
+        attempt.stop(grace, "")
+        if attempt.is_external:
+            self.nudges.notify_after(grace, job.uid)  # whether the process stopped itself
+
+    def give_up(self, job_uid: str) -> None:
+        """Do nothing: processes of this machine always end."""
+
+    def list(self, job: Job) -> Sequence[Replica]:
+        """How each attempt of a job stands."""
+        self._ports.hold_again(job.uid)
+        attempts = [*self._attempts(job)]
+        seen = [
+            attempt.observe(is_starting=self._is_starting(attempt.path)) for attempt in attempts
+        ]
+        self._await_external(attempts)
+        if any(replica.phase is Phase.FAILED for replica in seen):
+            # One that seems to run may have died before it, and be the cause of its death.
+            seen = [
+                attempt.check_process(replica)
+                for attempt, replica in zip(attempts, seen, strict=True)
+            ]
+        return seen
+
+    def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
+        """Return devices and process id of an attempt."""
+        attempt = self._attempt(job, replica)
+        launch = attempt.launch() if attempt.is_of(job.uid) else None
+        if launch is None:
+            return AttemptProcess()
+        devices = launch.get("devices")
+        granted = tuple(devices) if isinstance(devices, list) else None
+        return AttemptProcess(granted, attempt.pid())
+
+    def _await_external(self, attempts: Iterable[Attempt]) -> None:
+        """Hear of the ends of processes that we did not start."""
+        for attempt in attempts:
+            if attempt.path in self._awaited or not attempt.is_external or attempt.has_ended:
+                continue
+            owner = attempt.supervisor()
+            if owner is not None:
+                self._awaited.add(attempt.path)
+                self.nudges.await_end(*owner, attempt.uid)
+
+    def adopt(self, jobs: Iterable[Job]) -> None:
+        """Take over what another runtime of this home left: to be called once, at the start.
+
+        An attempt that was asked for but never begun is begun now.
+        """
+        for job in jobs:
+            for attempt in self._attempts(job):
+                if ":" in attempt.address:
+                    self._ports.take_up(job.uid, {attempt.name: attempt.address})
+                if attempt.has_ended:
+                    continue
+                owner = attempt.supervisor()
+                if owner is not None:
+                    self.nudges.await_end(*owner, job.uid)
+                    attempt.repeat_stop()  # who wrote that down may have been killed then
+                elif not attempt.is_external and (launch := attempt.launch()) is not None:
+                    self._begin(attempt, launch)
+
+    def release(self, job_uid: str) -> None:
+        """Let go of the ports of a job, and of what is known of its attempts."""
+        self._ports.release(job_uid)
+        for path in self._attempts_by_job.pop(job_uid, ()):
+            self._awaited.discard(path)
+
+    def close(self) -> None:
+        """Stop listening. What runs goes on running."""
+        self.nudges.close()
+        self._ports.close()
+        self._launchers.close()
+        with self._lock:
+            for started in self._supervisors.values():
+                started.detach()
+            self._supervisors.clear()
+
+    def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
+        """Start the supervisor of an attempt: by a fork if a launcher is warm, else anew."""
+        pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
+        started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
+        self._reap()
+        with self._lock:
+            self._supervisors[attempt.path] = started
+        self.nudges.await_end(started.pid, started.identity, attempt.uid)
+
+    def _is_starting(self, path: Path) -> bool:
+        """Whether a supervisor that we started for it is there, with its lock or without."""
+        with self._lock:
+            started = self._supervisors.get(path)
+            return started is not None and started.is_alive
+
+    def _reap(self) -> None:
+        with self._lock:
+            for path, started in list(self._supervisors.items()):
+                if not started.is_alive:
+                    del self._supervisors[path]
+
+    def _attempt(self, job: Job, replica: ReplicaId) -> Attempt:
+        return Attempt(job.uid, replica, paths.attempt_dir(self._home, job.trial_id, replica))
+
+    def _attempts(self, job: Job) -> Iterable[Attempt]:
+        attempts = self._attempts_by_job.setdefault(job.uid, {})
+        for replica, path in paths.attempts(self._home, job.trial_id):
+            if path in attempts:
+                yield attempts[path]
+                continue
+            attempt = Attempt(job.uid, replica, path)
+            # One without a launch file was to be made when we were killed, or the disk was full:
+            # it is asked for again, as if it had never been.
+            if attempt.was_asked_for and attempt.is_of(job.uid) and not attempt.is_remote:
+                attempts[path] = attempt
+                yield attempt
+
+    def _set_aside(self, job: Job, replica: ReplicaId) -> None:
+        """Move the files of another trial of that number out of the way: its database is gone."""
+        folder = paths.trial_dir(self._home, job.trial_id)
+        number = 1
+        while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():
+            number += 1
+        with self._lock:
+            if self._attempt(job, replica).is_of(job.uid):
+                return  # another thread did it, and its own files are there
+            folder.rename(aside)
+            for path in [path for path in self._supervisors if folder in path.parents]:
+                moved = aside / path.relative_to(folder)
+                self._supervisors[moved] = self._supervisors.pop(path)
+
+
+def _supervisor_environ() -> dict[str, str]:
+    """Our own, without the marks of a trial: one may have started this server."""
+    own = {name: text for name, text in os.environ.items() if not name.startswith("WINDLASS_")}
+    return {**own, DETACHED: "1"}
+
+
+class _Started:
+    """A supervisor that this runtime started, itself or by a launcher."""
+
+    def __init__(self, process: subprocess.Popen[bytes] | None = None, pid: int = 0) -> None:
+        self._process = process
+        self.pid = pid if process is None else process.pid
+        self.identity = process_identity(self.pid)
+
+    @property
+    def is_alive(self) -> bool:
+        if self._process is not None:
+            return self._process.poll() is None
+        return is_alive(self.pid, self.identity)
+
+    def detach(self) -> None:
+        """They outlive us on purpose: nothing to warn about."""
+        if self._process is not None:
+            self._process.returncode = self._process.poll() or 0
+
+
+def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
+    with open(attempt / "supervisor.err", "ab") as errors:
+        os.chmod(errors.fileno(), 0o600)
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", _SUPERVISOR, str(attempt)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd="/",
+            env=_supervisor_environ(),
+            start_new_session=True,
+        )
+
+
+def _environ_of(launch: dict[str, Any]) -> dict[str, str]:
+    """The environment its process will have, as far as an interpreter's start depends on it."""
+    private = read_json(launch["private"]) if launch["private"] else None
+    author: dict[str, str] = (private or {}).get("environ") or _supervisor_environ()
+    return {**author, **launch["env"]}

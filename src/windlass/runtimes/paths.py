@@ -1,0 +1,113 @@
+"""The paths of an attempt's files, for every module that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from windlass.model.status import ReplicaId
+from windlass.worker.blobs.digest import place_of
+
+LAUNCH = "launch.json"
+LOCK = "lock"
+STATE = "state.json"
+FACTS = "facts.json"  # what is known of the place of one that runs elsewhere
+STOP = "stop.json"
+EXIT = "exit.json"
+TAKEN_UP = "taken-up.json"  # by the server, of one that runs elsewhere: its agent has come
+LOG = "log"
+METRICS = "metrics"
+SHOULD_STOP = "should_stop"  # in the directory of the trial
+RESULT = "result.pkl"
+RESULT_TEXT = "result.json"
+ERROR = "error.json"
+ERROR_PICKLE = "error.pkl"
+
+
+def trial_dir(home: Path, trial_id: int) -> Path:
+    """The directory of a trial.
+
+    >>> print(trial_dir(Path("/home/ada/.windlass"), 7))
+    /home/ada/.windlass/trials/7
+    """
+    return home / "trials" / str(trial_id)
+
+
+def replica_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
+    """The directory of a replica, with `work/` and a directory for each attempt.
+
+    >>> print(replica_dir(Path("/h"), 7, ReplicaId("main", 0, 1)))
+    /h/trials/7/main-0
+    """
+    return trial_dir(home, trial_id) / f"{replica.role}-{replica.index}"
+
+
+def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
+    """The directory of one attempt: `attempt_dir(...) / LOG` is its log.
+
+    >>> print(attempt_dir(Path("/h"), 7, ReplicaId("main", 0, 2)) / LOG)
+    /h/trials/7/main-0/2/log
+    """
+    return replica_dir(home, trial_id, replica) / str(replica.attempt)
+
+
+def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
+    """Every attempt of a trial that has a directory, by role, index and attempt."""
+    by_replica: list[tuple[ReplicaId, Path]] = []
+    try:
+        folders = list(trial_dir(home, trial_id).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for folder in folders:
+        role, _, index = folder.name.rpartition("-")
+        if not role or not _is_number(index) or not folder.is_dir():
+            continue
+        by_replica += [
+            (ReplicaId(role, int(index), int(attempt.name)), attempt)
+            for attempt in folder.iterdir()
+            if _is_number(attempt.name) and attempt.is_dir()
+        ]
+    yield from sorted(by_replica)
+
+
+def _is_number(name: str) -> bool:
+    """Whether a folder could be of ours: a trial may make others beside them."""
+    return name.isdecimal() and name.isascii() and len(name) <= 9
+
+
+def checkpoints_dir(home: Path, trial_id: int) -> Path:
+    """The directory of a trial's checkpoints, which all of its replicas and attempts share.
+
+    >>> print(checkpoints_dir(Path("/h"), 7))
+    /h/trials/7/checkpoints
+    """
+    return trial_dir(home, trial_id) / "checkpoints"
+
+
+def blob_path(home: Path, digest: str) -> Path:
+    """The file of a blob.
+
+    >>> print(blob_path(Path("/h"), "ab" * 32))  # doctest: +ELLIPSIS
+    /h/blobs/ab/abab...
+    """
+    return Path(place_of(str(home / "blobs"), digest))
+
+
+def private_path(home: Path, uid: str) -> Path:
+    """The file of what a trial may know and no record may."""
+    return home / "private" / uid
+
+
+def environment_dir(home: Path, digest: str) -> Path:
+    """The directory of an environment made for `packages=`."""
+    return home / "envs" / digest
+
+
+def job_records_dir(home: Path) -> Path:
+    """The directory of what jobs have in a cluster; none where no job ever had anything."""
+    return home / "pods"
+
+
+def server_file(home: Path) -> Path:
+    """The file that says where the server is."""
+    return home / "server.json"

@@ -1,0 +1,43 @@
+"""The files on the server of attempts that run on other machines.
+
+Their directory has the same layout as that of a local attempt. The launch file contains paths of
+the remote machine. All other files come from the uploads of the agent
+(`server/stores/agent_uploads.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from windlass.model.job import Assignment, Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths
+from windlass.runtimes.launch_file import build_launch
+from windlass.runtimes.local.attempt import REMOTE
+from windlass.worker.agent.agent import HOME as THERE
+from windlass.worker.common.atomic_files import write_json
+
+__all__ = ["THERE", "ask_for"]
+
+
+def ask_for(home: Path, job: Job, replica: ReplicaId, assignment: Assignment) -> Path:
+    """Create the directory of an attempt with the launch file that its agent requests."""
+    folder = paths.attempt_dir(home, job.trial_id, replica)
+    if not (folder / paths.LAUNCH).exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(str(folder / paths.LAUNCH), remote_launch(job, replica, assignment))
+    return folder
+
+
+def remote_launch(job: Job, replica: ReplicaId, assignment: Assignment) -> dict[str, Any]:
+    """Return the launch file of a remote attempt, with paths in the home that its agent creates."""
+    launch = build_launch(Path(THERE), job, replica, assignment, has_devices=False, is_here=False)
+    # What the agent fills in, or does without: the interpreter, what the author's machine has.
+    filled_in: dict[str, Any] = {
+        "python": "python3",
+        "extra_paths": [],
+        "volumes": [],
+        "hold": None,
+    }
+    return {**launch, **filled_in, REMOTE: True}

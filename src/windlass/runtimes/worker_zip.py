@@ -1,0 +1,79 @@
+"""The zip file for machines without Windlass: the worker, and the package for its programs."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+
+import windlass
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes for the same files, whenever they are packed
+
+# It unpacks itself: a supervisor is found by its file, and a program by that of its bootstrap.
+_MAIN = """\
+import os, sys, zipfile
+
+home = os.environ.get("WINDLASS_AGENT_HOME", "/windlass-home")
+code = os.path.join(home, "code")
+with zipfile.ZipFile(os.path.abspath(sys.argv[0])) as archive:
+    archive.extractall(code)
+package = type(sys)("windlass")
+package.__path__ = [os.path.join(code, "windlass")]
+sys.modules["windlass"] = package
+from windlass.worker.agent.agent import main
+
+main()
+"""
+
+
+@functools.cache
+def worker_zip() -> bytes:
+    """A program: `python worker.zip` runs the attempt that its environment names.
+
+    It has the room `worker` and cloudpickle in it, and needs nothing but Python.
+    """
+    import cloudpickle
+
+    own = os.path.dirname(windlass.__file__)
+    carried = os.path.dirname(cloudpickle.__file__)
+    return _packed(
+        {
+            "__main__.py": _MAIN.encode(),
+            **dict(_sources(os.path.join(own, "worker"), "windlass/worker")),
+            **dict(_sources(carried, "cloudpickle")),
+        }
+    )
+
+
+@functools.cache
+def package_zip() -> bytes:
+    """What a program imports as `windlass` where none is installed.
+
+    It states the version of the files in it: those of a checkout may be newer than this process.
+    """
+    import runpy
+
+    own = os.path.dirname(windlass.__file__)
+    version = runpy.run_path(os.path.join(own, "version.py"))["__version__"]
+    stated = {"windlass/version.py": f'__version__ = "{version}"\n'.encode()}
+    return _packed({**dict(_sources(own, "windlass")), **stated})
+
+
+def _sources(folder: str, name: str) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _sources(entry.path, f"{name}/{entry.name}")
+        elif entry.name.endswith((".py", ".sql", ".typed")):
+            with open(entry.path, "rb") as file:
+                yield f"{name}/{entry.name}", file.read()
+
+
+def _packed(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in sorted(files.items()):
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()

@@ -1,0 +1,80 @@
+"""The best trial of an experiment, whoever added it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from windlass.model.errors import InvalidArgument, NotFound, shown
+from windlass.model.metrics import near_metric
+from windlass.model.records import ExperimentRecord
+from windlass.search.policy import is_pruned
+from windlass.search.values import last_value
+
+if TYPE_CHECKING:
+    from windlass.client.resources.experiment.experiment import Experiment
+    from windlass.client.resources.trial.trial import Trial
+
+
+def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
+    """The best of the trials that succeeded; of equal ones the first."""
+    metric, mode = _looked_for(experiment.refresh().record, metric, mode)
+    best_trial: Trial[Any] | None = None
+    least = math.inf
+    reported: set[str] = set()
+    for trial in experiment.list_trials(state="SUCCEEDED"):
+        reported |= set(trial.record.metrics)
+        if is_pruned(trial.record) or trial.record.auxiliary:
+            continue
+        value = last_value(trial, metric)
+        if value is None or math.isnan(value):
+            continue
+        order = value if mode == "min" else -value
+        if best_trial is None or order < least:
+            best_trial, least = trial, order
+    if best_trial is None:
+        near = near_metric(metric, reported)
+        suggestion = f"Did you mean {near!r}? " if near and metric not in reported else ""
+        suggestion += (
+            f"They reported {', '.join(sorted(reported))}." if reported else "None reported any."
+        )
+        raise NotFound(
+            f"No trial of experiment {experiment.id} ({experiment.name}) has succeeded with a "
+            f"value of {metric!r}.",
+            hint=suggestion,
+        )
+    return best_trial
+
+
+def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
+    """What is the best in: as it was said, or as the searches of the experiment say."""
+    if mode not in (None, "min", "max"):
+        raise InvalidArgument(f'mode is {shown(mode)}; it is "min" or "max".')
+    searched = {
+        (search.get("metric", ""), search.get("mode", "")) for search in record.searches.values()
+    }
+    fitting = {pair for pair in searched if metric in (None, pair[0]) and mode in (None, pair[1])}
+    if len(fitting) == 1 and (metric is None or mode is None):
+        return fitting.pop()
+    if metric is not None and mode is not None:
+        return metric, mode
+    what = "metric" if metric is None else "mode"
+    why = "has several searches" if len(fitting) > 1 else "has no search that says so"
+    raise InvalidArgument(
+        f"Best in what? Experiment {record.id} ({record.name}) {why}: name the {what}.",
+        hint=_written(metric, mode),
+    )
+
+
+def _written(metric: str | None, mode: str | None) -> str:
+    """How it is said.
+
+    >>> print(_written("acc", None))
+    Write exp.best('acc', 'min') if less is better, exp.best('acc', 'max') if more is.
+    >>> print(_written(None, "max"))
+    As in: exp.best('val_loss', 'max')
+    """
+    if metric is not None:
+        less, more = (f"exp.best({shown(metric)}, {way!r})" for way in ("min", "max"))
+        return f"Write {less} if less is better, {more} if more is."
+    return f"As in: exp.best('val_loss', {mode or 'min'!r})"

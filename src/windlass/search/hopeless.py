@@ -1,0 +1,85 @@
+"""Searches that can come to nothing: told after the first trials, not after the last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.client.connection.transport import Transport
+from windlass.client.resources.trial.trial import Trial
+from windlass.model.errors import InvalidArgument, TrialFailed, WindlassError
+from windlass.search.policy import SearchPolicy, SearchTrial, Standing
+
+_FIRST_FAILED = 5
+_FIRST_UNREPORTED = 2
+
+
+def flaw_of(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
+    """The error that ends a search none of whose first trials came to anything.
+
+    Only trials that ended since the search was taken up count: whoever mends the program and goes
+    on is not held to what was before.
+    """
+    hopeless = (Standing.FAILED, Standing.UNREPORTED)
+    ended = [tried for tried in policy.ended if tried.is_new]
+    if not ended or any(tried.standing not in hopeless for tried in ended):
+        return None
+    is_last = not policy.running and not policy.to_begin
+    silent = [tried for tried in ended if tried.standing is Standing.UNREPORTED]
+    if len(silent) >= _FIRST_UNREPORTED or (silent and is_last):
+        return _unreported(policy, silent[0])
+    if len(ended) >= _FIRST_FAILED or is_last:
+        return _failed(policy, ended, Trial(transport, ended[0].record))
+    return None
+
+
+def how_to_go_on(experiment_id: int) -> str:
+    """What to write to take up a search again, whatever the script does that began it."""
+    return f"wl.get_experiment({experiment_id}).search(...) with the same settings."
+
+
+def _unreported(policy: SearchPolicy, first: SearchTrial) -> InvalidArgument:
+    metric, record = policy.settings.metric, first.record
+    reported = sorted(record.metrics)
+    instead = f"it reported {', '.join(reported)}" if reported else "it reported nothing"
+    if record.result is not None and not reported:
+        instead += f" and returned {record.result.text}"
+    import difflib
+
+    near = difflib.get_close_matches(metric, reported, n=1)
+    remedy = (
+        f"Did you mean metric={near[0]!r}?"
+        if near
+        else f"Report it: wl.report(step, {metric}=...); or return it from the function, as a "
+        f'number or as {{"{metric}": ...}}.'
+        if metric.isidentifier()
+        else "Report it under this name, group and all: wl.report(step, group=..., name=...)."
+    )
+    return InvalidArgument(
+        f"Search {policy.name!r} looks for {metric!r}, and trial {record.id} ({record.name}) "
+        f"ended without it: {instead}.",
+        hint=remedy,
+    )
+
+
+def _failed(policy: SearchPolicy, ended: list[SearchTrial], first: Trial[Any]) -> TrialFailed:
+    error = first.outcome().error
+    record = first.record
+    if isinstance(error, TrialFailed):
+        what, lines = error.message, error.log_tail
+    elif record.error is not None:
+        what = (
+            f"Trial {record.id} ({record.name}) raised {record.error.type}: {record.error.message}"
+        )
+        lines = tuple(record.error.traceback.rstrip().splitlines()[-20:])
+    else:
+        what = f"Trial {record.id} ({record.name}) came to {ended[0].value}, which is no number."
+        lines = ()
+    many = "The only trial" if len(ended) == 1 else f"All of the first {len(ended)} trials"
+    return TrialFailed(
+        f"{many} of search {policy.name!r} failed. {what}",
+        hint=f"When it is mended, go on with the next trial: {how_to_go_on(record.experiment_id)}\n"
+        f"All about this one: windlass show {record.id}, windlass logs {record.id}",
+        trial_id=record.id,
+        exit_code=record.exit_code,
+        log_tail=lines,
+    )

@@ -1,0 +1,97 @@
+"""What a person sees of a search while it goes on: a table in a terminal, else a line a trial."""
+
+from __future__ import annotations
+
+import time
+
+from windlass.client.terminal.experiment_progress import what_it_raised
+from windlass.client.terminal.live_lines import Line
+from windlass.model.text.quantities import format_duration
+from windlass.search.policy import SearchPolicy, SearchTrial, Standing
+from windlass.search.result import counts, eta_text, metric_text, table_of
+
+_COLOURS = {
+    "running": "cyan",
+    Standing.COMPLETE.value: "green",
+    Standing.FAILED.value: "red",
+    Standing.UNREPORTED.value: "red",
+    Standing.STOPPED.value: "magenta",
+    Standing.INTERRUPTED.value: "magenta",
+}
+_MOST_ROWS = 16
+
+
+class ProgressTable:
+    """The lines about one search. The table is drawn by another thread: it is made beforehand."""
+
+    def __init__(self, policy: SearchPolicy, concurrent: int) -> None:
+        self._policy = policy
+        self._concurrent = concurrent
+        self._began = time.monotonic()
+        self._body: list[Line] = []
+        self._head: list[tuple[str, str]] = [("search ", "bold"), (repr(policy.name), "name")]
+        self._left = ""
+        self._told = 0  # how many ends were told of, line by line
+
+    def begin_after(self, ended: int) -> None:
+        """So many had ended before anybody looked."""
+        self._told = ended
+
+    def update(self) -> None:
+        """Take in how the search stands now."""
+        policy = self._policy
+        done, whole = len(policy.ended), len(policy.ended) + len(policy.running) + policy.to_begin
+        head = [
+            ("search ", "bold"),
+            (repr(policy.name), "name"),
+            (f"  {done} of {whole} trials: ", ""),
+        ]
+        for place, (word, number) in enumerate(counts(policy).items()):
+            head += [
+                (", " if place else "", ""),
+                (f"{number} {word}", _COLOURS.get(word, "yellow")),
+            ]
+        body: list[Line] = []
+        if (best := policy.best) is not None:
+            params = " ".join(f"{name}={_short(value)}" for name, value in best.params.items())
+            body.append(
+                [
+                    ("  best: ", ""),
+                    (metric_text(policy, best), "green"),
+                    (f"  trial {best.record.id}  ", "dim"),
+                    (params, ""),
+                ]
+            )
+        running = policy.running[:_MOST_ROWS]
+        if running:
+            lines = str(table_of(policy, running)).splitlines()
+            body.append([(f"  {lines[0]}", "dim")])
+            body += [[(f"  {line}", "")] for line in lines[1:]]
+        self._left = eta_text(policy, self._concurrent)
+        self._head, self._body = head, body  # in one piece: another thread reads them
+
+    def lines(self) -> list[Line]:
+        """The table as it is now."""
+        passed = format_duration(int(time.monotonic() - self._began))
+        clock = f"  {passed}, {self._left}" if self._left else f"  {passed}"
+        return [[*self._head, (clock, "dim")], *self._body]
+
+    def line_of(self, tried: SearchTrial) -> str:
+        """How one trial ended, for where no table can be."""
+        policy = self._policy
+        self._told += tried.standing is not Standing.INTERRUPTED
+        params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())
+        what = tried.standing.value
+        if tried.standing in (Standing.COMPLETE, Standing.PRUNED):
+            at = f" at step {tried.step}" if tried.standing is Standing.PRUNED else ""
+            what += f"{at}, {metric_text(policy, tried)}"
+        elif reason := what_it_raised(tried.record) or tried.record.message:
+            what += f": {reason.splitlines()[0]}"
+        mark = " (best so far)" if policy.best is tried else ""
+        whole = len(policy.ended) + len(policy.running) + policy.to_begin
+        return f"[{self._told}/{whole}] trial {tried.record.id} {what}{mark}  {params}"
+
+
+def _short(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"

@@ -1,0 +1,117 @@
+"""Beginning a search, or taking one up again: what was asked for is checked and recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.client.connection.transport import path_of
+from windlass.model.errors import InvalidArgument, shown
+from windlass.model.records import ExperimentRecord
+from windlass.model.requests import ChangeExperiment
+from windlass.model.text.quantities import parse_duration
+from windlass.search.settings import DEFAULT_TRIALS, Settings, check_same, check_settings
+from windlass.search.spaces import flatten
+from windlass.search.study import load_optuna
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+    from windlass.search.result import SearchResult
+
+_LONGEST_NAME = 100
+
+
+def search(
+    client: Client, experiment: ExperimentRecord, job: Any, *,
+    space: Mapping[str, Any], metric: str, mode: str, method: str, trials: int | None,
+    concurrent: int, name: str, seed: int | None, timeout: float | str | None, args: Any,
+    min_steps: int, reduction: int,
+) -> SearchResult:  # fmt: skip
+    """Run a search to its end, from wherever it is."""
+    load_optuna()
+    from windlass.search.driver import Driver
+    from windlass.search.launcher import Launcher
+
+    spaces = flatten(space)
+    number = check_settings(
+        space=spaces, metric=metric, mode=mode, method=method, trials=trials, seed=seed,
+        min_steps=min_steps, reduction=reduction,
+    )  # fmt: skip
+    _check_way(name, concurrent)
+    seconds = None if timeout is None else parse_duration(timeout)
+    launcher = Launcher(client, experiment, name, job, args, spaces)
+    launcher.check({name: axis.example for name, axis in spaces.items()})
+    if number is None:
+        before = experiment_now(client, experiment).searches.get(name, {})
+        number = before.get("trials", DEFAULT_TRIALS)
+    requested = Settings(
+        space=spaces, metric=metric, mode=mode, method=method,  # type: ignore[arg-type]  # checked
+        seed=_any_seed() if seed is None else seed, trials=number,
+        min_steps=min_steps, reduction=reduction, job=launcher.job_name, args=_recorded(args),
+    )  # fmt: skip
+    settings = _claim(client, experiment, name, requested, is_seeded=seed is not None)
+    launcher.package()
+    driver = Driver(
+        client, experiment, launcher, name, settings, concurrent=concurrent, timeout=seconds
+    )
+    return driver.run()
+
+
+def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRecord:
+    """The experiment as it is now."""
+    path = path_of("experiments", experiment.id)
+    return client.transport.ask("GET", path, ExperimentRecord)
+
+
+def _claim(
+    client: Client, experiment: ExperimentRecord, name: str, requested: Settings, *, is_seeded: bool
+) -> Settings:
+    """Record the search. Whoever was first said what it is: others go on with that, or not."""
+    # Before it is extended: one that is refused changes nothing.
+    before = experiment_now(client, experiment).searches.get(name)
+    if before is not None:
+        check_same(name, before, requested, is_seeded=is_seeded)
+    path = path_of("experiments", experiment.id)
+    change = ChangeExperiment(put_searches={name: msgspec.to_builtins(requested)})
+    record = client.transport.ask("PATCH", path, ExperimentRecord, body=change)
+    return check_same(name, record.searches[name], requested, is_seeded=is_seeded)
+
+
+def _check_way(name: object, concurrent: object) -> None:
+    problems = []
+    if not isinstance(name, str) or not name or not name.isprintable() or "/" in name:
+        problems.append(f"name is {shown(name)}; it is a text without slashes.")
+    elif len(name) > _LONGEST_NAME:
+        problems.append(f"name is too long: it has at most {_LONGEST_NAME} characters.")
+    if isinstance(concurrent, bool) or not isinstance(concurrent, int) or concurrent < 1:
+        problems.append(
+            f"concurrent is {shown(concurrent)}; it is how many trials run at once, 1 or more."
+        )
+    if problems:
+        raise InvalidArgument.of(problems, where="exp.search")
+
+
+def _recorded(args: Any) -> Any:
+    """Arguments as they can be recorded and compared: what JSON lacks by how it looks.
+
+    >>> _recorded({"data": object(), "kinds": {"b", "a"}})
+    {'data': '<object object>', 'kinds': ['a', 'b']}
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.encode(args, enc_hook=_look, order="deterministic"))
+    except (TypeError, ValueError, msgspec.MsgspecError):  # keys that are no texts, and worse
+        return _look(args)
+
+
+def _look(value: object) -> str:
+    """How something looks, wherever in memory it is."""
+    return re.sub(r" at 0x[0-9a-f]+", "", shown(value))
+
+
+def _any_seed() -> int:
+    import secrets
+
+    return secrets.randbelow(2**32)

@@ -1,0 +1,119 @@
+"""Workspaces and projects: made, changed, listed, looked up, deleted."""
+
+from __future__ import annotations
+
+from windlass.model.requests import API
+from windlass.model.workspaces import (
+    ChangeProject,
+    ChangeWorkspace,
+    CreateProject,
+    CreateWorkspace,
+    ProjectPage,
+    ProjectRecord,
+    WorkspacePage,
+    WorkspaceRecord,
+)
+from windlass.server.services import Services
+from windlass.server.web.query_types import Cursor, Limit, MaybeText, Text
+from windlass.server.web.routing import Route
+
+
+async def list_workspaces(
+    services: Services,
+    name: MaybeText = None,
+    archived: bool | None = None,
+    sort: Text = "id",
+    cursor: Cursor | None = None,
+    limit: Limit = 100,
+) -> WorkspacePage:
+    """Workspaces that match, sorted, a page at a time."""
+    return await services.places.list_workspaces(
+        name=name, archived=archived, sort=sort, cursor=cursor, limit=limit
+    )
+
+
+async def create_workspace(services: Services, data: CreateWorkspace) -> WorkspaceRecord:
+    """Make a workspace; no other has its name."""
+    return await services.places.create_workspace(data)
+
+
+async def get_workspace(services: Services, workspace_id: int) -> WorkspaceRecord:
+    """The workspace of an id."""
+    return await services.places.workspace(workspace_id)
+
+
+async def find_workspace(services: Services, name: str) -> WorkspaceRecord:
+    """The workspace of a name; a number that is no name is an id."""
+    return await services.places.workspace(name)
+
+
+async def change_workspace(
+    services: Services, workspace_id: int, data: ChangeWorkspace
+) -> WorkspaceRecord:
+    """Rename a workspace, describe it, archive it or take it out again."""
+    return await services.places.change_workspace(workspace_id, data)
+
+
+async def delete_workspace(services: Services, workspace_id: int) -> None:
+    """Delete a workspace that holds no project; one that is gone is gone."""
+    await services.places.delete_workspace(workspace_id)
+
+
+async def list_projects(
+    services: Services,
+    workspace: MaybeText = None,
+    workspace_id: int | None = None,
+    name: MaybeText = None,
+    archived: bool | None = None,
+    sort: Text = "id",
+    cursor: Cursor | None = None,
+    limit: Limit = 100,
+) -> ProjectPage:
+    """Projects that match, sorted, a page at a time."""
+    return await services.places.list_projects(
+        workspace=workspace, workspace_id=workspace_id, name=name, archived=archived, sort=sort,
+        cursor=cursor, limit=limit,
+    )  # fmt: skip
+
+
+async def create_project(services: Services, data: CreateProject) -> ProjectRecord:
+    """Make a project; no other of its workspace has its name."""
+    return await services.places.create_project(data)
+
+
+async def get_project(services: Services, project_id: int) -> ProjectRecord:
+    """The project of an id."""
+    return await services.places.project(project_id)
+
+
+async def find_project(services: Services, name: str) -> ProjectRecord:
+    """The project that a text names, `vision` or `lab/vision`; a number that is none is an id."""
+    return await services.places.project(name)
+
+
+async def change_project(services: Services, project_id: int, data: ChangeProject) -> ProjectRecord:
+    """Rename a project, describe it, move it, archive it or take it out again."""
+    return await services.places.change_project(project_id, data)
+
+
+async def delete_project(services: Services, project_id: int) -> None:
+    """Delete a project that holds nothing; one that is gone is gone."""
+    await services.places.delete_project(project_id)
+
+
+_WORKSPACES, _PROJECTS = f"{API}/workspaces", f"{API}/projects"
+_WORKSPACE, _PROJECT = f"{_WORKSPACES}/{{workspace_id:int}}", f"{_PROJECTS}/{{project_id:int}}"
+routes = [
+    Route("POST", _WORKSPACES, create_workspace, status=201),
+    Route("GET", _WORKSPACES, list_workspaces),
+    Route("GET", _WORKSPACE, get_workspace),
+    Route("PATCH", _WORKSPACE, change_workspace),
+    Route("DELETE", _WORKSPACE, delete_workspace),
+    Route("GET", f"{_WORKSPACES}/named/{{name:path}}", find_workspace),
+    Route("POST", _PROJECTS, create_project, status=201),
+    Route("GET", _PROJECTS, list_projects),
+    Route("GET", _PROJECT, get_project),
+    Route("PATCH", _PROJECT, change_project),
+    Route("DELETE", _PROJECT, delete_project),
+    Route("GET", f"{_PROJECTS}/named/{{name:path}}", find_project),
+]

@@ -1,0 +1,101 @@
+"""The database as the rest of the server uses it.
+
+`server/db/sqlite.py` implements these protocols. Statements are SQL text with named parameters
+(`:name`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class DatabaseUnavailable(Exception):
+    """The database cannot be read or written now: the disk is full, the file is locked or lost.
+
+    `errno` is the error number of the operating system that describes the cause best.
+    """
+
+    def __init__(self, errno: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class Row(Protocol):
+    """One row of a result. Columns have names and positions."""
+
+    def __getitem__(self, key: str | int, /) -> Any: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def keys(self) -> list[str]: ...
+
+
+class Connection(Protocol):
+    """One connection, used by one thread at a time."""
+
+    def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
+        """Run a statement and return the number of rows that it changed."""
+
+    def run_many(self, statement: str, parameters: Iterable[Mapping[str, Any]]) -> None:
+        """Run a statement once for each set of parameters."""
+
+    def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Return all rows of a result."""
+
+    def row(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
+        """Return the first row of a result, or None."""
+
+    def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """Return the first value of the first row of a result, or None."""
+
+    def iterate(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[Row]:
+        """Iterate over the rows of a result, with a few of them in memory at a time."""
+
+    def text_columns(self) -> dict[str, list[str]]:
+        """Return the columns that hold text or bytes, by table."""
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables."""
+
+    def schema_change(self) -> AbstractContextManager[None]:
+        """Run the block as one transaction that may change tables, alone among all processes."""
+
+
+class Database(Protocol):
+    """A database at the newest schema.
+
+    `write` and `read` take a function of a connection and may be called from any thread.
+    `awrite` and `aread` do the same for the event loop. All raise `DatabaseUnavailable`.
+    """
+
+    def submit(
+        self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
+    ) -> Future[T]:
+        """Queue a change. The future is done once the change is durable.
+
+        `then` is called with the result right after the commit, in the order of the changes.
+        """
+
+    def write(
+        self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
+    ) -> T:
+        """Make a change and wait until it is durable."""
+
+    async def awrite(
+        self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
+    ) -> T:
+        """Make a change and wait until it is durable."""
+
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """Return the result of a query."""
+
+    async def aread(self, query: Callable[[Connection], T]) -> T:
+        """Return the result of a query."""
+
+    def close(self) -> None:
+        """Finish all queued changes and close all connections."""

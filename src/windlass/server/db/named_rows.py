@@ -1,0 +1,71 @@
+"""Rows that have an id and a name of their own: workspaces, projects, models, templates."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.model.errors import Conflict, NotFound
+from windlass.server.db.base import Connection, Row
+
+
+def find_row(connection: Connection, noun: str, which: int | str) -> Row:
+    """Return the row with a name or id. Raise NotFound with a suggestion if there is none."""
+    row = None
+    if isinstance(which, str):
+        row = connection.row(f"SELECT * FROM {noun}s WHERE name = :name", {"name": which})
+    if row is None:
+        row = connection.row(f"SELECT * FROM {noun}s WHERE id = :id", {"id": as_id(which)})
+    if row is None:
+        raise not_found(noun, which, newest_names(connection, noun))
+    return row
+
+
+def newest_names(connection: Connection, noun: str) -> list[str]:
+    """Return the names of all rows of a noun, newest first."""
+    rows = connection.rows(f"SELECT name FROM {noun}s ORDER BY id DESC LIMIT 1000")
+    return [row["name"] for row in rows]
+
+
+def as_id(which: int | str) -> int:
+    """Return a number, or a text of digits, as an id. Return -1, which no row has, otherwise."""
+    if isinstance(which, str):
+        which = int(which) if which.isascii() and which.isdigit() and len(which) < 19 else -1
+    return which if 0 < which < 2**63 else -1
+
+
+def not_found(noun: str, name: object, names: list[str]) -> NotFound:
+    """Return the error for an unknown name, with the nearest name or some existing ones."""
+    by_lower = {candidate.lower(): candidate for candidate in reversed(names)}
+    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
+    some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    hint = f"There is: {some}. See: windlass {noun} ls" if names else f"There is no {noun} yet."
+    if near:
+        hint = f"Did you mean {by_lower[near[0]]!r}?"
+    return NotFound(f"There is no {noun} {name!r}.", hint=hint)
+
+
+def set_fields(request: msgspec.Struct, fields: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that a request sets."""
+    values = {name: getattr(request, name) for name in fields}
+    return {k: value for k, value in values.items() if not isinstance(value, msgspec.UnsetType)}
+
+
+def update_row(connection: Connection, noun: str, row_id: int, columns: Mapping[str, Any]) -> None:
+    """Set columns of a row. Do nothing if there are none to set."""
+    if columns:
+        changes = ", ".join(f"{name} = :{name}" for name in columns)
+        query = f"UPDATE {noun}s SET {changes} WHERE id = :id"
+        connection.run(query, {**columns, "id": row_id})
+
+
+def name_conflict(noun: str, name: str, *, is_new: bool = False) -> Conflict:
+    """Return the error for a name that another row has, for a new row or a renamed one."""
+    way = "take it as it is, exist_ok=True" if is_new else f"ask for it, wl.get_{noun}({name!r})"
+    return Conflict(
+        f"There is a {noun} {name!r} already.",
+        hint=f"{way[0].upper()}{way[1:]}, or choose another name.",
+    )

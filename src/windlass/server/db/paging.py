@@ -1,0 +1,222 @@
+"""Lists: conditions on rows, and keyset pages, whose cursor is a position in the order."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.thread_safe_types import learned
+from windlass.server.db.base import Row
+from windlass.server.db.dialect import json_elements
+
+T = TypeVar("T")
+
+
+class Conditions:
+    """Conditions on the rows of a list. A value of None adds no condition.
+
+    >>> conditions = Conditions()
+    >>> conditions.equal("name", None)
+    >>> conditions.equal("project", "vision")
+    >>> conditions.one_of("state", ["FAILED", "STOPPED"])
+    >>> conditions.text
+    ' WHERE project = :p0 AND state IN (:p1, :p2)'
+    >>> conditions.parameters
+    {'p0': 'vision', 'p1': 'FAILED', 'p2': 'STOPPED'}
+    """
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Any] = {}
+        self._parts: list[str] = []
+
+    def copy(self) -> Conditions:
+        """Return a copy, to which more conditions can be added."""
+        other = Conditions()
+        other.parameters, other._parts = dict(self.parameters), list(self._parts)
+        return other
+
+    @property
+    def text(self) -> str:
+        return " WHERE " + " AND ".join(self._parts) if self._parts else ""
+
+    def equal(self, column: str, value: object) -> None:
+        if value is not None:
+            self.require(f"{column} = {self.bind(value)}")
+
+    def one_of(self, column: str, values: Sequence[object]) -> None:
+        if values:
+            self.require(f"{column} IN ({', '.join(map(self.bind, values))})")
+
+    def all_in(self, column: str, values: Sequence[object]) -> None:
+        """Require that a column, a JSON list, holds all of the values."""
+        for value in values:
+            elements = json_elements(column)
+            self.require(f"EXISTS (SELECT 1 FROM {elements} WHERE value = {self.bind(value)})")
+
+    def branch(self) -> Conditions:
+        """Return conditions of a subquery, which share the parameters of this query."""
+        other = Conditions()
+        other.parameters = self.parameters
+        return other
+
+    def require(self, part: str) -> None:
+        self._parts.append(part)
+
+    def bind(self, value: object) -> str:
+        """Add a parameter with this value and return its name."""
+        name = f"p{len(self.parameters)}"
+        self.parameters[name] = value
+        return f":{name}"
+
+
+class Key(NamedTuple):
+    """An expression that a list is sorted by. It is never null.
+
+    A fixed key is sorted in ascending order in both directions. Whether a value is missing is
+    such a key: rows without a value always come last.
+    """
+
+    expression: str
+    is_fixed: bool = False
+
+
+def nulls_last(expression: str) -> tuple[Key, ...]:
+    """Return the keys for a number that may be missing."""
+    return Key(f"(({expression}) IS NULL)", is_fixed=True), Key(f"coalesce({expression}, 0.0)")
+
+
+def direction_hint(sort: str) -> str:
+    """Return a hint for a sort key with a direction of SQL, or an empty text.
+
+    >>> direction_hint("metrics.loss desc"), direction_hint("loss")
+    ("Write '-metrics.loss': a - before it is downwards. ", '')
+    """
+    name, _, how = sort.strip().rpartition(" ")
+    if not name.strip() or how.lower() not in _DIRECTIONS:
+        return ""
+    sign = "-" if how.lower().startswith("desc") else ""
+    return f"Write {sign + name.strip().lstrip('-')!r}: a - before it is downwards. "
+
+
+_DIRECTIONS = ("asc", "desc", "ascending", "descending")
+
+
+class Order:
+    """The order of a list: by one column in one direction, with ties broken by id."""
+
+    def __init__(self, sort: str, columns: Mapping[str, str | Sequence[Key]]) -> None:
+        name = sort.removeprefix("-")
+        if name not in columns:
+            raise InvalidArgument(
+                f"Cannot sort by {name!r}.",
+                hint=f"{direction_hint(sort)}Sort by one of: {', '.join(sorted(columns))}.",
+            )
+        keys = [
+            key
+            for column in (columns[name], columns["id"])
+            for key in ([Key(column)] if isinstance(column, str) else column)
+        ]
+        self._keys = list(dict.fromkeys(keys))
+        self._descending = sort.startswith("-")
+
+    @property
+    def columns(self) -> str:
+        """The columns of a cursor, which the query selects in addition to its own."""
+        return ", ".join(
+            f"{key.expression} AS key_{number}" for number, key in enumerate(self._keys)
+        )
+
+    def start_after(self, cursor: str | None, conditions: Conditions) -> None:
+        """Require rows beyond a cursor."""
+        if cursor is None:
+            return
+        values = map(conditions.bind, decode_cursor(cursor, len(self._keys)))
+        beyond = ""
+        for key, value in reversed(list(zip(self._keys, values, strict=True))):
+            sign = "<" if self._is_descending(key) else ">"
+            further = f"{key.expression} {sign} {value}"
+            tied = f"({key.expression} = {value} AND {beyond})"
+            beyond = f"({further} OR {tied})" if beyond else further
+        conditions.require(beyond)
+
+    def tail(self, limit: int) -> str:
+        """Return the end of the query, with one row more than the page to detect a next page."""
+        keys = ", ".join(
+            f"{key.expression} {'DESC' if self._is_descending(key) else 'ASC'}"
+            for key in self._keys
+        )
+        return f" ORDER BY {keys} LIMIT {limit + 1}"
+
+    def order_by(self, table: str) -> str:
+        """Return the same order for a subquery of the given name that selected `columns`."""
+        keys = ", ".join(
+            f"{table}.key_{number} {'DESC' if self._is_descending(key) else 'ASC'}"
+            for number, key in enumerate(self._keys)
+        )
+        return f" ORDER BY {keys}"
+
+    def _is_descending(self, key: Key) -> bool:
+        return self._descending and not key.is_fixed
+
+
+def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
+    """Return the rows of a page, and the cursor of the next page if there is one."""
+    if len(rows) <= limit:
+        return rows, None
+    page = rows[:limit]
+    last = page[-1]
+    keys = [last[name] for name in last.keys() if name.startswith("key_")]  # noqa: SIM118 -- of a row
+    return page, encode_cursor(keys)
+
+
+def encode_cursor(keys: Sequence[Any]) -> str:
+    """Return a position in an order as the text of a cursor."""
+    # JSON has no infinities.
+    return cursor_text(msgspec.msgpack.encode(keys))
+
+
+def decode_cursor(cursor: str, length: int) -> list[Any]:
+    """Return the keys of a cursor. Raise InvalidArgument for any other text."""
+    try:
+        values = msgspec.msgpack.decode(cursor_bytes(cursor), type=learned(list[int | float | str]))
+    except (ValueError, msgspec.MsgspecError):
+        values = []
+    if len(values) != length or any(
+        isinstance(value, int) and abs(value) >= 2**63 for value in values
+    ):
+        raise invalid_cursor()
+    return list(values)
+
+
+def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return the position in a list with its own kind of cursor."""
+    try:
+        return decoder.decode(cursor_bytes(cursor))
+    except (ValueError, msgspec.MsgspecError):
+        raise invalid_cursor() from None
+
+
+def cursor_text(position: bytes) -> str:
+    """Return a position in a list as the text of a cursor.
+
+    >>> cursor_text(b"main/0/a.txt")
+    'bWFpbi8wL2EudHh0'
+    """
+    return base64.urlsafe_b64encode(position).decode().rstrip("=")
+
+
+def cursor_bytes(cursor: str) -> bytes:
+    """Return the position of a cursor. Raise ValueError for any other text."""
+    padded = cursor + "=" * (-len(cursor) % 4)
+    return base64.urlsafe_b64decode(padded.encode("ascii"))
+
+
+def invalid_cursor() -> InvalidArgument:
+    """Return the error for a cursor of another list."""
+    return InvalidArgument(
+        "The cursor is not one this list gave out.", hint="Start again without a cursor."
+    )

@@ -1,0 +1,137 @@
+"""Deleting trials and experiments: their rows in one transaction, then their files.
+
+Blobs stay until garbage is collected: others may point to them, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from windlass.model.errors import Conflict
+from windlass.server.db.base import Connection
+from windlass.server.db.paging import Conditions
+from windlass.server.services import Services
+from windlass.server.stores.blobs.garbage import remove_folder
+from windlass.server.stores.checkpoints import rows as checkpoints
+from windlass.server.web.notifications import experiment_topic
+
+# What belongs to a trial, and goes with it. A test holds this list to the schema.
+OF_A_TRIAL = (
+    "attempts", "events", "summaries", "tallies", "readings", "trial_texts", "checkpoints",
+    "parameters",
+)  # fmt: skip
+
+_AT_ONCE = 500
+_NAMED = 5
+
+
+async def delete_trial(services: Services, trial_id: int) -> list[int]:
+    """Delete a trial that has ended; one that a generator built, with all that it consists of.
+
+    Which trials are gone.
+    """
+    record = await services.trials.record(trial_id)
+    deleted = await _delete(services, lambda connection: _family(connection, trial_id))
+    services.hub.publish(experiment_topic(record.experiment_id))
+    return deleted
+
+
+async def delete_experiment(services: Services, experiment_id: int) -> list[int]:
+    """Delete an experiment with all its trials, which have ended; which those were."""
+    await services.experiments.by_id(experiment_id)
+    if services.holds.is_held(experiment_id):
+        raise Conflict(
+            f"Experiment {experiment_id} is being built: somebody is inside `with` of it.",
+            hint="Wait until that is done.",
+        )
+    of_it = {"id": experiment_id}
+
+    def members(connection: Connection) -> list[int]:
+        rows = connection.rows("SELECT id FROM trials WHERE experiment_id = :id", of_it)
+        return [row["id"] for row in rows]
+
+    def forget(connection: Connection) -> None:
+        connection.run("DELETE FROM experiments WHERE id = :id", of_it)
+
+    deleted = await _delete(services, members, forget)
+    services.hub.publish(experiment_topic(experiment_id))
+    return deleted
+
+
+async def _delete(
+    services: Services,
+    choose: Callable[[Connection], list[int]],
+    besides: Callable[[Connection], None] = lambda _connection: None,
+) -> list[int]:
+    """Delete the trials that are chosen, all or none, in the turn of the one writer."""
+
+    def change(connection: Connection) -> tuple[list[int], list[str]]:
+        chosen = choose(connection)
+        uids = []
+        for start in range(0, len(chosen), _AT_ONCE):
+            some = chosen[start : start + _AT_ONCE]
+            _refuse_unsettled(connection, some)
+            checkpoints.let_go(connection, some)
+        checkpoints.refuse_used(connection, chosen)
+        for start in range(0, len(chosen), _AT_ONCE):
+            uids += _remove_rows(connection, chosen[start : start + _AT_ONCE])
+        besides(connection)
+        return chosen, uids
+
+    def then(done: tuple[list[int], list[str]]) -> None:
+        for trial_id in done[0]:
+            services.trials.drop(trial_id)
+
+    deleted, uids = await services.database.awrite(change, then)
+    await asyncio.to_thread(_remove_files, services, deleted, uids)
+    return deleted
+
+
+def _family(connection: Connection, trial_id: int) -> list[int]:
+    """A trial and all that its generator added, and so on."""
+    family = [trial_id]
+    for member in family:
+        rows = connection.rows("SELECT id FROM trials WHERE parent_id = :id", {"id": member})
+        family += [row["id"] for row in rows]
+    return family
+
+
+def _refuse_unsettled(connection: Connection, trial_ids: Sequence[int]) -> None:
+    conditions = Conditions()
+    conditions.one_of("id", trial_ids)
+    conditions.require("NOT settled")
+    rows = connection.rows(
+        f"SELECT id, name, state FROM trials{conditions.text} ORDER BY id", conditions.parameters
+    )
+    if not rows:
+        return
+    unsettled = [f"{row['id']} ({row['name']}) is {row['state']}" for row in rows[:_NAMED]]
+    if len(rows) > _NAMED:
+        unsettled.append(f"{len(rows) - _NAMED} more go on")
+    which = " ".join(str(row["id"]) for row in rows[:_NAMED])
+    raise Conflict(
+        f"What goes on cannot be deleted: trial {', '.join(unsettled)}.",
+        hint=f"Stop it first: windlass stop {which}",
+    )
+
+
+def _remove_rows(connection: Connection, trial_ids: Sequence[int]) -> list[str]:
+    """Remove all rows of some trials; their uids."""
+    for table in OF_A_TRIAL:
+        conditions = Conditions()
+        conditions.one_of("trial_id", trial_ids)
+        connection.run(f"DELETE FROM {table}{conditions.text}", conditions.parameters)
+    conditions = Conditions()
+    conditions.one_of("id", trial_ids)
+    rows = connection.rows(
+        f"DELETE FROM trials{conditions.text} RETURNING uid", conditions.parameters
+    )
+    return [row["uid"] for row in rows]
+
+
+def _remove_files(services: Services, trial_ids: Sequence[int], uids: Sequence[str]) -> None:
+    for uid in uids:
+        services.private.erase(uid)
+    for trial_id in trial_ids:
+        remove_folder(services.home.path / "trials", trial_id)

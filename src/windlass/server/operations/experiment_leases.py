@@ -1,0 +1,115 @@
+"""Who keeps an experiment open: programs that are in the midst of building it.
+
+A program holds an experiment by a stream that stays open. When that breaks the program may come
+back for a while: the network failed, or this server was restarted. Then it has let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+
+from windlass.server.web.messages import PING, event
+from windlass.server.web.notifications import Hub, Topic
+
+GRACE = 5.0  # for a program whose stream broke to come back
+FIRST_GRACE = 15.0  # for all of them, after the server's start
+
+Lease = tuple[int, str]  # the experiment, and who holds it
+
+
+class ExperimentLeases:
+    """All leases of experiments. Changed on the event loop, read from any thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._streams: Counter[Lease] = Counter()
+        self._leaving: dict[Lease, asyncio.TimerHandle] = {}
+        self._may_return_until = time.monotonic() + FIRST_GRACE
+        self.on_let_go: Callable[[int], None] = lambda _experiment_id: None
+        self.on_change: Callable[[int], None] = lambda _experiment_id: None
+
+    def is_held(self, experiment_id: int) -> bool:
+        """Whether somebody holds an experiment, as far as we know."""
+        return any(lease[0] == experiment_id for lease in self._holds())
+
+    def held_ids(self) -> list[int]:
+        """The experiments that somebody holds."""
+        return sorted({lease[0] for lease in self._holds()})
+
+    def may_be_held(self, experiment_id: int) -> bool:
+        """The same, but soon after the start those who held it before may yet return."""
+        return self.is_early() or self.is_held(experiment_id)
+
+    def may_be_there(self, experiment_id: int, holder: str) -> bool:
+        """Whether that program may still hold it."""
+        return self.is_early() or (experiment_id, holder) in self._holds()
+
+    def is_early(self) -> bool:
+        """Whether it is too soon after the start to say that somebody does not come back."""
+        return time.monotonic() < self._may_return_until
+
+    async def early(self) -> None:
+        """Wait until it is no longer early."""
+        await asyncio.sleep(max(self._may_return_until - time.monotonic(), 0.0))
+
+    async def stream(
+        self, hub: Hub, experiment_id: int, holder: str
+    ) -> AsyncGenerator[bytes, None]:
+        """Hold an experiment for as long as somebody listens to this."""
+        lease = (experiment_id, holder)
+        news = hub.subscribe(_topic(experiment_id))
+        self._take(lease)
+        try:
+            yield event("held", b"{}")
+            while not hub.is_closing:
+                try:
+                    await asyncio.wait_for(news.wait(), PING)
+                except asyncio.TimeoutError:
+                    yield b": %d\n\n" % int(time.time())
+        finally:
+            hub.unsubscribe(news, _topic(experiment_id))
+            self._leave(lease)
+
+    def let_go(self, experiment_id: int, holder: str) -> None:
+        """Somebody said that it is done: nothing is waited for."""
+        lease = (experiment_id, holder)
+        self._streams.pop(lease, None)
+        self._drop_timer(lease)
+        self._gone(experiment_id)
+
+    def _holds(self) -> set[Lease]:
+        return {*self._streams, *self._leaving}
+
+    def _take(self, lease: Lease) -> None:
+        self._drop_timer(lease)
+        self._streams[lease] += 1
+        self.on_change(lease[0])
+
+    def _leave(self, lease: Lease) -> None:
+        if lease not in self._streams:
+            return  # it was let go
+        self._streams[lease] -= 1
+        if self._streams[lease] <= 0:
+            del self._streams[lease]
+            self._leaving[lease] = self._loop.call_later(GRACE, self._give_up, lease)
+
+    def _give_up(self, lease: Lease) -> None:
+        self._drop_timer(lease)
+        self._gone(lease[0])
+
+    def _gone(self, experiment_id: int) -> None:
+        self.on_change(experiment_id)
+        self.on_let_go(experiment_id)
+
+    def _drop_timer(self, lease: Lease) -> None:
+        timer = self._leaving.pop(lease, None)
+        if timer is not None:
+            timer.cancel()
+
+
+def _topic(experiment_id: int) -> Topic:
+    """There is no news of a hold but the server's end."""
+    return ("hold", experiment_id)

@@ -1,0 +1,102 @@
+"""The stream of one experiment: how it and each of its trials stand, as that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
+
+from windlass.model.errors import NotFound
+from windlass.model.records import TrialRecord
+from windlass.server.db.scopes import Scope
+from windlass.server.operations.describe import describe, enrich_page
+from windlass.server.services import Services
+from windlass.server.stores.metrics.base import Known
+from windlass.server.stores.trials.list_query import TrialQuery
+from windlass.server.web.messages import PING, event
+from windlass.server.web.notifications import experiment_topic
+
+_PAGE = 500
+_PACE = 0.1  # at most, between two rounds of news: what changes faster is told as it stands then
+_REST = 4.0  # times that a round took: whoever follows a large experiment leaves time for others
+
+
+async def follow_experiment(
+    services: Services, experiment_id: int, metric: str | None
+) -> AsyncGenerator[bytes, None]:
+    """Server-sent events for as long as somebody listens: an experiment does not end."""
+    topic = experiment_topic(experiment_id)
+    news = services.hub.subscribe(topic)
+    offsets: Known = {}
+    try:
+        experiment = await _experiment(services, experiment_id)
+        yield experiment
+        async for message in _all_trials(services, experiment_id, metric, offsets):
+            yield message
+        yield experiment
+        while not services.hub.is_closing:
+            try:
+                await asyncio.wait_for(news.wait(), PING)
+            except asyncio.TimeoutError:
+                yield b": %d\n\n" % int(time.time())
+                continue
+            began = time.monotonic()
+            changed = news.take()
+            # Read before its trials: what it says of them has been told when it is, or, of one
+            # that changed after the news were taken, is told in the next round.
+            experiment = await _experiment(services, experiment_id)
+            for trial_id in changed:
+                async for message in _trial(services, trial_id, metric, offsets):
+                    yield message
+            yield experiment
+            await asyncio.sleep(min(_REST * (time.monotonic() - began), _PACE))
+    except NotFound:
+        return  # it was deleted meanwhile
+    finally:
+        services.hub.unsubscribe(news, topic)
+
+
+async def _experiment(services: Services, experiment_id: int) -> bytes:
+    record = await services.experiments.by_id(experiment_id)
+    return event("experiment", msgspec.json.encode(record))
+
+
+async def _all_trials(
+    services: Services, experiment_id: int, metric: str | None, offsets: Known
+) -> AsyncIterator[bytes]:
+    cursor: str | None = None
+    while True:
+        query = TrialQuery(scope=Scope(experiment_id=experiment_id), cursor=cursor, limit=_PAGE)
+        page = await services.trials.page(query)
+        for record in enrich_page(services, page).items:
+            async for message in _points(services, record, metric, offsets):
+                yield message
+            yield event("trial", msgspec.json.encode(record))
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+async def _trial(
+    services: Services, trial_id: int, metric: str | None, offsets: Known
+) -> AsyncIterator[bytes]:
+    record = await describe(services, trial_id)
+    if not record.kind.is_listed:
+        return
+    # Whoever hears that a trial has ended has heard of all that it reported.
+    async for message in _points(services, record, metric, offsets):
+        yield message
+    yield event("trial", msgspec.json.encode(record))
+
+
+async def _points(
+    services: Services, record: TrialRecord, metric: str | None, offsets: Known
+) -> AsyncIterator[bytes]:
+    """What a trial reported of a metric and was not told, a piece at a time."""
+    if metric not in record.metrics:
+        return
+    pieces = services.metrics.new_points(record.id, metric, offsets)
+    while (points := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield event("points", msgspec.json.encode(points))

@@ -1,0 +1,118 @@
+"""Pages of logs for requests: read, from the end, or searched, beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.logs import LogPart
+from windlass.server.services import Services
+from windlass.server.stores.logs.base import HITS, Chosen, Page, Slice
+from windlass.server.stores.logs.pattern import Pattern
+
+T = TypeVar("T")
+
+_LONGEST_TAIL = 20.0  # seconds that the last lines that match may be looked for
+
+
+class LogQuery(msgspec.Struct, frozen=True):
+    """The filter and the limit of a request for log lines."""
+
+    pattern: Pattern | None = None
+    stream: str | None = None
+    limit: int = HITS
+    is_followed: bool = False
+
+    def replace(self, *, is_followed: bool) -> LogQuery:
+        return msgspec.structs.replace(self, is_followed=is_followed)
+
+
+async def parse_log_query(
+    search: str | None, *, regex: bool = False, stream: str | None = None, limit: int = HITS
+) -> LogQuery:
+    """Return a validated `LogQuery`. Regular expressions are compiled outside of the event loop."""
+    if stream not in (None, "stdout", "stderr"):
+        raise InvalidArgument(f"There is no stream {stream!r}.", hint="It is stdout or stderr.")
+    pattern = None
+    if search:
+        pattern = await in_search_thread(functools.partial(Pattern, search, is_regex=regex))
+    return LogQuery(pattern, stream, limit)
+
+
+async def log_page(
+    services: Services,
+    trial_id: int,
+    cursor: str | None,
+    tail: int | None,
+    query: LogQuery,
+    whose: Chosen,
+) -> Page:
+    """Some of a trial's log; of a search it may be empty with more to come."""
+    pattern = query.pattern
+    if pattern is None:
+        return await asyncio.to_thread(_read, services, trial_id, cursor, tail, query, whose)
+
+    def search(cursor: str | None) -> Page:
+        return services.logs.search(
+            trial_id,
+            pattern,
+            cursor,
+            query.stream,
+            whose,
+            limit=query.limit,
+            is_followed=query.is_followed,
+        )
+
+    if tail is None:
+        return await in_search_thread(lambda: search(cursor))
+    return await _last_matches(search, trial_id, tail)
+
+
+async def in_search_thread(run: Callable[[], T]) -> T:
+    """Run a slice of a search: few go on at a time, and they leave the other threads alone."""
+    return await asyncio.get_running_loop().run_in_executor(_searchers(), run)
+
+
+@functools.cache
+def _searchers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2, thread_name_prefix="windlass-search")
+
+
+def _read(
+    services: Services,
+    trial_id: int,
+    cursor: str | None,
+    tail: int | None,
+    query: LogQuery,
+    whose: Chosen,
+) -> Page:
+    if tail is not None:
+        return services.logs.tail(trial_id, tail, query.stream, whose)
+    page = services.logs.read(trial_id, cursor, query.stream, whose)
+    while page.has_more and not page.parts:  # all of it was of the other stream
+        page = services.logs.read(trial_id, page.cursor, query.stream, whose)
+    return page
+
+
+async def _last_matches(search: Callable[[str | None], Page], trial_id: int, count: int) -> Page:
+    last: deque[LogPart] = deque(maxlen=count)
+    time, cursor = Slice(_LONGEST_TAIL), None
+    while True:
+        page = await in_search_thread(functools.partial(search, cursor))
+        last.extend(page.parts)
+        if not page.has_more:
+            return page._replace(parts=list(last))
+        if time.is_over:
+            raise InvalidArgument(
+                f"Trial {trial_id} wrote too much to find the last lines that match within "
+                f"{_LONGEST_TAIL:g} seconds.",
+                hint='Say since when, as since="1h", or leave out tail.',
+            )
+        cursor = page.cursor

@@ -1,0 +1,130 @@
+"""The queue as users see and change it: who waits for what, behind whom, and in which order."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.engine.admission import Order
+from windlass.model.errors import Conflict, InvalidArgument
+from windlass.model.job import JobSpec
+from windlass.model.queue import QueuePage, QueuePlace
+from windlass.model.records import TrialRecord
+from windlass.model.status import Event
+from windlass.model.thread_safe_types import learned
+from windlass.server.db.paging import cursor_text, read_cursor
+from windlass.server.operations.describe import enrich
+from windlass.server.operations.suspend_and_scale import check_goes_on, name_of
+from windlass.server.services import Services
+from windlass.server.stores.trials.store import QueuePosition
+from windlass.server.web.notifications import QUEUE
+
+_order = msgspec.json.Decoder(learned(Order))
+
+
+async def page_of_queue(services: Services, cursor: str | None, limit: int) -> QueuePage:
+    """Those who wait, the first to be let in first."""
+    after = None if cursor is None else read_cursor(cursor, _order)
+    line = services.admission.line(after, limit + 1)
+    uids = [entry.uid for entry in line]
+    if line and line[0].ahead is not None:
+        uids.append(line[0].ahead)
+    record_by_uid = await services.trials.by_uid(uids)
+    items = tuple(
+        QueuePlace(
+            trial=enrich(services, record_by_uid[entry.uid]),
+            position=entry.position,
+            why=entry.why,
+            ahead=record_by_uid[entry.ahead].id if entry.ahead in record_by_uid else None,
+        )
+        for entry in line[:limit]
+        if entry.uid in record_by_uid  # else it is being stored
+    )
+    following = None
+    if len(line) > limit:
+        following = cursor_text(msgspec.json.encode(line[limit - 1].order))
+    return QueuePage(items=items, next=following)
+
+
+async def set_priority(services: Services, trial_id: int, priority: int) -> None:
+    """Give a trial another priority: at once if it waits, else for when it waits again."""
+
+    def change(record: TrialRecord) -> tuple[JobSpec, list[Event]]:
+        check_goes_on(record)
+        return _with_priority(record, priority)
+
+    async with services.moving:
+        record = await services.trials.record(trial_id)
+        check_goes_on(record)
+        if not record.spec.capabilities.has_priority:
+            raise Conflict(
+                f"{name_of(record)} runs in a cluster, whose scheduler lets pods in.",
+                hint="Submit it with a priority class of the cluster: "
+                "wl.Kubernetes(priority_class=...)",
+            )
+        if record.spec.priority != priority:  # else it keeps the place it was moved to
+            await services.trials.change_spec(trial_id, change, place=None)
+            _move(services, record, priority, (float(record.id), ()))
+
+
+async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> None:
+    """Have one that waits stand right ahead of another that does, with that one's priority.
+
+    One move at a time: each is made from the order that the one before has left.
+    """
+    async with services.moving:
+        record = await services.trials.record(trial_id)
+        other = await services.trials.record(other_id)
+        if trial_id == other_id:
+            raise InvalidArgument(f"{name_of(record)} cannot stand ahead of itself.")
+        position = services.admission.order_ahead_of(record.uid, record.id, other.uid)
+        if position is None:
+            raise _not_waiting(services, record, other)
+        priority, age, moves = position
+        to: QueuePosition = (float(age), moves)  # a status is told by its bytes: 4 and 4.0 differ
+        if priority == record.spec.priority and _stands_so(services, record, other):
+            return
+
+        def change(record: TrialRecord) -> tuple[JobSpec, list[Event]]:
+            check_goes_on(record)
+            spec, events = _with_priority(record, priority)
+            moved = f"moved ahead of trial {other.id} ({other.name})"
+            return spec, [Event(time=time.time(), reason="Moved", message=moved), *events]
+
+        await services.trials.change_spec(trial_id, change, place=to)
+        _move(services, record, priority, to)
+
+
+def _move(services: Services, record: TrialRecord, priority: int, place: QueuePosition) -> None:
+    """It is stored: have it stand there, and whoever may be let in now be let in."""
+    services.admission.reorder(record.uid, priority, *place)
+    services.controller.wake(record.uid)
+    services.hub.publish(record.id)
+    services.hub.publish(QUEUE)
+
+
+def _with_priority(record: TrialRecord, priority: int) -> tuple[JobSpec, list[Event]]:
+    old = record.spec.priority
+    if old == priority:
+        return record.spec, []
+    event = Event(time=time.time(), reason="Priority", message=f"priority {old} -> {priority}")
+    return replace(record.spec, priority=priority), [event]
+
+
+def _stands_so(services: Services, record: TrialRecord, other: TrialRecord) -> bool:
+    """Whether the one is right ahead of the other already."""
+    one, two = services.admission.explain(record.uid), services.admission.explain(other.uid)
+    return one is not None and two is not None and one[1] + 1 == two[1]
+
+
+def _not_waiting(services: Services, *records: TrialRecord) -> Conflict:
+    """Which of them does not wait, and what can be done instead."""
+    gone = [record for record in records if not services.admission.is_waiting(record.uid)]
+    states = " and ".join(f"{name_of(record)} is {record.state.value}" for record in gone)
+    return Conflict(
+        f"{states or 'One of them has just been let in'}: only trials that wait in the queue have "
+        "an order.",
+        hint="See who waits: windlass queue",
+    )

@@ -1,0 +1,202 @@
+"""Shells: what came out of them, told as it comes, and what is typed, handed on."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import os
+import time
+from collections.abc import AsyncGenerator, Iterable
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from windlass.model.errors import Conflict, NotFound
+from windlass.model.records import TrialKind, TrialRecord, TrialState
+from windlass.model.status import ReplicaId
+from windlass.model.text.terminal_screen import replay
+from windlass.runtimes import paths
+from windlass.server.operations.describe import describe
+from windlass.server.services import Services
+from windlass.server.web.messages import PING, event
+from windlass.server.web.notifications import QUEUE
+from windlass.worker.shell import input_pipe, output_log
+
+_PIECE = 64 * 1024
+_REPLAYED = 256 * 1024  # bytes that one who comes later is shown again, at most
+_SEARCHED = 4 << 20  # bytes in which the modes of the terminal are looked for
+_PATIENCE = 5.0  # with a shell that does not take what is typed
+
+_writing: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+
+
+async def shell_record(services: Services, trial_id: int) -> TrialRecord:
+    """The shell of that id, as it stands now."""
+    record = await services.trials.record(trial_id)
+    if record.kind is not TrialKind.SHELL:
+        raise NotFound(
+            f"There is no shell {trial_id}: that is {record.name}, a {record.kind.value}.",
+            hint="See them all: windlass shell ls",
+        )
+    return record
+
+
+async def follow_shell(
+    services: Services, trial_id: int, offset: int | None, *, follows: bool = True
+) -> AsyncGenerator[bytes, None]:
+    """Server-sent events until the shell has ended, and all that came out of it was told.
+
+    From a place on; without one, from what its terminal shows now. If it is not to be followed,
+    until what there is was told.
+    """
+    topics = (trial_id, QUEUE)
+    news = services.hub.subscribe(*topics)
+    folder = _folder(services, trial_id)
+    sent: TrialRecord | None = None
+    try:
+        place = 0 if offset is None else offset
+        if offset is None:
+            data, place = await asyncio.to_thread(_shown_now, folder)
+            yield _output(data, place)
+        while not services.hub.is_closing:
+            news.clear()
+            record = await describe(services, trial_id)
+            if record != sent and not record.state.is_final:
+                yield event("trial", msgspec.json.encode(record))
+                sent = record
+                if record.state is not TrialState.QUEUED:
+                    services.hub.unsubscribe(news, QUEUE)
+            while True:
+                start, data = output_log.read(folder, place, _PIECE)
+                if not data:
+                    break
+                place = start + len(data)
+                yield _output(data, place)
+                await asyncio.sleep(0)  # what comes without end must not hold up everyone else
+            if record.state.is_final or not follows:
+                yield event("end", msgspec.json.encode(record))
+                return
+            while not news.is_set():
+                try:
+                    await asyncio.wait_for(news.wait(), PING)
+                except asyncio.TimeoutError:
+                    yield b": %d\n\n" % int(time.time())
+    finally:
+        services.hub.unsubscribe(news, *topics)
+
+
+async def type_into(
+    services: Services, trial_id: int, writer: bytes, place: int, data: bytes, *, is_last: bool
+) -> int:
+    """Hand on what somebody types, who has typed so many bytes before; how many were taken."""
+    frames = [*input_pipe.typed(writer, place, data), *([input_pipe.ended()] if is_last else ())]
+    return min(await _hand_on(services, trial_id, frames), len(data))
+
+
+async def resize(services: Services, trial_id: int, rows: int, columns: int) -> None:
+    """Give the terminal of a shell another size."""
+    await _hand_on(services, trial_id, [input_pipe.resized(rows, columns)])
+
+
+async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -> int:
+    """Write frames; how many bytes of content were taken before the shell took no more."""
+    lock = _writing.setdefault(trial_id, asyncio.Lock())
+    async with lock:  # what one sends at once arrives together
+        pipe = await _open_keyboard(services, trial_id)
+        taken = 0
+        try:
+            for frame in frames:
+                if not await _write(pipe, frame):
+                    break
+                taken += len(input_pipe.content_of(frame))
+        except BrokenPipeError:
+            raise _gone(trial_id) from None
+        finally:
+            os.close(pipe)
+        return taken
+
+
+async def _open_keyboard(services: Services, trial_id: int) -> int:
+    """The pipe to a shell; one that is being started is waited for."""
+    path = os.path.join(_folder(services, trial_id), input_pipe.PIPE)
+    news = services.hub.subscribe(trial_id)
+    until = time.monotonic() + _PATIENCE
+    try:
+        while True:
+            news.clear()
+            record = await shell_record(services, trial_id)
+            if record.state.is_final:
+                raise _gone(trial_id)
+            try:
+                return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENXIO):
+                    raise
+            try:
+                await asyncio.wait_for(news.wait(), max(until - time.monotonic(), 0))
+            except asyncio.TimeoutError:
+                raise Conflict(
+                    f"Shell {trial_id} is {record.state.value.lower()}: nothing can be typed.",
+                    hint=f"See what it waits for: windlass show {trial_id}",
+                ) from None
+    finally:
+        services.hub.unsubscribe(news, trial_id)
+
+
+async def _write(pipe: int, frame: bytes) -> bool:
+    """Write a frame whole, once there is room for it; whether there was in time."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            os.write(pipe, frame)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until or not await _has_room(pipe, until):
+                return False
+
+
+async def _has_room(pipe: int, until: float) -> bool:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(pipe, ready.set)
+    try:
+        await asyncio.wait_for(ready.wait(), max(until - time.monotonic(), 0))
+    except asyncio.TimeoutError:
+        return False
+    finally:
+        loop.remove_writer(pipe)
+    return True
+
+
+def _gone(trial_id: int) -> Conflict:
+    return Conflict(
+        f"Shell {trial_id} has ended: nothing can be typed any more.",
+        hint="Open another: windlass shell",
+    )
+
+
+def _shown_now(folder: str) -> tuple[bytes, int]:
+    """What its terminal shows now, as well as that can be told, and what place that is."""
+    last = output_log.end(folder)
+    place, pieces = max(last - _SEARCHED, 0), []
+    while place < last:
+        start, data = output_log.read(folder, place, last - place)
+        if not data:
+            break
+        pieces.append(data)
+        place = start + len(data)
+    return replay(b"".join(pieces), _REPLAYED), place
+
+
+def _output(data: bytes, place: int) -> bytes:
+    return event("output", base64.b64encode(data), str(place))
+
+
+def _folder(services: Services, trial_id: int) -> str:
+    """The directory of its attempt: it has one, and is never started again."""
+    return str(paths.attempt_dir(Path(services.home.path), trial_id, _ONLY))
+
+
+_ONLY = ReplicaId("main", 0, 1)

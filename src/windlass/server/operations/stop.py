@@ -1,0 +1,115 @@
+"""Stopping a trial: recorded, then done; on a full disk done all the same, and recorded later."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from windlass.model.job import GeneratorCall
+from windlass.model.requests import AskToStop, StopTrial
+from windlass.model.status import Phase, ReplicaId
+from windlass.runtimes import paths
+from windlass.server.db.base import DatabaseUnavailable
+from windlass.server.errors import HOW_TO_FREE_SPACE, NoSpace, is_disk_full
+from windlass.server.services import Services
+from windlass.worker.common.atomic_files import write_json
+
+_TRY_AGAIN = 0.2
+_log = logging.getLogger("windlass")
+
+
+async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
+    """Have a trial end; nothing if it has."""
+    record = await services.trials.record(trial_id)
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        from windlass.server.operations import generators
+
+        await generators.stop(services, record, order)
+        return
+    try:
+        await _record(services, trial_id, order)
+    except DatabaseUnavailable as error:
+        # It may be the very one that fills the disk.
+        if not is_disk_full(error):
+            raise
+        if not await _tell_processes(services, trial_id, order.grace):
+            raise
+        task = asyncio.create_task(_record_when_there_is_space(services, trial_id, order))
+        services.tasks.add(task)
+        task.add_done_callback(services.tasks.discard)
+        raise NoSpace(
+            f"Trial {trial_id} is told to end. That cannot be recorded: the disk is full, "
+            f"nothing can be written to {services.home.path}.",
+            hint=HOW_TO_FREE_SPACE,
+        ) from error
+
+
+async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> None:
+    """Have `wl.should_stop()` say yes in a trial, in all attempts to come, too.
+
+    Of one that a generator builds, in those that it consists of so far.
+    """
+
+    def tell() -> None:
+        tell_to_stop(services.home.path, trial_id, order.reason)
+
+    if await services.trials.ask_to_stop(trial_id, order.reason, tell):
+        services.hub.publish(trial_id)
+    record = await services.trials.record(trial_id)
+    if isinstance(record.spec.roles[0].executable, GeneratorCall):
+        for child in await services.kinship.children_going_on(trial_id):
+            await ask_to_stop(services, child, order)
+
+
+def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
+    """Write what a program looks for that is to end by itself."""
+    folder = paths.trial_dir(home, trial_id)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(str(folder / paths.SHOULD_STOP), {"reason": reason})
+    except OSError as error:
+        _log.warning("trial %d cannot be told to end by itself: %s", trial_id, error)
+
+
+async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
+    """Have several trials end, all of them at once: none starts in the room of another."""
+    stopping = (stop(services, trial_id, order) for trial_id in trial_ids)
+    for done in await asyncio.gather(*stopping, return_exceptions=True):
+        if isinstance(done, BaseException):
+            raise done  # once all were told
+
+
+async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
+    uid = await services.trials.request_stop(trial_id, order.reason, order.grace)
+    if uid is not None:
+        try:
+            if order.force:
+                await asyncio.to_thread(services.runtime.give_up, uid)
+        finally:
+            services.controller.wake(uid)
+            services.hub.publish(trial_id)
+
+
+async def _tell_processes(services: Services, trial_id: int, grace: float) -> bool:
+    """Tell what runs of a trial to end, past all records; whether anything did."""
+    record = await services.trials.record(trial_id)
+    living = [
+        ReplicaId(attempt.role, attempt.index, attempt.attempt)
+        for attempt in record.attempts
+        if not Phase(attempt.phase).is_final
+    ]
+    for replica in living:
+        await asyncio.to_thread(services.runtime.delete, record.job, replica, grace)
+    return bool(living)
+
+
+async def _record_when_there_is_space(services: Services, trial_id: int, order: StopTrial) -> None:
+    while not services.hub.is_closing:
+        await asyncio.sleep(_TRY_AGAIN)  # nothing tells of space on a disk
+        try:
+            await _record(services, trial_id, order)
+        except DatabaseUnavailable:
+            continue
+        return

@@ -1,0 +1,158 @@
+"""Taking a trial in: checked whole, its blobs there, then stored in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from windlass.engine.fits_machine import check_fits
+from windlass.model.errors import InvalidArgument
+from windlass.model.job import (
+    Assignment,
+    ExternalCall,
+    FunctionCall,
+    GeneratorCall,
+    JobSpec,
+    RestartPolicy,
+    ShellCall,
+)
+from windlass.model.records import NO_EXPERIMENT, TrialKind, TrialRecord
+from windlass.model.requests import CreateTrial
+from windlass.model.status import ReplicaId
+from windlass.server.db.base import DatabaseUnavailable
+from windlass.server.errors import MissingBlobs
+from windlass.server.operations.generators import first_status
+from windlass.server.services import Services
+
+_AT_ONCE = asyncio.Semaphore(2)  # a login that hangs has few threads of ours, not all
+
+
+async def submit(services: Services, request: CreateTrial) -> TrialRecord:
+    """The trial, new or, for a key that was seen before, the old one."""
+    if isinstance(request.spec.roles[0].executable, GeneratorCall):
+        return await _submit_generated(services, request)
+    key, controller = request.key, services.controller
+    is_taken_in = False
+    # A cluster may take its time to answer, and the thread that stores trials must not wait for it.
+    is_here = request.spec.capabilities.runs_on_server
+    elsewhere = [] if is_here else await _problems_elsewhere(services, request)
+
+    def take_in() -> None:
+        nonlocal is_taken_in
+        _check(services, request, elsewhere)
+        _take_blobs(services, request)
+        is_taken_in = True
+
+    try:
+        record = await services.trials.create(
+            request,
+            before=take_in,
+            begin=controller.prepare,
+            then=lambda: controller.confirm(key),
+        )
+    except Exception:  # whatever it is, it is told to who asked
+        if is_taken_in:  # but not stored: it keeps no room, and no secrets stay behind
+            controller.abandon(key)
+            with contextlib.suppress(DatabaseUnavailable):  # else it is erased at the next start
+                await services.trials.unless_stored(key, lambda: services.private.erase(key))
+        raise
+    if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
+        await _make_place(services, record)
+    return record
+
+
+async def _make_place(services: Services, record: TrialRecord) -> None:
+    """Where an external process finds its trial, and says that it runs, when it is answered."""
+    first = ReplicaId(record.spec.roles[0].name, 0, 1)
+    await asyncio.to_thread(services.runtime.create, record.job, first, Assignment())
+
+
+async def _submit_generated(services: Services, request: CreateTrial) -> TrialRecord:
+    """A trial that consists of what will be added to it: no controller ever sees it."""
+
+    def check() -> None:
+        if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
+            raise InvalidArgument("A trial of a generator has no replicas of its own.")
+
+    return await services.trials.create(
+        request,
+        before=check,
+        begin=lambda _job: first_status(time.time()),
+        then=lambda: None,
+    )
+
+
+async def _problems_elsewhere(services: Services, request: CreateTrial) -> list[str]:
+    """What the place where it is to run has against it; of one that is stored it is not asked."""
+    if await services.trials.by_uid([request.key]):
+        return []
+    async with _AT_ONCE:
+        return await asyncio.to_thread(services.runtime.validate, request.spec)
+
+
+def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> None:
+    spec = request.spec
+    is_here = spec.capabilities.runs_on_server
+    runtime_problems = services.runtime.validate(spec) if is_here else elsewhere
+    problems = [*_kind_problems(request), *runtime_problems]
+    if not _is_plain(spec):
+        from windlass.frameworks import problems_of
+
+        problems += problems_of(spec)
+    unknown = set(request.private.secrets) ^ set(spec.secret_names)
+    if unknown:
+        problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
+    if any(isinstance(role.executable, GeneratorCall) for role in spec.roles):
+        problems.append("a generator is no role of a job: it is a trial by itself.")
+    if any("\0" in value for value in request.private.environ.values()):
+        problems.append("a variable of the environment holds a NUL character")
+    if problems:
+        raise InvalidArgument.of(problems)
+    if is_here:
+        check_fits(spec, services.capacity, request.name or request.experiment)
+
+
+def _kind_problems(request: CreateTrial) -> list[str]:
+    """What is wrong with what a trial is said to be of."""
+    problems = []
+    is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
+    if is_shell != (request.kind is TrialKind.SHELL):
+        problems.append("a shell is of the kind 'shell', and nothing else is.")
+    if is_shell and not _is_plain(request.spec):
+        problems.append("a shell is one process: it has one role, one replica and no framework.")
+    is_external = any(isinstance(role.executable, ExternalCall) for role in request.spec.roles)
+    if is_external != (request.kind is TrialKind.EXTERNAL):
+        problems.append("a process that runs already is of the kind 'external', and nothing else.")
+    if is_external and not (_is_plain(request.spec) and _never_starts_again(request.spec)):
+        problems.append("a process that runs already has one role and one replica, and no restart.")
+    if request.experiment_id == NO_EXPERIMENT and request.kind.is_listed:
+        problems.append("it belongs to no experiment: only a command and a shell may.")
+    return problems
+
+
+def _never_starts_again(spec: JobSpec) -> bool:
+    return spec.roles[0].restart_policy is RestartPolicy.NEVER and not spec.suspend
+
+
+def _is_plain(spec: JobSpec) -> bool:
+    """Whether it is one process by itself, as most are: no rule about roles concerns it."""
+    is_one = len(spec.roles) == 1 and spec.roles[0].replicas == 1
+    return is_one and not spec.framework and not spec.success_policy.value
+
+
+def _take_blobs(services: Services, request: CreateTrial) -> None:
+    for digest, data in request.attachments.items():
+        try:
+            services.blobs.put(data, digest=digest)
+        except ValueError as error:
+            raise InvalidArgument(f"An attachment is damaged: {error}.") from error
+    spec = request.spec
+    calls = [r.executable for r in spec.roles if isinstance(r.executable, FunctionCall)]
+    needed = [digest for call in calls for digest in (call.payload, call.changes)]
+    needed += [spec.code.tree, spec.python.lock, request.provenance.packages]
+    needed += [role.code.tree for role in spec.roles if role.code]
+    missing = services.blobs.missing([digest for digest in needed if digest])
+    if missing:
+        raise MissingBlobs(missing)
+    services.private.keep(request.key, request.private)

@@ -1,0 +1,362 @@
+"""From nothing to a server that answers, and back: lock, token, stores, controller, socket."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import fcntl
+import logging
+import os
+import resource
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from windlass.controller.admission import AdmissionQueue
+from windlass.controller.controller import Controller
+from windlass.home import Home
+from windlass.machine.capacity import read_capacity
+from windlass.model.records import TrialRecord
+from windlass.runtimes.base import ServerContext
+from windlass.runtimes.by_backend import Runtimes
+from windlass.runtimes.local.runtime import LocalRuntime
+from windlass.runtimes.local.warm_launchers import Launchers
+from windlass.server.app import create_app
+from windlass.server.db.base import Database
+from windlass.server.db.sqlite import SqliteDatabase
+from windlass.server.operations.controller_store import ControllerStore
+from windlass.server.operations.dependents import Dependents
+from windlass.server.operations.experiment_leases import ExperimentLeases
+from windlass.server.operations.stop import tell_to_stop
+from windlass.server.services import Services
+from windlass.server.stores.artifacts import ArtifactStore
+from windlass.server.stores.blobs.files import FileBlobStore
+from windlass.server.stores.blobs.garbage import Garbage
+from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
+from windlass.server.stores.experiments import ExperimentStore
+from windlass.server.stores.logs.files import FileLogStore
+from windlass.server.stores.metrics.files import FileMetricStore
+from windlass.server.stores.metrics.reader import MetricReader
+from windlass.server.stores.models import ModelStore
+from windlass.server.stores.private_files import PrivateFiles
+from windlass.server.stores.templates import TemplateStore
+from windlass.server.stores.trials.relations import TrialRelations
+from windlass.server.stores.trials.store import TrialStore
+from windlass.server.stores.workspaces import WorkspaceStore
+from windlass.server.web.agent_token import agent_token
+from windlass.server.web.error_responses import to_fault
+from windlass.server.web.http_protocol import Connection
+from windlass.server.web.listen_address import read_listening
+from windlass.server.web.notifications import QUEUE, Hub, experiment_topic
+from windlass.version import __version__
+from windlass.worker.common.atomic_files import read_json, write_json
+from windlass.worker.common.process_identity import process_identity
+
+_LOCK_PATIENCE = 15
+_LARGEST_LOG = 20 << 20
+_HOME_CHECK = 5.0
+_OPEN_FILES = 16_384
+_log = logging.getLogger("windlass")
+
+
+def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
+    """Serve a home until told to stop; `ready_fd` hears "ready", or why not."""
+    os.umask(0o077)
+    # A look at a job must not hold up an answer for the 5 ms that are usual.
+    sys.setswitchinterval(0.0005)
+    home = Home(Path(path)).make()
+    os.chmod(home.path, 0o700)
+    _open_log(home)
+    faulthandler.enable()  # where it was, should it ever crash
+    _allow_many_files()
+    ready = _Ready(ready_fd)
+    try:
+        lock = _lock(home)
+        if lock is None:
+            ready.say("Another server holds this home and does not let go of it.")
+            return 1
+        asyncio.run(_serve(home, ready, lock, launchers))
+    except Exception as error:  # noqa: BLE001 -- whoever waits for the server is told
+        _log.exception("the server ends")
+        fault = to_fault(error, home.path)
+        is_explained = fault.code != "server"
+        message = f"{fault.message} {fault.hint}"
+        ready.say(message if is_explained else f"{type(error).__name__}: {error}")
+        return 1
+    return 0
+
+
+class _Ready:
+    """The pipe to whoever started the server; it hears one thing."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
+        os.set_inheritable(fd, False)
+
+    def say(self, text: str) -> None:
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        try:
+            os.write(fd, text.encode())
+        except BrokenPipeError:
+            pass  # whoever started us is gone; others may come
+        os.close(fd)
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, with streams that end when it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- uvicorn's
+        # Not uvicorn's own, which raises the signal again before what comes after `serve`.
+        self._hub.close()
+        self.should_exit = True
+
+
+async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> None:
+    listening = read_listening()
+    listener = listening.open()
+    database = SqliteDatabase(home.database)
+    hub = Hub(asyncio.get_running_loop())
+    families = Dependents(asyncio.get_running_loop())
+    services = _assemble(home, database, hub, families, launchers)
+    port = listener.getsockname()[1]
+    services.url = listening.own_url(port)
+    services.urls = listening.urls(port)
+    app = create_app(services, _token(home), listening.hosts)
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # nobody stands between
+        timeout_keep_alive=120,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    server = _Server(config, hub)
+    services.controller.start()
+    _announce(home, services)
+    _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
+    ready.say("ready")
+    # After it was said where nudges go: what is reported from now on is told.
+    catching_up = asyncio.create_task(asyncio.to_thread(_catch_up, home, services))
+    watching = [
+        asyncio.create_task(_leave_when_homeless(server, home, services, lock)),
+        asyncio.create_task(families.look_after(services)),
+    ]
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        home.server_file.unlink(missing_ok=True)
+        await asyncio.gather(catching_up, return_exceptions=True)
+        await asyncio.to_thread(services.controller.stop)
+        services.runtime.close()
+        services.metric_reader.close()
+        services.saved.close()
+        database.close()
+        _log.info("stopped; running trials go on")
+
+
+async def _leave_when_homeless(server: _Server, home: Home, services: Services, lock: int) -> None:
+    """A home that was deleted, or made anew, is not ours to serve; a lost file is put back."""
+    while _is_held(home, lock):
+        announced = read_json(str(home.server_file))
+        if announced is None or announced.get("pid") != os.getpid():
+            _announce(home, services)
+        await asyncio.sleep(_HOME_CHECK)
+    _log.warning("the home is gone or another's: leaving")
+    server.handle_exit(signal.SIGTERM, None)
+
+
+def _is_held(home: Home, lock: int) -> bool:
+    """Whether the lock we hold is the one that lies in the home."""
+    try:
+        return os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
+    except OSError:
+        return False
+
+
+def _assemble(
+    home: Home, database: Database, hub: Hub, families: Dependents, launchers: Launchers
+) -> Services:
+    def changed(trial: TrialRecord) -> None:
+        hub.publish(experiment_topic(trial.experiment_id), trial.id)
+        families.changed(trial)
+
+    trials = TrialStore(database, on_change=changed)
+    holds = ExperimentLeases(asyncio.get_running_loop())
+    holds.on_change = lambda experiment_id: hub.publish(experiment_topic(experiment_id))
+    holds.on_let_go = families.let_go
+    blobs = FileBlobStore(home.blobs)
+    blobs.sweep()
+    private = PrivateFiles(home.private)
+    private.sweep(set(trials.unfinished()))
+    capacity = read_capacity()
+    token = _token(home)
+
+    local = LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers)
+    context = ServerContext(
+        home=home,
+        token_for=lambda uid: agent_token(token, uid),
+        url=lambda: services.url,
+        urls=lambda: services.urls,
+    )
+    runtime = Runtimes(local, context)
+    runtime.watch_trials(hub.publish)
+    runtime.adopt(trials.unfinished_jobs())
+    admission = AdmissionQueue(capacity)
+    metrics = FileMetricStore(home.path, database, trials, _publish_points(hub))
+    reader = MetricReader(metrics)
+    local.nudges.on_metrics(reader.look)
+    checkpoints = CheckpointStore(home.path, database, blobs, metrics, trials.keeping)
+    saved = CheckpointReader(checkpoints)
+    local.nudges.on_checkpoint(lambda source: saved.look(source.trial_id))
+    logs = FileLogStore(home.path)
+    recorder = ControllerStore(
+        home, trials, blobs, logs, private, metrics, checkpoints, hub.publish
+    )
+    controller = Controller(
+        recorder, runtime, admission=admission, on_queue_moved=lambda: hub.publish(QUEUE)
+    )
+    services = Services(
+        home=home,
+        database=database,
+        trials=trials,
+        kinship=TrialRelations(database),
+        experiments=ExperimentStore(
+            database, holds.is_held, holds.held_ids, on_rename=trials.forget
+        ),
+        places=WorkspaceStore(database, on_rename=trials.forget),
+        models=ModelStore(database),
+        templates=TemplateStore(database),
+        blobs=blobs,
+        garbage=Garbage(home.path / "trials", blobs, database),
+        logs=logs,
+        outputs=ArtifactStore(home.path),
+        metrics=metrics,
+        metric_reader=reader,
+        checkpoints=checkpoints,
+        saved=saved,
+        private=private,
+        hub=hub,
+        holds=holds,
+        runtime=runtime,
+        nudge_path=local.nudges.path,
+        admission=admission,
+        controller=controller,
+        capacity=capacity,
+        started=time.time(),
+    )
+    return services
+
+
+def _publish_points(hub: Hub) -> Callable[[int, int], None]:
+    """Wake who follows a trial, or the experiment it belongs to."""
+
+    def publish(trial_id: int, experiment_id: int) -> None:
+        hub.publish(trial_id)
+        hub.publish(experiment_topic(experiment_id), trial_id)
+
+    return publish
+
+
+def _catch_up(home: Home, services: Services) -> None:
+    """Do what a killed server may have left undone: read what was told, ask trials to stop."""
+    try:
+        for trial_id, reason in services.trials.asked_to_stop().items():
+            tell_to_stop(home.path, trial_id, reason)
+        unfinished = services.trials.unfinished_jobs()
+        services.metric_reader.catch_up(home.path, unfinished)
+        services.saved.catch_up(job.trial_id for job in unfinished)
+    except Exception:  # noqa: BLE001 -- it is no reason not to serve
+        _log.exception("what a server before may have left undone is left so")
+
+
+def _announce(home: Home, services: Services) -> None:
+    pid = os.getpid()
+    write_json(
+        str(home.server_file),
+        {
+            "pid": pid,
+            "identity": process_identity(pid),
+            "url": services.url,
+            "version": __version__,
+            "started": services.started,
+            "nudge": services.nudge_path,
+        },
+    )
+
+
+def _lock(home: Home) -> int | None:
+    """Hold the home; an old server that is just leaving is waited for."""
+    fd = os.open(home.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(_LOCK_PATIENCE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except TimeoutError:
+        os.close(fd)
+        return None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return fd
+
+
+def _token(home: Home) -> str:
+    """The home's token, made once, readable by its owner only."""
+    try:
+        if token := home.token.read_text().strip():
+            return token
+    except FileNotFoundError:
+        pass
+    token = secrets.token_urlsafe(32)
+    temporary = home.token.with_name(".token")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, home.token)
+    return token
+
+
+def _allow_many_files() -> None:
+    """Whoever came first may have had a low limit; a server has many clients and trials."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _open_log(home: Home) -> None:
+    try:
+        if home.server_log.stat().st_size > _LARGEST_LOG:
+            os.replace(home.server_log, home.server_log.with_suffix(".log.1"))
+    except FileNotFoundError:
+        pass
+    handler = logging.FileHandler(home.server_log)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler]
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -1,0 +1,259 @@
+"""Uploads of agents: the files of attempts that run on other machines.
+
+The store writes them into the files that a local attempt has, so readers of logs, metrics,
+checkpoints and exit records see no difference. Every upload may be repeated: bytes are identified
+by their position in a file, blobs by their digest, checkpoints by their uid, and only the first
+exit record counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from windlass.engine.slots import STOPPED_BY_US
+from windlass.model.errors import Conflict, InvalidArgument, NotFound
+from windlass.model.job import Digest, Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths
+from windlass.runtimes.local.attempt import REMOTE
+from windlass.server.stores.blobs.base import BlobStore
+from windlass.worker.blobs.manifest import blobs_of, decode
+from windlass.worker.blobs.restore_tree import RestoreError, open_folder, read_tree
+from windlass.worker.checkpoints import records as checkpoint_records
+from windlass.worker.checkpoints import shards
+from windlass.worker.common.atomic_files import read_json, write_bytes, write_json_once
+from windlass.worker.common.metrics_file import NAMES
+from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS, STATE, send_once
+from windlass.worker.common.own_attempt import OUTPUTS
+
+GROWING = {paths.LOG: LOG, paths.METRICS: METRICS, NAMES: ""}  # and what is nudged about
+LEFT_BEHIND = frozenset((paths.RESULT, paths.RESULT_TEXT, paths.ERROR, paths.ERROR_PICKLE))
+EVICTED = "Evicted"
+_LARGEST_STATE = 64 << 10
+_LARGEST_MANIFEST = 64 << 20
+
+
+class Piece(NamedTuple):
+    """Bytes of one file, and where in it they begin."""
+
+    name: str
+    start: int
+    data: bytes
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank's part of a checkpoint, as it must be to be believed."""
+
+    uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^(?!\.{1,2}\Z)[^/\x00]+\Z")]
+    manifest: Digest
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    rank: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)]
+    ranks: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    metadata: dict[str, Any] = {}
+
+
+class Away:
+    """One attempt that runs elsewhere: its directory here, and who is told when it changes."""
+
+    def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:
+        self._home = home
+        self._job = job
+        self._replica = replica
+        self._nudge_path = nudge_path
+        self.path = paths.attempt_dir(home, job.trial_id, replica)
+
+    @property
+    def name(self) -> str:
+        return str(self._replica)
+
+    def check(self, *, may_have_ended: bool = False) -> dict[str, Any]:
+        """The launch file, if it is still this attempt's turn to write."""
+        launch = read_json(str(self.path / paths.LAUNCH))
+        is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
+        if launch is None or not is_ours or not launch.get(REMOTE):
+            raise NotFound(f"Nobody asked for {self._replica} of trial {self._job.trial_id}.")
+        newer = self.path.with_name(str(self._replica.attempt + 1))
+        if (newer / paths.LAUNCH).exists():
+            raise Conflict(f"A newer attempt has the place of {self._replica}.")
+        if not may_have_ended and (self.path / paths.EXIT).exists():
+            raise Conflict(f"{self._replica} has ended.")
+        return launch
+
+    def note_taken_up(self, facts: dict[str, Any]) -> None:
+        """Write down that an agent has it: one that comes after it would do the same again."""
+        write_json_once(str(self.path / paths.TAKEN_UP), facts)
+
+    def take(self, parts: Sequence[Piece]) -> dict[str, int]:
+        """Write what is new of some files; how much of each is here then."""
+        sizes: dict[str, int] = {}
+        about = set()
+        with _lock_for(self.path):
+            for part in parts:
+                if part.name in GROWING:
+                    sizes[part.name] = _append(self.path / part.name, part.start, part.data)
+                    about.add(GROWING[part.name])
+                else:
+                    self._take_state(part.data)
+                    about.add(STATE)
+        self._nudge(*about)
+        return sizes
+
+    def _take_state(self, data: bytes) -> None:
+        if len(data) > _LARGEST_STATE:
+            raise InvalidArgument("The state is too long.")
+        write_bytes(str(self.path / paths.STATE), data)
+
+    def put_file(self, name: str, coming: Path) -> None:
+        """Give a file that has come its name."""
+        os.replace(coming, self.path / name)
+
+    def put_output(self, place: str, coming: Path) -> None:
+        """Put a file among those that are kept, through no link."""
+        root = self.path.parent / OUTPUTS
+        root.mkdir(mode=0o700, exist_ok=True)
+        raw = os.fsencode(place)
+        folder, _, name = raw.rpartition(b"/")
+        if not raw or b"\0" in raw or not {b"", b".", b".."}.isdisjoint(raw.split(b"/")):
+            raise InvalidArgument(f"{place[:200]!r} is no path below the outputs.")
+        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            inner = open_folder(top, folder)
+            try:
+                os.replace(coming, name, dst_dir_fd=inner)
+            except OSError as error:
+                raise InvalidArgument(f"{place[:200]!r} cannot be kept: {error}.") from error
+            finally:
+                os.close(inner)
+        finally:
+            os.close(top)
+
+    def put_checkpoint(self, record: dict[str, Any], blobs: BlobStore) -> tuple[int, list[str]]:
+        """Take in a checkpoint: its number, or what of it is missing."""
+        with blobs.held():  # nothing goes between the look and the record
+            if missing := _find_missing(blobs, record["manifest"]):
+                return 0, missing
+            folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
+            number = checkpoint_records.adopt(folder, record)
+        self._nudge(CHECKPOINT)
+        return number, []
+
+    def put_part(self, part: Part, blobs: BlobStore) -> list[str]:
+        """Take in one rank's part of a checkpoint; what of it is missing."""
+        with blobs.held():
+            if missing := _find_missing(blobs, part.manifest):
+                return missing
+            self._add(part)
+        self._nudge(CHECKPOINT)
+        return []
+
+    def _add(self, part: Part) -> None:
+        role, index, attempt = self._replica.role, self._replica.index, self._replica.attempt
+        folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
+        saver = checkpoint_records.Saver(folder, role, index, attempt)
+        shard = {
+            **saver.facts(),
+            "name": part.name,
+            "metadata": part.metadata,
+            "manifest": part.manifest,
+        }
+        shards.add(saver, shard, part.step, part.rank, part.ranks, uid=part.uid)
+
+    def end(self, record: dict[str, Any], *, is_taken_away: bool = False) -> None:
+        """Write how it ended, unless that is known.
+
+        One that was told to end, and not by us, was taken away in the middle: whatever its program
+        then left with is not its own end. Many save what they have, and leave with 0.
+        """
+        is_by_us = (self.path / paths.STOP).exists()
+        if is_taken_away and record.get("reason") == STOPPED_BY_US and not is_by_us:
+            outcome = {"exit_code": None, "signal": "", "reason": EVICTED}
+            record = {**record, **outcome, "message": "its pod was taken away"}
+        write_json_once(str(self.path / paths.EXIT), record)
+        self._nudge(STATE)
+
+    def orders(self) -> dict[str, Any]:
+        """The orders for the attempt, and a digest to recognize them by."""
+        stop = read_json(str(self.path / paths.STOP))
+        trial = paths.trial_dir(self._home, self._job.trial_id)
+        should_stop = read_json(str(trial / paths.SHOULD_STOP))
+        orders = {"stop": stop, "should_stop": should_stop}
+        seen = hashlib.sha256(json.dumps(orders, sort_keys=True).encode()).hexdigest()[:16]
+        return {**orders, "seen": seen}
+
+    def newest_checkpoint(self) -> dict[str, Any] | None:
+        """The record of the newest that the trial saved, with its number."""
+        folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
+        for number, record in checkpoint_records.records(folder):
+            if number and "manifest" in record:
+                return {**record, "number": number}
+        return None
+
+    def _nudge(self, *about: str) -> None:
+        key = {
+            "uid": self._job.uid,
+            "trial_id": self._job.trial_id,
+            "role": self._replica.role,
+            "index": self._replica.index,
+            "attempt": self._replica.attempt,
+        }
+        for topic in sorted(filter(None, about)):
+            send_once(json.dumps({**key, "about": topic}).encode(), self._nudge_path)
+
+
+def _append(path: Path, start: int, data: bytes) -> int:
+    """Have these bytes at that place of a file that only grows; how long it is then.
+
+    What is there already stays. Bytes that would leave a gap are not taken: the answer says where
+    to go on.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.fstat(fd).st_size
+        if start > size:
+            return size
+        new = memoryview(data)[size - start :]
+        while new:
+            written = os.write(fd, new)
+            new = new[written:]
+            size += written
+        return size
+    finally:
+        os.close(fd)
+
+
+_locks: dict[Path, threading.Lock] = {}
+_locks_lock = threading.Lock()
+_MOST_LOCKS = 10_000
+
+
+def _lock_for(path: Path) -> threading.Lock:
+    """One writes at a time: a request that was repeated may be at work still."""
+    with _locks_lock:
+        if len(_locks) > _MOST_LOCKS:
+            for idle_path in [idle_path for idle_path, lock in _locks.items() if not lock.locked()]:
+                del _locks[idle_path]
+        return _locks.setdefault(path, threading.Lock())
+
+
+def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
+    """The blobs of a checkpoint's files that are not here; `InvalidArgument` if it is no list."""
+    if blobs.missing([manifest]):
+        return [manifest]
+    if blobs.size(manifest) > _LARGEST_MANIFEST:
+        raise InvalidArgument(f"The list of files {manifest[:12]} is too large.")
+    data = blobs.get(manifest)
+    try:
+        read_tree(data)
+    except RestoreError as error:
+        why = f"The list of files {manifest[:12]} makes no sense: {error}."
+        raise InvalidArgument(why) from None
+    return blobs.missing(blobs_of(decode(data)))

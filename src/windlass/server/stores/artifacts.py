@@ -1,0 +1,192 @@
+"""Artifacts: the files in the output folders of replicas.
+
+No other part of the server knows the location of these folders. Programs may leave anything there,
+so the store lists only regular files and links to files inside the same folder, and never opens a
+file that could block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from windlass.model.records import OutputFile
+from windlass.runtimes.paths import trial_dir
+from windlass.worker.common.own_attempt import OUTPUTS
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MOST_LOOKED_AT = 20_000  # files that one page examines, however few of them match
+
+
+class ArtifactLocation(NamedTuple):
+    """A file of a trial, in the order in which they are listed."""
+
+    replica: tuple[str, int]  # role and index
+    path: bytes
+
+
+class ArtifactQuery(NamedTuple):
+    """Filters for a list of files; None matches any file."""
+
+    role: str | None = None
+    number: int | None = None  # of the replica
+    pattern: str | None = None
+
+    def matches(self, name: str) -> bool:
+        """Whether a file of that name is: the very name, or one that fits."""
+        return self.pattern in (None, name) or fnmatch.fnmatchcase(name, str(self.pattern))
+
+
+class ArtifactStore:
+    """The outputs of trials, in files below a home."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def page(
+        self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None, limit: int
+    ) -> tuple[list[OutputFile], ArtifactLocation | None]:
+        """Files in their order, and the place after which the next ones come, if there are any."""
+        items: list[OutputFile] = []
+        last, looked_at = after, 0
+        for place, file in self._files(trial_id, query, after):
+            if len(items) == limit or looked_at == _MOST_LOOKED_AT:
+                return items, last
+            last, looked_at = place, looked_at + 1
+            if query.matches(file.name):
+                items.append(file)
+        return items, None
+
+    def open(self, trial_id: int, place: ArtifactLocation) -> int:
+        """A descriptor of a file, at its beginning; `OSError` if it is no file in that folder."""
+        parts = place.path.split(b"/")
+        if not all(part not in (b"", b".", b"..") for part in parts) or b"\0" in place.path:
+            raise FileNotFoundError(2, "there is no such file")
+        trial = os.fsencode(os.path.realpath(trial_dir(self._home, trial_id)))
+        role, index = place.replica
+        return _open_inside(trial, f"{role}-{index}/{OUTPUTS}".encode(), place.path)
+
+    def _files(
+        self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None
+    ) -> Iterator[tuple[ArtifactLocation, OutputFile]]:
+        for replica in self._replicas(trial_id):
+            role, index = replica
+            if query.role not in (None, role) or query.number not in (None, index):
+                continue
+            if after is not None and replica < after.replica:
+                continue
+            beyond = after.path if after is not None and replica == after.replica else b""
+            root = os.fsencode(self._folder(trial_id, replica))
+            for path, status, problem in _walk(root, beyond):
+                yield (
+                    ArtifactLocation(replica, path),
+                    OutputFile.of(
+                        path,
+                        role=role,
+                        index=index,
+                        size=status.st_size if status else 0,
+                        modified=status.st_mtime if status else 0.0,
+                        problem=problem,
+                    ),
+                )
+
+    def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
+        """The replicas that have outputs."""
+        replicas = []
+        try:
+            names = os.listdir(trial_dir(self._home, trial_id))
+        except OSError:
+            return []
+        for name in names:
+            role, _, index = name.rpartition("-")
+            if not role or not (index.isascii() and index.isdecimal() and len(index) <= 6):
+                continue
+            with contextlib.suppress(OSError):
+                replica = (role, int(index))
+                folder = self._folder(trial_id, replica)
+                if all(stat.S_ISDIR(os.lstat(path).st_mode) for path in (folder.parent, folder)):
+                    replicas.append(replica)
+        return sorted(replicas)
+
+    def _folder(self, trial_id: int, replica: tuple[str, int]) -> Path:
+        role, index = replica
+        return trial_dir(self._home, trial_id) / f"{role}-{index}" / OUTPUTS
+
+
+def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | None, str]]:
+    """Every file below a folder, by the parts of its path, beyond one of them.
+
+    A folder that cannot be looked into comes as a file with a problem.
+    """
+    waiting = [_inside(root, b"", beyond.split(b"/") if beyond else [])]
+    while waiting:
+        path, rest = next(waiting[-1], (None, []))
+        if path is None:
+            waiting.pop()
+            continue
+        try:
+            status = os.lstat(os.path.join(root, path))
+            if stat.S_ISLNK(status.st_mode):
+                status = _target(root, path)
+            elif stat.S_ISDIR(status.st_mode):
+                waiting.append(_inside(root, path, rest))
+                continue
+        except FileNotFoundError:
+            continue  # it went meanwhile
+        except OSError as error:
+            yield path, None, f"it cannot be read: {error.strerror}"
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield path, status, ""
+
+
+def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """The sorted entries of a folder, each with the cursor for its own entries."""
+    first = beyond[0] if beyond else b""
+    kept: list[tuple[bytes, list[bytes]]] = []
+    for name in os.listdir(os.path.join(root, folder)):
+        if name > first:
+            kept.append((name, []))
+        elif name == first and len(beyond) > 1:
+            kept.append((name, beyond[1:]))
+    kept.sort()
+    return ((os.path.join(folder, name), rest) for name, rest in kept)
+
+
+def _target(root: bytes, path: bytes) -> os.stat_result:
+    """The status of a link's target if it is inside the same folder, else of the link itself."""
+    real = os.path.realpath(os.path.join(root, path))
+    if not real.startswith(os.path.realpath(root) + b"/"):
+        return os.lstat(os.path.join(root, path))
+    status = os.lstat(real)
+    # Those in a folder are told of where the folder is: a link back to it would have no end.
+    return os.lstat(os.path.join(root, path)) if stat.S_ISDIR(status.st_mode) else status
+
+
+def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
+    """Open a file for reading, where it really is: on the way there no link is followed."""
+    real = os.path.realpath(os.path.join(trial, outputs, path))
+    if not real.startswith(os.path.join(trial, outputs) + b"/"):
+        raise FileNotFoundError(2, "there is no such file")
+    *folders, name = real[len(trial) + 1 :].split(b"/")
+    fd = os.open(trial, _FOLDER)
+    try:
+        for folder in folders:
+            below = os.open(folder, _FOLDER, dir_fd=fd)
+            os.close(fd)
+            fd = below
+        if not stat.S_ISREG(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+            raise FileNotFoundError(2, "it is no file")
+        file = os.open(name, _READ, dir_fd=fd)
+    finally:
+        os.close(fd)
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # it was replaced in between
+        os.close(file)
+        raise FileNotFoundError(2, "it is no file")
+    return file

@@ -1,0 +1,34 @@
+"""Disk space of the home that uploads from other machines may use.
+
+A full disk stops every trial of the server, so a reserve stays free for its records.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from windlass.model.text.quantities import format_size
+from windlass.server.errors import HOW_TO_FREE_SPACE, NoSpace
+
+KEPT_FREE = 1 << 30  # bytes; of a small disk a twentieth
+
+
+def check_disk_space(folder: Path, size: int = 0) -> None:
+    """Refuse what is so large that too little of the disk would be left.
+
+    >>> check_disk_space(Path("/"), 1 << 60)
+    Traceback (most recent call last):
+    windlass.server.errors.NoSpace: The disk of the server has no room for 1152...
+    """
+    disk = os.statvfs(folder)
+    free = disk.f_bavail * disk.f_frsize
+    kept = min(KEPT_FREE, disk.f_blocks * disk.f_frsize // 20)
+    if free - size >= kept:
+        return
+    what = f"no room for {format_size(size)}" if size else "no room left"
+    raise NoSpace(
+        # Without what is free just now: this is told again and again, and is no news then.
+        f"The disk of the server has {what}: its last {format_size(kept)} are for its own records.",
+        hint=HOW_TO_FREE_SPACE,
+    )

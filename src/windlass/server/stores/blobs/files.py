@@ -1,0 +1,353 @@
+"""Content-addressed blobs in files: code, payloads, results, and the files of checkpoints.
+
+The store writes a blob under a temporary name and renames it into place, so a file with the name of
+a digest is always complete.
+
+Garbage collection (server/stores/blobs/garbage.py) deletes blobs without a reference while others
+write. A process that is about to refer to a blob has either requested the blob from this store or
+has a hard link to it. Both keep the blob.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO
+
+from windlass.server.stores.blobs.disk_space import check_disk_space
+from windlass.worker.blobs.digest import is_digest, place_of
+from windlass.worker.blobs.manifest import blobs_of, decode
+from windlass.worker.blobs.writer import held, remove_staging
+from windlass.worker.common.atomic_files import remove_if_there, write_bytes
+
+DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
+_LIST = b'{"files":['  # how the list of the files of a tree begins
+_CHUNK = 1 << 20
+_BATCH = 128  # each is an open file
+_AT_A_TIME = 16
+_INCOMING = ".in-"  # what has no name yet
+_OUTGOING = ".out-"  # what has no name any more
+_MOST_NOTED = 200_000  # until the oldest are forgotten
+_STALE = 600.0  # seconds after which a blob that is asked for is young again
+
+
+class FileBlobStore:
+    """Blobs below one directory.
+
+    >>> store = FileBlobStore(Path(tempfile.mkdtemp()))
+    >>> digest = store.put(b"hello")
+    >>> store.get(digest)
+    b'hello'
+    """
+
+    def __init__(self, path: Path, lately: float = 60.0) -> None:
+        """A reference to a blob is written within `lately` seconds of its last request."""
+        self._horizon = lately
+        self._root = str(path)
+        self._lately: dict[str, float] = {}  # time of the last request or upload, by digest
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def root(self) -> Path:
+        """The directory of the blobs."""
+        return Path(self._root)
+
+    def path(self, digest: str) -> str:
+        """The path of a blob, whether or not the file exists."""
+        if not is_digest(digest):
+            raise ValueError(f"{digest!r} is no digest")
+        return place_of(self._root, digest)
+
+    def has(self, digest: str) -> bool:
+        """Whether the store has the blob. If so, garbage collection keeps it for a while."""
+        path = self.path(digest)
+        now = time.time()
+        self._note(digest, now)  # before the look: see `withdraw`
+        try:
+            if now - os.stat(path).st_mtime > _STALE:
+                os.utime(path)
+        except OSError:
+            return False
+        return True
+
+    def missing(self, digests: Iterable[str]) -> list[str]:
+        """The digests of which the store has no blob, without repetitions."""
+        return [digest for digest in dict.fromkeys(digests) if not self.has(digest)]
+
+    def get(self, digest: str) -> bytes:
+        """The bytes of a blob."""
+        with open(self.path(digest), "rb") as file:
+            return file.read()
+
+    def size(self, digest: str) -> int:
+        """The size of a blob in bytes."""
+        return os.stat(self.path(digest)).st_size
+
+    def open(self, digest: str) -> BinaryIO:
+        """The content of a blob as a file to read from."""
+        return open(self.path(digest), "rb")
+
+    def put(self, data: bytes, *, digest: str | None = None) -> str:
+        """Store some bytes and return their digest; `ValueError` if it is not `digest`."""
+        actual = hashlib.sha256(data).hexdigest()
+        if digest is not None and actual != digest:
+            raise ValueError(f"the bytes have the digest {actual}, not {digest}")
+        target = self.path(actual)
+        if not self.has(actual):
+            temporary = f"{self._root}/{_INCOMING}{actual}-{threading.get_ident()}"
+            write_bytes(temporary, data, durable=True)
+            put_in_place(temporary, target)
+        return actual
+
+    def sweep(self) -> None:
+        """Undo what servers that were killed had begun: to write, or to remove; for a start."""
+        for name in os.listdir(self._root):
+            path = f"{self._root}/{name}"
+            if name.startswith(_INCOMING):
+                remove_if_there(path)
+            elif name.startswith(_OUTGOING):
+                self._put_back(path, name.removeprefix(_OUTGOING))
+
+    def list_blobs(self) -> Iterator[tuple[str, os.stat_result]]:
+        """All blobs that are here, and what the file system knows of each."""
+        for folder in sorted(os.listdir(self._root)):
+            if len(folder) != 2:
+                continue
+            with os.scandir(f"{self._root}/{folder}") as entries:
+                for entry in entries:
+                    if is_digest(entry.name):
+                        try:
+                            yield entry.name, entry.stat(follow_symlinks=False)
+                        except FileNotFoundError:
+                            continue
+
+    def listed(self, digest: str) -> list[str] | None:
+        """The digests that a manifest names; None if the blob is missing or not a manifest."""
+        try:
+            return _listed_in(self.path(digest))
+        except FileNotFoundError:
+            return None
+
+    def lately(self) -> set[str]:
+        """The digests that clients requested or wrote recently."""
+        limit = time.time() - self._horizon
+        self._lately = {digest: at for digest, at in self._lately.copy().items() if at > limit}
+        return set(self._lately)
+
+    def may_come(self, digest: str, path: str) -> bool:
+        """Whether a blob may have its name now.
+
+        Not a list of files some of which went while it was on its way: whoever made it found
+        them here. It is made again when it turns out to be missing.
+        """
+        self._note(digest, time.time())
+        return not self.missing(_needed_by(path))
+
+    def withdraw(self, digest: str) -> bool:
+        """Remove a blob that nothing points to; false if somebody wants it after all.
+
+        Its name goes first. Whoever asks after that does not find it, and brings it again;
+        whoever asked before that is noted by now, or holds a link to it, and it is put back.
+        """
+        path = self.path(digest)
+        aside = f"{self._root}/{_OUTGOING}{digest}"
+        try:
+            os.rename(path, aside)
+        except FileNotFoundError:
+            return False
+        last_use = self._lately.get(digest, 0.0)
+        if last_use > time.time() - self._horizon or os.stat(aside).st_nlink > 1:
+            self._put_back(aside, digest)
+            return False
+        os.unlink(aside)
+        return True
+
+    def _note(self, digest: str, now: float) -> None:
+        self._lately[digest] = now
+        if len(self._lately) > _MOST_NOTED:
+            self.lately()
+
+    def _put_back(self, aside: str, digest: str) -> None:
+        try:
+            os.link(aside, self.path(digest))
+        except FileExistsError:
+            pass  # it was brought again
+        except ValueError:
+            pass  # it is no blob at all
+        os.unlink(aside)
+
+    def start_uploads(self) -> FileBlobUploads:
+        """Start to receive a pack of blobs."""
+        return FileBlobUploads(self)
+
+    def check_space(self, size: int = 0) -> None:
+        """Raise `NoSpace` if the disk has too little space for an upload."""
+        check_disk_space(self.root, size)
+
+    def held(self) -> AbstractContextManager[None]:
+        """Suspend garbage collection: blobs found inside the block stay until its end."""
+        return held(self._root)
+
+    def discard_unfinished(self, trial_id: int) -> None:
+        """Delete partial blobs that the processes of a finished trial left."""
+        remove_staging(self._root, str(trial_id))
+
+    def upload_path(self) -> Path:
+        """A new path for an upload. `sweep` clears it."""
+        return Path(self._root, f"{_INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
+
+    def put_upload(self, source: Path, digest: str) -> None:
+        """Move a file from `upload_path` in. The caller has checked and synced its content."""
+        target = self.path(digest)
+        self._note(digest, time.time())
+        put_in_place(str(source), target)
+
+    def put_file(self, source: Path) -> tuple[str, int]:
+        """Store the content of a file that stays in place: its digest and its size."""
+        hasher = hashlib.sha256()
+        size = 0
+        with source.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                hasher.update(chunk)
+                size += len(chunk)
+        digest = hasher.hexdigest()
+        target = self.path(digest)
+        # The source is a link that keeps it; unless another was here before.
+        if not os.path.exists(target) or not self.has(digest):
+            # A link, not a move: after a kill, the next server finds the source again.
+            temporary = f"{self._root}/{_INCOMING}{digest}-{threading.get_ident()}"
+            remove_if_there(temporary)
+            os.link(source, temporary)
+            put_in_place(temporary, target)
+        return digest, size
+
+
+class FileBlobUploads:
+    """Blobs of one request, synced in batches.
+
+    A disk syncs many files in little more time than one. One after the other, 10,000 small files
+    would take most of a minute. The blobs get their names in the order of their arrival.
+    """
+
+    def __init__(self, store: FileBlobStore) -> None:
+        self._store = store
+        self._current: _IncomingBlob | None = None
+        self._finished: list[_IncomingBlob] = []
+        self._pool: ThreadPoolExecutor | None = None
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append to the current blob."""
+        self._open_current().write(data)
+
+    def finish(self, digest: str) -> None:
+        """End the current blob; `ValueError` if its content has another digest."""
+        blob = self._open_current()
+        blob.check(digest)
+        self._current = None
+        self._finished.append(blob)
+        if len(self._finished) >= _BATCH:
+            self.commit()
+
+    def commit(self) -> None:
+        """Sync all finished blobs and give them their names."""
+        if len(self._finished) == 1:
+            self._finished[0].sync()
+        elif self._finished:
+            self._pool = self._pool or ThreadPoolExecutor(_AT_A_TIME, "windlass-sync")
+            list(self._pool.map(_IncomingBlob.sync, self._finished))
+        for blob in self._finished:
+            blob.put()
+            blob.close()
+        self._finished.clear()
+
+    def close(self) -> None:
+        """Discard all blobs that are not committed."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        for blob in (*self._finished, self._current):
+            if blob is not None:
+                blob.close()
+        self._finished.clear()
+        self._current = None
+
+    def _open_current(self) -> _IncomingBlob:
+        if self._current is None:
+            self._current = _IncomingBlob(self._store)
+        return self._current
+
+
+class _IncomingBlob:
+    """A blob under a temporary name, invisible until `put`."""
+
+    def __init__(self, store: FileBlobStore) -> None:
+        self._store = store
+        self._hasher = hashlib.sha256()
+        self._digest = ""
+        handle, self._name = tempfile.mkstemp(prefix=_INCOMING, dir=store.root)
+        self._file = os.fdopen(handle, "wb")
+
+    def write(self, data: bytes | memoryview) -> None:
+        self._hasher.update(data)
+        self._file.write(data)
+
+    def check(self, digest: str) -> None:
+        actual = self._hasher.hexdigest()
+        if actual != digest:
+            raise ValueError(f"the bytes have the digest {actual}, not {digest}")
+        self._file.flush()
+        self._digest = digest
+
+    def sync(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def put(self) -> None:
+        """Give the blob its name, once its content is checked and synced."""
+        self._file.close()
+        if self._store.may_come(self._digest, self._name):
+            put_in_place(self._name, self._store.path(self._digest))
+            self._name = ""
+
+    def close(self) -> None:
+        """Delete the temporary file, unless it has become the blob."""
+        self._file.close()
+        if self._name:
+            os.unlink(self._name)
+            self._name = ""
+
+
+def _needed_by(path: str) -> Iterable[str]:
+    """The blobs that a list of files cannot do without; none if it is no list."""
+    with open(path, "rb") as file:
+        if file.read(len(_LIST)) != _LIST:
+            return ()
+        file.seek(0)
+        data = file.read()
+    try:
+        # Not whatever reads like a digest: a file may be called so.
+        return [digest for digest in blobs_of(decode(data)) if is_digest(digest)]
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError):
+        return ()  # it only begins like one
+
+
+def _listed_in(path: str) -> list[str] | None:
+    with open(path, "rb") as file:
+        if file.read(len(_LIST)) != _LIST:
+            return None
+        return [digest.decode() for digest in DIGEST_IN_TEXT.findall(file.read())]
+
+
+def put_in_place(temporary: str, target: str) -> None:
+    """Give a file its name, in a folder that is made with its first file."""
+    try:
+        os.replace(temporary, target)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        os.replace(temporary, target)

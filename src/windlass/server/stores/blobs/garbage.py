@@ -1,0 +1,204 @@
+"""Garbage collection: deletes unused blobs and the folders of deleted trials.
+
+To keep too much is better than to delete a blob that is needed. Any text that looks like a digest,
+in any row of any table, keeps its blob, and a manifest keeps all blobs that it names. So a new
+table needs no code here. The collector also keeps blobs that are young or were requested recently,
+since a client may be about to refer to them, and blobs with a second hard link (see
+server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and the
+collector deletes nothing while a trial saves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from windlass.model.errors import Conflict
+from windlass.model.requests import GarbageReport
+from windlass.server.db.base import Connection, Database
+from windlass.server.stores.blobs.files import DIGEST_IN_TEXT, FileBlobStore
+from windlass.worker.blobs.writer import LOCK as SAVING_LOCK
+
+# Columns that are large and name no blob: not even looked at.
+_PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
+_GONE = ".gone-"
+_CHECKPOINTS = "checkpoints"
+_SHARDS = ".shards"  # in it, a folder for each checkpoint of which not all parts are there
+_LARGEST_RECORD = 64 << 20
+_PATIENCE = 30.0  # seconds that trials may take to save
+_TRY_AGAIN = 0.05
+
+
+class Garbage:
+    """Collects what nothing needs, one collection at a time."""
+
+    def __init__(self, trials: Path, blobs: FileBlobStore, database: Database) -> None:
+        self._trials = trials
+        self._blobs = blobs
+        self._db = database
+        self._turn = threading.Lock()
+
+    def collect(self, older_than: float, *, dry_run: bool = False) -> GarbageReport:
+        """Remove what nothing has needed for so many seconds; what that came to."""
+        if not self._turn.acquire(blocking=False):
+            raise Conflict("Garbage is being collected already.", hint="Try again when it is done.")
+        try:
+            folders, freed = self._collect_folders(dry_run=dry_run)
+            with _alone(self._blobs.root):
+                report = self._collect_blobs(older_than, dry_run=dry_run)
+        finally:
+            self._turn.release()
+        return GarbageReport(
+            blobs=report.blobs,
+            bytes=report.bytes + freed,
+            folders=folders,
+            kept=report.kept,
+            young=report.young,
+        )
+
+    def _collect_blobs(self, older_than: float, *, dry_run: bool) -> GarbageReport:
+        kept = self._pointed_to()
+        limit = time.time() - older_than
+        lately = self._blobs.lately()
+        old: dict[str, int] = {}
+        young = set()
+        for digest, status in self._blobs.list_blobs():
+            if digest in kept:
+                continue
+            if digest in lately or status.st_mtime > limit or status.st_nlink > 1:
+                young.add(digest)
+            else:
+                old[digest] = status.st_size
+        young -= kept
+        kept |= young | self._named_by(young)
+        # Lists go before what they name: one that is there always has all its files.
+        lists = [
+            digest
+            for digest in old
+            if digest not in kept and self._blobs.listed(digest) is not None
+        ]
+        others = old.keys() - set(lists)
+        number = size = 0
+        for batch in (lists, sorted(others)):
+            kept |= self._named_by(self._blobs.lately())
+            for digest in batch:
+                if digest in kept:
+                    continue
+                if dry_run or self._blobs.withdraw(digest):
+                    number += 1
+                    size += old[digest]
+        return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
+
+    def _pointed_to(self) -> set[str]:
+        """Every digest that is written down, and all that those name which are lists."""
+        # The files first: what is in one of them until then is in the database after it.
+        named = set(self._in_records())
+        named |= self._db.read(lambda connection: set(_digests_in(connection)))
+        return named | self._named_by(named)
+
+    def _in_records(self) -> Iterator[str]:
+        """The digests in record files of trials, which may not have rows yet."""
+        for trial in _names(self._trials):
+            folder = self._trials / trial / _CHECKPOINTS
+            parts = [folder / _SHARDS / name for name in _names(folder / _SHARDS)]
+            for place in (folder, *parts):
+                for name in _names(place):
+                    yield from _digests_of_record(place / name)
+
+    def _named_by(self, digests: Iterable[str]) -> set[str]:
+        return {named for digest in digests for named in self._blobs.listed(digest) or ()}
+
+    def _collect_folders(self, *, dry_run: bool) -> tuple[int, int]:
+        """Remove the folders of trials that are gone: how many, and their size."""
+        folders = [self._trials / name for name in _names(self._trials)]
+        # Read after the folders were listed: a trial has no folder before it has a row.
+        rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))
+        trial_ids = {str(row["id"]) for row in rows}
+        gone = [
+            folder
+            for folder in folders
+            if folder.name.startswith(_GONE)
+            or (folder.name.isdecimal() and folder.name.isascii() and folder.name not in trial_ids)
+        ]
+        size = sum(map(_size, gone))
+        for folder in [] if dry_run else gone:
+            shutil.rmtree(folder, ignore_errors=True)
+        return len(gone), size
+
+
+def remove_folder(trials: Path, trial_id: int) -> None:
+    """Remove the folder of a trial that is gone; what is left undone, a collection does."""
+    folder, aside = trials / str(trial_id), trials / f"{_GONE}{trial_id}"
+    try:
+        folder.rename(aside)
+    except OSError:
+        return  # it never had one, or a collection was faster
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _digests_in(connection: Connection) -> Iterator[str]:
+    for table, columns in connection.text_columns().items():
+        looked_at = [name for name in columns if name not in _PASSED_OVER.get(table, ())]
+        if not looked_at:
+            continue
+        listed = ", ".join(f'"{name}"' for name in looked_at)
+        for row in connection.iterate(f"SELECT {listed} FROM {table}"):
+            for value in row:
+                if value is not None and len(value) >= 64:
+                    data = value if isinstance(value, bytes) else value.encode(errors="replace")
+                    yield from (digest.decode() for digest in DIGEST_IN_TEXT.findall(data))
+
+
+def _digests_of_record(path: Path) -> Iterator[str]:
+    try:
+        seen = os.lstat(path)
+        if stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_RECORD:
+            yield from (digest.decode() for digest in DIGEST_IN_TEXT.findall(path.read_bytes()))
+    except OSError:
+        return  # it went meanwhile
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+@contextlib.contextmanager
+def _alone(blobs: Path) -> Iterator[None]:
+    """Wait until no trial saves to the store; those that begin to wait for us."""
+    fd = os.open(blobs / SAVING_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    end = time.monotonic() + _PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise Conflict(
+                        "Trials save checkpoints all the time: nothing was freed.",
+                        hint="Try again when they are done.",
+                    ) from None
+                time.sleep(_TRY_AGAIN)  # flock has no wait with an end
+        yield
+    finally:
+        os.close(fd)
+
+
+def _size(folder: Path) -> int:
+    """The size of all readable files in a folder."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(root, name)).st_size
+    return total

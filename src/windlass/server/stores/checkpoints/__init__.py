@@ -1,0 +1,1 @@
+"""Checkpoints: rows made from the records that programs write, and the retention rules."""

@@ -1,0 +1,48 @@
+"""Retention: a pure function that selects the checkpoints of a trial to delete."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+from windlass.model.job import Keep
+from windlass.model.records import CheckpointRecord
+
+
+def to_delete(
+    keep: Keep,
+    checkpoints: Sequence[CheckpointRecord],
+    values: Mapping[int, float],
+    used: Collection[int],
+) -> list[CheckpointRecord]:
+    """Select the checkpoints that no rule keeps, oldest first.
+
+    `values` has the metric of each, by id, where it is known; `used` are the ids of those that
+    something needs. Of equally good ones the newer are better; one with NaN is none of the best.
+    One without a value may be: while no value is known, all stay, and after that it goes only
+    by a number of the last that somebody gave.
+
+    >>> three = [CheckpointRecord(id=n, uid="", trial_id=1, number=n, name="m") for n in (1, 2, 3)]
+    >>> best = Keep(last=1, best=1, metric="loss")
+    >>> [deleted.id for deleted in to_delete(best, three, {1: 0.2, 2: 0.9, 3: 0.5}, ())]
+    [2]
+    >>> [deleted.id for deleted in to_delete(Keep(last=1), three, {}, {1})]
+    [2]
+    >>> to_delete(best, three, {}, ()), to_delete(best, three, {2: 0.9}, ())
+    ([], [])
+    """
+    if keep.best and not values:
+        return []
+    newest_first = sorted(checkpoints, key=lambda checkpoint: checkpoint.number, reverse=True)
+    kept = {checkpoint.id for checkpoint in newest_first[: keep.last]} | set(used)
+    judged = [
+        checkpoint
+        for checkpoint in newest_first
+        if not math.isnan(values.get(checkpoint.id, math.nan))
+    ]
+    # The sort is stable: of equal checkpoints the newer comes first.
+    judged.sort(key=lambda checkpoint: values[checkpoint.id], reverse=keep.is_max)
+    kept |= {checkpoint.id for checkpoint in judged[: keep.best]}
+    if keep.best and not keep.is_last_given:
+        kept |= {checkpoint.id for checkpoint in newest_first if checkpoint.id not in values}
+    return [checkpoint for checkpoint in reversed(newest_first) if checkpoint.id not in kept]

@@ -1,0 +1,70 @@
+"""Warning for a trial whose `keep_best` names a metric that no checkpoint of the trial has."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Sequence
+
+from windlass.model.job import Keep
+from windlass.model.records import CheckpointRecord, is_own_metric
+from windlass.model.status import NOTHING_TO_JUDGE_BY, Event, EventKind
+from windlass.server.db.base import Connection
+from windlass.server.stores.trials.rows import add_events
+
+_MANY = 10  # checkpoints that would be gone: programs that validate seldom have fewer
+_NAMED = 10
+
+
+def warn(
+    connection: Connection,
+    trial_id: int,
+    keep: Keep,
+    checkpoints: Sequence[CheckpointRecord],
+    *,
+    is_over: bool,
+) -> None:
+    """Tell once that all checkpoints stay, since nobody knows which are the best.
+
+    A metric may be reported late, so this waits until there are many or the trial `is_over`,
+    unless the trial reports the very metric in a group.
+    """
+    parameters = {"trial_id": trial_id, "reason": NOTHING_TO_JUDGE_BY}
+    query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = :reason"
+    if connection.row(query, parameters) is not None:
+        return
+    reported = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name"
+    rows = connection.rows(reported, {"trial_id": trial_id})
+    names = [row["name"] for row in rows if is_own_metric(row["name"])]
+    is_grouped = any(name.endswith(f"/{keep.metric}") for name in names)
+    if not is_over and not is_grouped and len(checkpoints) < keep.last + keep.best + _MANY:
+        return
+    message = explain(keep.metric, names, checkpoints[-1].step)
+    event = Event(
+        time=time.time(), kind=EventKind.WARNING, reason=NOTHING_TO_JUDGE_BY, message=message
+    )
+    add_events(connection, trial_id, [event])
+
+
+def explain(metric: str, names: Sequence[str], step: int | None) -> str:
+    """Why no checkpoint has a value, the newest being of that step, and what may be meant.
+
+    >>> print(explain("accuracy", ["loss", "validation/accuracy"], 4))
+    keep_best: no 'accuracy' was reported, so all checkpoints stay; \
+did you mean 'validation/accuracy'?
+    """
+    if metric in names:
+        at_steps = f"at their steps, up to {step}, or before"
+        when = "before they were saved" if step is None else at_steps
+        return (
+            f"keep_best: no {metric!r} was reported {when}, so all checkpoints stay;"
+            " count the steps of wl.report and wl.save_checkpoint alike"
+        )
+    message = f"keep_best: no {metric!r} was reported, so all checkpoints stay"
+    in_groups = [name for name in names if name.endswith(f"/{metric}")]
+    if near := in_groups or difflib.get_close_matches(metric, names):
+        return f"{message}; did you mean {' or '.join(map(repr, near[:3]))}?"
+    if not names:
+        return f"{message}; no metrics were reported at all"
+    more = ", …" if len(names) > _NAMED else ""
+    return f"{message}; it reported {', '.join(names[:_NAMED])}{more}"

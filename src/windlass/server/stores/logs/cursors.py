@@ -1,0 +1,77 @@
+"""Log cursors: `main-0.1:4096` for one attempt, joined by commas for several.
+
+A search may stop in the middle of a line after it has read the beginning. Then the cursor
+`main-0.1:4096-300` contains the distance back to that beginning.
+
+A cursor never expires, since segments only grow. It names the newest attempt of each replica that
+the reader has started on. Earlier attempts were read to their ends, because an attempt writes
+nothing after the next one starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from windlass.model.errors import InvalidArgument
+
+Key = tuple[str, int, int]  # role, index, attempt
+
+# Room for a thousand replicas; quoted in an address it stays below the 64 KB a server reads of one.
+LONGEST_CURSOR = 32 * 1024
+
+_PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})(?:-(\d{1,9}))?", re.ASCII)
+
+
+class Positions(dict[Key, int]):
+    """The offset after what was read, by segment; `back` has those of lines not told yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back: dict[Key, int] = {}  # how far before its place such a line begins
+
+
+def parse_cursor(cursor: str | None) -> Positions:
+    """Parse a cursor into the position of each segment.
+
+    >>> parse_cursor("main-0.1:4096")
+    {('main', 0, 1): 4096}
+    """
+    places = Positions()
+    for place in cursor.split(",") if cursor else ():
+        match = _PLACE.fullmatch(place)
+        if match is None:
+            raise InvalidArgument(
+                "The cursor is not one this log gave out.", hint="Start again without a cursor."
+            )
+        key = (match[1], int(match[2]), int(match[3]))
+        places[key] = int(match[4])
+        if match[5]:
+            places.back[key] = min(int(match[5]), places[key])
+    return places
+
+
+def format_cursor(places: dict[Key, int], back: Mapping[Key, int] = MappingProxyType({})) -> str:
+    """The cursor that `parse_cursor` reads.
+
+    >>> format_cursor({("main", 0, 1): 4096, ("worker", 0, 1): 99, ("worker", 0, 2): 7})
+    'main-0.1:4096,worker-0.2:7'
+    >>> format_cursor({("main", 0, 1): 4096}, {("main", 0, 1): 300})
+    'main-0.1:4096-300'
+    """
+    newest = newest_attempts(places)
+    return ",".join(
+        f"{role}-{index}.{attempt}:{offset}"
+        + (f"-{back[role, index, attempt]}" if back.get((role, index, attempt)) else "")
+        for (role, index, attempt), offset in sorted(places.items())
+        if newest[role, index] == attempt
+    )
+
+
+def newest_attempts(places: dict[Key, int]) -> dict[tuple[str, int], int]:
+    """The newest attempt of each replica that has a position."""
+    newest: dict[tuple[str, int], int] = {}
+    for role, index, attempt in places:
+        newest[role, index] = max(attempt, newest.get((role, index), 0))
+    return newest

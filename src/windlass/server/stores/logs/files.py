@@ -1,0 +1,133 @@
+"""The log store in files: reads the segments that supervisors write."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths
+from windlass.server.stores.logs.base import EVERYBODY, HITS, Chosen, Page, Slice
+from windlass.server.stores.logs.cursors import format_cursor, parse_cursor
+from windlass.server.stores.logs.merge import (
+    PAGE,
+    Search,
+    Segment,
+    count_matches,
+    find_unread,
+    part_of,
+    read_merged,
+    read_one,
+    search_merged,
+    tail_merged,
+)
+from windlass.server.stores.logs.pattern import Pattern
+from windlass.worker.logs import segment_reader
+
+_LAST_LINES = 20  # lines that the error of a failure has
+_MOST_SEARCHED = 512 * 1024  # bytes that are searched for them
+_LONGEST_LINE = 2000  # characters of each
+
+
+class FileLogStore:
+    """Logs in files below the home."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def segments(self, trial_id: int, whose: Chosen = EVERYBODY) -> list[Segment]:
+        """The segments of a trial, by role, index and attempt."""
+        return [
+            Segment((replica.role, replica.index, replica.attempt), str(path / paths.LOG))
+            for replica, path in paths.attempts(self._home, trial_id)
+            if whose.holds((replica.role, replica.index, replica.attempt))
+            and _is_log(path / paths.LOG)
+        ]
+
+    def read(
+        self,
+        trial_id: int,
+        cursor: str | None,
+        stream: str | None = None,
+        whose: Chosen = EVERYBODY,
+        *,
+        size: int = PAGE,
+    ) -> Page:
+        """Read the output after the cursor, up to the size of a page."""
+        places = parse_cursor(cursor)
+        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
+        if len(unread) > 1:
+            return read_merged(unread, places, stream, size)
+        if not unread:
+            return Page([], format_cursor(places), False)
+        # One segment needs no order, and most trials have only one.
+        records, after = read_one(unread[0], size)
+        key = unread[0].segment.key
+        parts = [part_of(key, record) for record in records if stream in (None, record[1])]
+        has_more = unread[0].start < after < unread[0].end
+        places[key] = after
+        return Page(parts, format_cursor(places), has_more)
+
+    def tail(
+        self, trial_id: int, lines: int, stream: str | None = None, whose: Chosen = EVERYBODY
+    ) -> Page:
+        """The last lines."""
+        return tail_merged(self.segments(trial_id, whose), lines, stream, whose.window)
+
+    def search(
+        self,
+        trial_id: int,
+        pattern: Pattern,
+        cursor: str | None,
+        stream: str | None = None,
+        whose: Chosen = EVERYBODY,
+        *,
+        limit: int = HITS,
+        is_followed: bool = False,
+        time: Slice | None = None,
+    ) -> Page:
+        """The lines after the cursor that match: so many, or those found in a slice of time."""
+        places = parse_cursor(cursor)
+        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
+        query = Search(pattern, stream, limit, is_followed)
+        return search_merged(unread, places, query, time or Slice())
+
+    def count(
+        self,
+        trial_id: int,
+        pattern: Pattern,
+        cursor: str | None,
+        stream: str | None = None,
+        whose: Chosen = EVERYBODY,
+        *,
+        time: Slice | None = None,
+    ) -> tuple[int, str, bool]:
+        """How many lines after the cursor match, for as long as the slice of time lasts; then
+        the cursor to go on from, and whether there is more to look at."""
+        places = parse_cursor(cursor)
+        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
+        return count_matches(unread, places, Search(pattern, stream), time or Slice())
+
+    def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:
+        """The last lines of one attempt; of a progress bar, its last state."""
+        path = paths.attempt_dir(self._home, trial_id, replica) / paths.LOG
+        if not _is_log(path):
+            return ()
+        try:
+            lines, _ = segment_reader.tail(str(path), _LAST_LINES, limit=_MOST_SEARCHED)
+        except OSError:
+            return ()  # a disk that cannot be read must not keep the end from being recorded
+        texts = (line.text.decode("utf-8", "replace") for line in lines)
+        return tuple(_shorten(text.rstrip("\r").rpartition("\r")[2]) for text in texts)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + "…"
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a log is or may come to be there; a trial could have put a pipe in its place."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return True

@@ -1,0 +1,217 @@
+"""Search patterns for logs: a text or a regular expression, matched by RE2.
+
+RE2 searches whole blocks of records, headers included. Its time is linear in the input for every
+expression, and it releases the interpreter lock. A match in a block is only a candidate: it counts
+if the text of that record alone matches.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from windlass.model.errors import InvalidArgument, shown
+from windlass.server.stores.logs.regex_literals import required_literals
+from windlass.worker.logs.segment import HEADER_WIDTH, has_header, read_parts
+
+LONGEST = 1000  # characters of a text or an expression
+_MOST_REPEATED = 2000  # times in all that counted repetitions say; more take RE2 minutes to read
+_MOST_CLASSES = 50  # of Unicode, of hundreds of ranges each
+# Bytes of what RE2 makes of an expression. It makes it before it sees that it is too large, and
+# lets nothing else of this process run meanwhile: with this, for some hundredths of a second.
+_LARGEST_PROGRAM = 1 << 20
+
+_PATIENCE = 64  # wrong candidates of one block, after which a surer way is taken
+_SAMPLE = 64 * 1024  # bytes by which it is judged which byte is rare
+_WITHOUT_HEADER = operator.itemgetter(slice(HEADER_WIDTH, None))
+
+RecordMatch = tuple[int, int, bool]  # where a record begins and ends, and whether its text matches
+Way = Callable[[bytearray, int, int], Iterator[RecordMatch]]
+
+
+class Pattern:
+    """A text, or an expression of RE2, that the text of a line has somewhere in it.
+
+    >>> block = bytearray(b"1763244000.000000:o loss 1\\n1763244001.000000:o loss nan\\n")
+    >>> list(Pattern("nan").records(block)), list(Pattern("^l.*1$", is_regex=True).records(block))
+    ([27], [0])
+    """
+
+    def __init__(self, text: str, *, is_regex: bool = False) -> None:
+        _check(text)
+        if is_regex:
+            _check_size(text)
+        raw = text.encode("utf-8", "surrogatepass")
+        self._line = _compile(raw) if is_regex else _compile_literal(raw)
+        self._text = None if is_regex else raw
+        self._literals = required_literals(text) if is_regex else (raw,)
+        self._literal_scans: list[Any] = []  # made when there is something to judge by
+        self._ways = self._plan(text if is_regex else "")
+        self._way = 0  # the first that did not find too many wrong ones
+
+    def matches(self, text: bytes) -> bool:
+        """Whether the text of a line is one that is looked for."""
+        if self._text is not None:
+            return self._text in text
+        return self._line.search(text) is not None
+
+    def records(self, block: bytearray, end: int | None = None) -> Iterator[int]:
+        """The offsets of records before `end` whose own text matches, each once, in order."""
+        at, end = 0, len(block) if end is None else end
+        while at < end:
+            wrong = 0
+            for record, after, is_right in self._ways[self._way](block, at, end):
+                at = after
+                if is_right:
+                    yield record
+                    continue
+                wrong += 1
+                if wrong > _PATIENCE and self._way + 1 < len(self._ways):
+                    self._way += 1
+                    break
+            else:
+                return
+
+    def _plan(self, expression: str) -> list[Way]:
+        """The ways to find candidates, the fastest first, each surer than the one before it."""
+        plain = re.sub(r"\\[^AzZQC]", "..", expression)
+        flags = re.findall(r"\(\?([a-zA-Z]*(?:-[a-zA-Z]+)?)[:)]", plain)
+        if re.search(r"\\[AzZQC]", plain) or any("m" in flag for flag in flags):
+            return [self._line_by_line]  # what these mean depends on where a text ends
+        ways: list[Way] = [self._without_headers]
+        if not re.search(r"(?<!\[)\^", plain):
+            ways.insert(0, self._among_headers)
+        if self._text is not None:
+            return [self._by_literals, self._without_headers]
+        if self._literals and min(map(len, self._literals)) > 1:
+            ways.insert(0, self._by_literals)
+        return ways
+
+    def _by_literals(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
+        if not self._literal_scans:
+            sample = bytes(block[:_SAMPLE])
+            self._literal_scans = [_scan_for(literal, sample) for literal in self._literals]
+        return self._candidates(self._literal_scans, block, at, end)
+
+    def _among_headers(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
+        return self._candidates([self._line], block, at, end)
+
+    def _candidates(
+        self, scans: Sequence[Any], block: bytearray, at: int, end: int
+    ) -> Iterator[RecordMatch]:
+        """The matches in the raw block, by one scan or by several."""
+        heads = [_next_match(scan, block, at, end) for scan in scans]
+        while (first := min(heads)) < end:
+            record = block.rfind(b"\n", 0, first) + 1
+            at = block.index(b"\n", first) + 1
+            line = bytes(block[record : at - 1])
+            yield record, at, has_header(line) and self.matches(line[HEADER_WIDTH:])
+            heads = [
+                head if head >= at else _next_match(scan, block, at, end)
+                for scan, head in zip(scans, heads, strict=True)
+            ]
+
+    def _without_headers(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
+        """Searched without the headers; these are all of one width, so places can be computed."""
+        lines = bytes(block[at:end]).split(b"\n")
+        text = b"\n".join(map(_WITHOUT_HEADER, lines))
+        if len(text) != end - at - HEADER_WIDTH * (len(lines) - 1):
+            # Something is in it that is no record, as a crash of the machine may leave it.
+            yield from self._line_by_line(block, at, end)
+            return
+        number = place = 0  # newlines before `place`
+        last = -1
+        for match in self._line.finditer(text):
+            if match.start() == len(text):
+                return  # an empty match after the last line
+            number += text.count(b"\n", place, match.start())
+            place = match.start()
+            if number == last:
+                continue
+            last = number
+            record = at + text.rfind(b"\n", 0, place) + 1 + number * HEADER_WIDTH
+            after = block.index(b"\n", record) + 1
+            yield record, after, has_header(bytes(block[record : record + HEADER_WIDTH]))
+
+    def _line_by_line(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
+        for _, _, text, _, after in read_parts(bytes(block[at:end]), at):
+            if self.matches(text):
+                yield after - len(text) - HEADER_WIDTH - 1, after, True
+
+
+def _next_match(scan: Any, block: bytearray, at: int, end: int) -> int:
+    """The offset of the next match; `end` if there is none."""
+    match = scan.search(block, at, end)
+    return end if match is None else int(match.start())
+
+
+def _scan_for(literal: bytes, sample: bytes) -> Any:
+    """RE2 leaps from one first byte of a literal to the next: begin it with a rare one."""
+    starts = range(max(len(literal) // 2, 1))
+    start = min(starts, key=lambda place: sample.count(literal[place : place + 1]))
+    return _compile_literal(literal[start:])
+
+
+def _check(text: str) -> None:
+    if not text:
+        raise InvalidArgument("There is nothing to search for: the text is empty.")
+    if len(text) > LONGEST:
+        raise InvalidArgument(f"A text to search for has at most {LONGEST} characters.")
+    if "\n" in text:
+        raise InvalidArgument(
+            "A search looks at one line at a time: its text cannot have a line break.",
+            hint="Search for what stands in one of the lines.",
+        )
+
+
+def _check_size(expression: str) -> None:
+    """Refuse what takes RE2 long to read: it is not told to, and cannot be left at it."""
+    if len(re.findall(r"\\[pP]", expression)) > _MOST_CLASSES:
+        raise InvalidArgument(
+            f"{shown(expression)} has more than {_MOST_CLASSES} classes of Unicode, as \\pL is.",
+            hint="Repeat one, as in \\pL+, or put several into one: [\\pL\\pN].",
+        )
+    # What is counted takes a time that grows with the square of what is to be repeated.
+    bounds = re.findall(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", expression, re.ASCII)
+    if sum(int(most or least) for least, most in bounds) > _MOST_REPEATED:
+        raise InvalidArgument(
+            f"{shown(expression)} repeats too much: its counts come to more than "
+            f"{_MOST_REPEATED:,}.",
+            hint="Write * or + instead of a large count, as in .* for .{0,1000}.",
+        )
+
+
+def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
+    """An expression for texts of many lines, of which it never matches more than one."""
+    import re2  # here, since most servers are never asked to search
+
+    options = re2.Options()
+    options.never_nl = options.never_capture = True
+    options.log_errors = False
+    if is_literal:  # which may begin in the middle of a character
+        options.encoding = re2.Options.Encoding.LATIN1
+        expression = re2.escape(expression)
+    try:
+        if not is_literal:  # made small once to see if it is; the other has room to be fast in
+            full, options.max_mem = options.max_mem, _LARGEST_PROGRAM
+            re2.compile(b"(?m)" + expression, options)
+            options.max_mem = full
+        return re2.compile(b"(?m)" + expression, options)
+    except re2.error as error:
+        why = error.args[0] if error.args else error
+        why = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        text = shown(expression.decode("utf-8", "replace"))
+        raise InvalidArgument(
+            f"{text} is no regular expression that can be searched for: "
+            f"{why.replace('(?m)', '', 1)}.",
+            hint="Expressions are those of RE2: as in Python, without look-around and "
+            "back-references. To search for a text as it is, leave out regex.",
+        ) from None
+    finally:
+        re2.purge()  # else 128 of them, of megabytes each, would be kept for ever
+
+
+def _compile_literal(text: bytes) -> Any:
+    return _compile(text, is_literal=True)

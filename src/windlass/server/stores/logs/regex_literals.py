@@ -1,0 +1,95 @@
+"""Required literals of an RE2 expression: every match contains at least one of these texts."""
+
+from __future__ import annotations
+
+import re
+
+MOST = 4  # texts that are looked for at once; more are slower than the expression itself
+
+_TOKEN = re.compile(
+    r"\\[pPxX]\{[^}]*\}|\\x[0-9a-fA-F]{2}|\\[0-7]{1,3}|\\[pP].|\\.|\\"  # what is escaped
+    r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]?"  # a class
+    r"|\(\?P?<[^>]*>|\(\?[a-zA-Z-]*\)|\(\?[a-zA-Z-]*:|\(|.",
+    re.DOTALL,
+)
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
+
+
+def required_literals(expression: str) -> tuple[bytes, ...]:
+    """Texts of which one is in whatever an expression matches; none if that is not plain to see.
+
+    >>> required_literals(r"[A-Z]\\w+Error: .*memory"), required_literals(r"(nan|inf)\\b")
+    ((b'Error: ',), (b'nan', b'inf'))
+    >>> (
+    ...     required_literals(r"loss=\\d+\\.5?"),
+    ...     required_literals("(?i)error"),
+    ...     required_literals("a?"),
+    ... )
+    ((b'loss=',), (), ())
+    """
+    if "\\Q" in expression or re.search(r"\(\?[a-zA-Z-]*i", expression):
+        return ()
+    literals = _Reading(expression).alternatives()
+    return tuple(dict.fromkeys(text.encode("utf-8", "surrogatepass") for text in literals))
+
+
+class _Reading:
+    """An expression, read from left to right."""
+
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._at = 0
+
+    def alternatives(self) -> list[str]:
+        """The texts of some branches up to the end of their group: of each its own, or nothing."""
+        branches = [self._branch()]
+        while self._next() == "|":
+            branches.append(self._branch())
+        literals = [text for branch in branches for text in branch]
+        return literals if all(branches) and len(literals) <= MOST else []
+
+    def _branch(self) -> list[str]:
+        """The best that one branch has; it ends before what ends it."""
+        sets: list[list[str]] = []
+        run = ""
+        while self._peek() not in ("", "|", ")"):
+            piece = self._next()
+            inner: list[str] = []
+            if piece[0] == "(" and not piece.endswith(")"):  # which would only set flags
+                inner = self.alternatives()  # which takes the bracket that ends it
+            literal = _literal_of(piece)
+            quantifier = _QUANTIFIER.match(self._expression, self._at)
+            if quantifier is None and literal:
+                run += literal
+                continue
+            if quantifier is not None:
+                self._at = quantifier.end()
+                is_sure = quantifier[0][0] == "+"
+                run += literal if is_sure else ""
+                inner = inner if is_sure else []
+            sets += [[run], inner]
+            run = ""
+        sets.append([run])
+        best = max(sets, key=_worth)
+        return best if all(best) else []
+
+    def _peek(self) -> str:
+        token = _TOKEN.match(self._expression, self._at)
+        return token[0] if token else ""
+
+    def _next(self) -> str:
+        piece = self._peek()
+        self._at += len(piece)
+        return piece
+
+
+def _worth(texts: list[str]) -> tuple[int, int]:
+    """Long ones are rare; of several the shortest counts."""
+    return (min(map(len, texts), default=0), -len(texts))
+
+
+def _literal_of(piece: str) -> str:
+    """The character that a piece stands for; nothing if it stands for several, or none."""
+    if len(piece) == 2 and piece[0] == "\\":
+        return piece[1] if not piece[1].isalnum() and piece[1].isascii() else ""
+    return piece if len(piece) == 1 and piece not in "^$.|()[]*+?\\" else ""

@@ -1,0 +1,190 @@
+"""Search one log segment for matching lines.
+
+The search never loops over lines that do not match. It searches whole blocks at once and maps only
+the matches to records and lines.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from windlass.server.stores.logs.pattern import Pattern
+from windlass.worker.logs.segment import HEADER_WIDTH, MARK, STDERR, STDOUT, TIME_WIDTH, read_parts
+from windlass.worker.logs.segment_reader import Begun, Line, go_on, join_lines
+
+Part = tuple[float, str, bytes, bool, int]  # time, stream, text, whether it ended, place after it
+
+_FIRST_BLOCK = 128 * 1024  # a page that goes on in the middle of a segment is soon full
+_BLOCK = 1024 * 1024
+_FARTHEST_BACK = 1024 * 1024  # bytes for which a line is remembered that has not ended
+
+_HEADER = re.compile(rb"\d{10}\.\d{6}[:\x1d][oeOE] ")
+_NEWLINE = 10
+_ENDED = {STDOUT: b":o ", STDERR: b":e "}
+
+
+class SegmentSearch:
+    """The lines of a piece of a segment that match, in the order of their ends.
+
+    It may stop anywhere and go on from `resume_at`: `place`, up to which all was told, and
+    how far back from there a line began that has not been told.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        pattern: Pattern,
+        *,
+        stream: str | None = None,
+        place: int = 0,
+        back: int = 0,
+        end: int | None = None,
+        tells_unended: bool = True,
+    ) -> None:
+        self._path = path
+        self._pattern = pattern
+        self._stream = stream
+        self._place = place  # all that ends before it was told
+        self._start = place - back
+        self._end = end
+        self._tells_unended = tells_unended
+        self._scanned = place
+        self._begun: dict[str, Begun] = {}  # lines whose end is in a block to come
+        self._spans: list[tuple[int, float]] = []  # lines of several records in the block at hand
+        self._pending: Line | None = None
+        self.rest: list[Line] = []  # those at the end of the segment that have no end
+
+    def __iter__(self) -> Iterator[Line | None]:
+        """Lines that match; none after each block, for whoever has no more time."""
+        with open(self._path, "rb", buffering=0) as file:
+            for block in _blocks(file.fileno(), self._start, self._end):
+                yield from self._tell(self._search_block(block))
+                is_new = block.offset + block.length > self._scanned
+                self._scanned = max(self._scanned, block.offset + block.length)
+                if is_new:  # what is only looked at again is no progress
+                    yield None
+        if self._tells_unended:
+            unended = [line.joined() for line in self._begun.values()]
+            self.rest = sorted(
+                (line for line in unended if self._wants(line)), key=lambda line: line.end
+            )
+            self._begun = {}
+            if self.rest:
+                yield self.rest[0]
+
+    def mark_told(self, end: int) -> list[Line]:
+        """The line that came last, and ends there, is told; those that are told with it."""
+        self._place = max(self._place, end)
+        self._pending = None
+        # At most one of each stream has no end: told together, no cursor needs to tell them apart.
+        rest, self.rest = self.rest[1:], []
+        return rest
+
+    def time_reached(self) -> float:
+        """When what comes next was written; the end of time if that is not known."""
+        with open(self._path, "rb", buffering=0) as file:
+            header = os.pread(file.fileno(), HEADER_WIDTH, self._scanned)
+        return float(header[:TIME_WIDTH]) if _HEADER.match(header) else math.inf
+
+    def resume_at(self) -> tuple[int, int]:
+        """The place up to which all was told, and how far back a line began that was not."""
+        place = max(self._place, self._scanned)
+        if self._pending is not None:
+            place = max(place, self._pending.start)
+        starts = [start for start, end in self._spans if start < place < end]
+        starts += [line.start for line in self._begun.values()]
+        starts += [line.start for line in self.rest]
+        first = min((start for start in starts if start < place), default=place)
+        return place, min(place - first, _FARTHEST_BACK)
+
+    def _wants(self, line: Line) -> bool:
+        return self._stream in (None, line.stream) and self._pattern.matches(line.text)
+
+    def _tell(self, lines: list[Line]) -> Iterator[Line]:
+        for line in lines:
+            if self._stream in (None, line.stream) and line.end > self._place:
+                self._pending = line
+                yield line
+
+    def _search_block(self, block: _Block) -> list[Line]:
+        """The lines that match and end in this block, in the order of their ends."""
+        lines: list[Line] = []
+        pieces: set[int] = set()  # records that are pieces of lines; these count as a whole only
+        self._spans = []
+        is_split = block.next_tagged((MARK,), 0, block.length) < block.length
+        if is_split or self._begun:
+            for line in self._split_lines(block, pieces):
+                self._spans.append((line.start, line.end))
+                if self._pattern.matches(line.text):
+                    lines.append(line)
+        for record in self._pattern.records(block.data, block.length):
+            if record not in pieces:
+                lines += join_lines(block.parts_at(record)[1])
+        return sorted(lines, key=lambda line: line.end) if pieces else lines
+
+    def _split_lines(self, block: _Block, pieces: set[int]) -> Iterator[Line]:
+        """The lines that are in several records and end in this block."""
+        at = 0
+        while (record := self._next_piece(block, at)) < block.length:
+            at, parts = block.parts_at(record)
+            for part in parts:
+                if not part[3] or part[1] in self._begun:
+                    pieces.add(record)
+                    line = go_on(self._begun, part)
+                    if line is not None:
+                        yield line
+
+    def _next_piece(self, block: _Block, at: int) -> int:
+        """The offset of the next record that starts or continues a line in pieces."""
+        following = block.next_tagged((MARK,), at, block.length)
+        tags = [_ENDED[stream] for stream in self._begun]
+        return block.next_tagged(tags, at, following)
+
+
+class _Block(NamedTuple):
+    """Whole records of a segment, in a buffer that is used again for the next ones."""
+
+    data: bytearray
+    length: int
+    offset: int  # in the segment
+
+    def parts_at(self, record: int) -> tuple[int, list[Part]]:
+        """The record that begins there, and where the next one does."""
+        end = self.data.index(b"\n", record) + 1
+        return end, read_parts(bytes(self.data[record:end]), self.offset + record)
+
+    def next_tagged(self, tags: Sequence[bytes], start: int, end: int) -> int:
+        """The offset of the next record with one of the tags; `end` if there is none before it."""
+        for tag in tags:
+            at = start
+            while (position := self.data.find(tag, at, min(end + HEADER_WIDTH, self.length))) >= 0:
+                record = position - TIME_WIDTH
+                is_begin = record == 0 or (record > 0 and self.data[record - 1] == _NEWLINE)
+                if is_begin and start <= record < end and _HEADER.match(self.data, record):
+                    end = record
+                    break
+                at = position + 1
+        return end
+
+
+def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
+    """A piece of a segment in large blocks that end where records end."""
+    end = os.fstat(fd).st_size if end is None else end
+    data = bytearray(_FIRST_BLOCK)
+    while offset < end:
+        size = min(len(data), end - offset)
+        read = os.preadv(fd, [memoryview(data)[:size]], offset)
+        if not read:
+            return  # it was cut meanwhile
+        whole = data.rfind(b"\n", 0, read) + 1
+        if whole:
+            yield _Block(data, whole, offset)
+        elif read < len(data):
+            return
+        offset += whole or read  # no record is as long as a block: that is none
+        if len(data) < _BLOCK:
+            data = bytearray(min(_BLOCK, end - offset) + _FIRST_BLOCK)

@@ -1,0 +1,91 @@
+"""Downsample a curve: keep the least and the greatest point of each stretch.
+
+`tsdownsample` does the same with NumPy. To load NumPy takes more time and memory than this module,
+which works on arrays and their slices.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from windlass.server.stores.metrics.columns import Column, column_of
+
+OUTLINED = 256  # points of which an outline has two or three
+
+
+def outline(column: Column) -> Column:
+    """The ends, and the least and the greatest, and the first NaN, of each `OUTLINED` points."""
+    count = len(column.values)
+    ends = {0, count - 1} if count else set()
+    return _picked(column, sorted({*ends, *_extremes(column, OUTLINED)}))
+
+
+def downsample(column: Column, most: int) -> Column:
+    """At most so many points: the first, the last, and those at the spikes between them.
+
+    >>> points = column_of((n, 0.0, 9.0 if n == 777 else 0.0) for n in range(10_000))
+    >>> few = downsample(points, 50)
+    >>> len(few.values) <= 50, 777 in few.steps, few.steps[0], few.steps[-1]
+    (True, True, 0, 9999)
+
+    Where that leaves room, as with a curve that only falls, others stand evenly between them.
+
+    >>> list(downsample(column_of((n, 0.0, -float(n)) for n in range(100)), 5).steps)
+    [0, 25, 50, 75, 99]
+    >>> [list(downsample(points, most).steps) for most in (1, 2, 3)]
+    [[9999], [0, 9999], [0, 777, 9999]]
+    """
+    count = len(column.values)
+    if count <= most:
+        return column
+    if most < 5:
+        return _picked(column, _very_few(column, most))
+    points_per_group = 3 if any(map(_is_nan, column.values)) else 2
+    groups = (most - 2) // points_per_group
+    length = -(-count // groups)
+    picked = {0, count - 1, *_extremes(column, length)}
+    spare = most - len(picked) + 1
+    picked |= {number * count // spare for number in range(1, spare)}
+    if missing := most - len(picked):  # some of those stood there already
+        others = [number for number in range(count) if number not in picked]
+        step = len(others) / missing
+        picked |= {others[int((number + 0.5) * step)] for number in range(missing)}
+    return _picked(column, sorted(picked))
+
+
+def _very_few(column: Column, most: int) -> list[int]:
+    """Up to four places: the ends, then what is farthest from the first, then those between."""
+    values, last = column.values, len(column.values) - 1
+    if most < 3:
+        return [0, last] if most > 1 else [last]
+    spikes = [place for place in _extremes(column, last + 1) if 0 < place < last]
+    spikes.sort(key=lambda n: abs(values[n] - values[0]), reverse=True)
+    between = dict.fromkeys([*spikes, (last + 1) // 2, (last + 1) // 3])
+    return sorted([0, last, *list(between)[: most - 2]])
+
+
+def _extremes(column: Column, length: int) -> list[int]:
+    """The indices of the least, the greatest and the first NaN value of each stretch."""
+    values = column.values
+    indices: list[int] = []
+    for start in range(0, len(values), length):
+        part = values[start : start + length]
+        numbers, here = part, set()
+        if (total := sum(part)) != total and any(map(_is_nan, part)):
+            # It is neither less nor greater: it would hide the others.
+            here.add(start + next(n for n, v in enumerate(part) if _is_nan(v)))
+            numbers = array("d", [v for v in part if not _is_nan(v)])
+        if numbers:
+            here.add(start + part.index(min(numbers)))
+            here.add(start + part.index(max(numbers)))
+        indices += sorted(here)
+    return indices
+
+
+def _is_nan(value: float) -> bool:
+    return value != value
+
+
+def _picked(column: Column, places: list[int]) -> Column:
+    steps, times, values = column
+    return column_of((steps[n], times[n], values[n]) for n in places)

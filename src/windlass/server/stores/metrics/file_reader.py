@@ -1,0 +1,259 @@
+"""Reader of `metrics` files (see `worker/common/metrics_file.py`).
+
+A trial's own process writes these files, so they may contain any bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import sys
+from array import array
+from binascii import crc32
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from windlass.model.thread_safe_types import learned
+from windlass.server.stores.metrics.columns import Column, column_of
+from windlass.worker.common.metrics_file import HEAD, MAGIC, NAMES, PROGRESS, SEAL
+from windlass.worker.program.report import GROUP, LONGEST_NAME, LONGEST_RECORD
+
+PIECE = 1 << 20  # bytes that are read at a time; more than any record has
+_AT_ONCE = 32 << 10  # bytes of JSON that are decoded while all other threads wait
+_MOST_NAMES = 4 << 20  # bytes of names that are read
+_WORD = 8
+_ODD = {text: float(text) for text in ("nan", "inf", "-inf")}
+
+
+class Record(msgspec.Struct, array_like=True):
+    """A line of JSON: what one call of `wl.report` wrote."""
+
+    time: float
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    group: str
+    values: dict[str, float | str]
+
+
+class Progress(msgspec.Struct, array_like=True):
+    """A line of JSON: how far a program is."""
+
+    time: float
+    kind: Annotated[str, msgspec.Meta(pattern=f"^{PROGRESS}$")]
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Names(msgspec.Struct, array_like=True):
+    """A line of `metrics.names`: what is reported together."""
+
+    group: str
+    names: list[str]
+
+
+class Reports(NamedTuple):
+    """The reports in a piece of a file."""
+
+    columns: dict[str, Column]  # by the full name
+    progress: Progress | None = None
+
+
+_record_decoder = msgspec.json.Decoder(learned(Record))
+_progress_decoder = msgspec.json.Decoder(learned(Progress))
+_names_decoder = msgspec.json.Decoder(learned(Names))
+
+
+def full_name(group: str, name: str) -> str | None:
+    """The full name of a metric; None if the name is invalid.
+
+    >>> full_name("training", "loss"), full_name("validation", "loss"), full_name("", "loss")
+    ('loss', 'validation/loss', None)
+    """
+    if not all(part.isprintable() and 0 < len(part) <= LONGEST_NAME for part in (group, name)):
+        return None
+    return name if group == GROUP else f"{group}/{name}"
+
+
+def read_reports(path: Path, position: int, end: int | None = None) -> tuple[Reports, int]:
+    """Read the reports of a piece of a file, up to `end`, and the start of the next."""
+    most = PIECE if end is None else min(PIECE, end - position)
+    data = read_bytes(path, position, most)
+    if not data:
+        return Reports({}), position
+    parsing = _Parsing(data, path.with_name(NAMES))
+    return parsing.reports, position + parsing.end
+
+
+class _Parsing:
+    """Taking apart a piece of a file."""
+
+    def __init__(self, data: bytes, names: Path) -> None:
+        self._data = data
+        self._names_path = names
+        self._names: dict[bytes, list[str | None]] | None = None
+        self._columns: dict[str, Column] = {}
+        self._full: dict[tuple[str, str], str | None] = {}
+        self._progress: Progress | None = None
+        self.end = 0
+        while (after := self._next()) > self.end:
+            self.end = after
+
+    @property
+    def reports(self) -> Reports:
+        return Reports(self._columns, self._progress)
+
+    def _next(self) -> int:
+        """Take what comes next; where that ends, or where it began if more must be known of it."""
+        data, start = self._data, self.end
+        if not data.startswith(MAGIC, start):
+            return self._text(start, data.find(MAGIC, start))
+        whole = self._run(start)
+        if whole > start:
+            return whole
+        # It is torn, or no record: what follows may be.
+        another = data.find(MAGIC, start + 1)
+        if another >= 0:
+            self._decode_lines(data[start:another])
+            return another
+        return start if len(data) - start < LONGEST_RECORD else self._text(start, -1)
+
+    def _text(self, start: int, stop: int) -> int:
+        """Lines up to a record in words, or to the end of the last that has one."""
+        data = self._data
+        if stop < 0:
+            stop = data.rfind(b"\n", start) + 1
+            if stop <= start:
+                # What is longer than a record, and has no end, is none.
+                return len(data) if len(data) - start > LONGEST_RECORD else start
+        while start < stop:
+            after = data.find(b"\n", start + _AT_ONCE, stop) + 1 or stop
+            self._decode_lines(data[start:after])
+            start = after
+        return stop
+
+    def _run(self, start: int) -> int:
+        """Records of the same names that follow each other; where they end, `start` if none is."""
+        data = self._data
+        if start + HEAD.size > len(data):
+            return start
+        count: int = HEAD.unpack_from(data, start)[1]
+        size = (4 + count) * _WORD
+        most = (len(data) - start) // size
+        head = data[start : start + _WORD]
+        names = self._names_by_head().get(head) if most and count else None
+        if names is None or not _is_whole(data, start, size, head):
+            return start
+        length = _run_length(data, start, size, most, head)
+        end = start + length * size
+        whole, words = array("q", data[start:end]), array("d", data[start:end])
+        if sys.byteorder == "big":
+            whole.byteswap()
+            words.byteswap()
+        steps = whole[1 :: 4 + count]
+        times = words[2 :: 4 + count]
+        is_sound = min(steps) >= 0 and math.isfinite(sum(times)) and min(times) >= 0
+        for number, name in enumerate(names, 3):
+            if name is None:
+                continue
+            column = Column(steps, times, words[number :: 4 + count])
+            if not is_sound:
+                rows = zip(*column, strict=True)
+                column = column_of(row for row in rows if row[0] >= 0 <= row[1] < math.inf)
+            if column.steps:
+                self._add(name, column)
+        return end
+
+    def _add(self, name: str, column: Column) -> None:
+        existing = self._columns.get(name)
+        if existing is None:
+            existing = self._columns[name] = column_of()
+        existing.extend(column)
+
+    def _names_by_head(self) -> dict[bytes, list[str | None]]:
+        """The names of records in words, by the word that they begin with."""
+        if self._names is None:
+            self._names = {}
+            for line in read_bytes(self._names_path, 0, _MOST_NAMES).splitlines(keepends=True):
+                try:
+                    header = _names_decoder.decode(line)
+                except (msgspec.MsgspecError, ValueError):
+                    continue
+                if 0 < len(header.names) < 256:
+                    head = HEAD.pack(MAGIC, len(header.names), crc32(line))
+                    self._names[head] = [full_name(header.group, name) for name in header.names]
+        return self._names
+
+    def _decode_lines(self, lines: bytes) -> None:
+        try:
+            records = _record_decoder.decode_lines(lines)
+        except (msgspec.MsgspecError, ValueError):
+            records = [decoded for line in lines.split(b"\n") if (decoded := self._decode(line))]
+        for record in records:
+            self._add_record(record)
+
+    def _decode(self, line: bytes) -> Record | None:
+        """One record; behind a torn one, which ended where the next began."""
+        for start in {0, max(line.rfind(b"["), 0)}:
+            try:
+                return _record_decoder.decode(line[start:])
+            except (msgspec.MsgspecError, ValueError):
+                pass
+            try:
+                self._progress = _progress_decoder.decode(line[start:])
+            except (msgspec.MsgspecError, ValueError):
+                continue
+            return None
+        return None
+
+    def _add_record(self, record: Record) -> None:
+        for name, value in record.values.items():
+            if isinstance(value, str):
+                if value not in _ODD:
+                    continue
+                value = _ODD[value]
+            key = (record.group, name)
+            if key not in self._full:
+                self._full[key] = full_name(*key)
+            full = self._full[key]
+            if full is not None:
+                column = self._columns.get(full)
+                if column is None:
+                    column = self._columns[full] = column_of()
+                column.add(record.step, record.time, value)
+
+
+def _run_length(data: bytes, start: int, size: int, most: int, head: bytes) -> int:
+    """Count the consecutive records of a size that begin with the same word."""
+    count, window = 1, 8
+    while count < most:
+        more = min(window, most - count)
+        begin = start + count * size
+        words = array("q", data[begin : begin + more * size])
+        stride = size // _WORD
+        are_same = words[::stride].tobytes() == head * more
+        if not (are_same and words[stride - 1 :: stride].tobytes() == SEAL * more):
+            break
+        count, window = count + more, window * 4
+    while count < most and _is_whole(data, start + count * size, size, head):
+        count += 1
+    return count
+
+
+def _is_whole(data: bytes, start: int, size: int, head: bytes) -> bool:
+    return data.startswith(head, start) and data.startswith(SEAL, start + size - _WORD)
+
+
+def read_bytes(path: Path, position: int, most: int) -> bytes:
+    """Some bytes of a file; none of what is no file, or not there."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        # A pipe or a device has no end.
+        return os.pread(fd, most, position) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)

@@ -1,0 +1,187 @@
+"""Metrics in the files of attempts, with summaries in the database.
+
+The store reads the new part of a file after a nudge, and counts its points in one transaction with
+the position in the file. A nudge may be lost, so the server also reads all files of an attempt at
+its end, and all files at its own start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+
+import msgspec
+
+from windlass.model.job import Job
+from windlass.model.metrics import FetchMetrics, Points
+from windlass.model.records import Summary, TrialRecord
+from windlass.model.status import Event, EventKind, ReplicaId
+from windlass.runtimes import paths
+from windlass.runtimes.local.nudge_listener import Source
+from windlass.server.db.base import Connection, Database
+from windlass.server.stores.metrics import summaries
+from windlass.server.stores.metrics.base import Known, Wanted
+from windlass.server.stores.metrics.chunks import make_chunk, read_metrics
+from windlass.server.stores.metrics.columns import Column
+from windlass.server.stores.metrics.curves import fetch_curves
+from windlass.server.stores.metrics.file_reader import read_reports
+from windlass.server.stores.metrics.points import metric_files, new_points
+from windlass.server.stores.metrics.summaries import Added, Stale, Tally
+from windlass.server.stores.trials.rows import add_events
+from windlass.server.stores.trials.store import TrialStore
+from windlass.worker.program.report import MOST_NAMES
+
+
+class FileMetricStore:
+    """Reads the `metrics` files of attempts and stores the summaries."""
+
+    def __init__(
+        self,
+        home: Path,
+        database: Database,
+        trials: TrialStore,
+        publish: Callable[[int, int], None],
+    ) -> None:
+        """`publish` is told a trial and its experiment when there are new points."""
+        self._home = home
+        self._db = database
+        self._trials = trials
+        self._publish = publish
+        self._read: dict[str, set[ReplicaId]] = {}  # attempts that ended, by the uid of their job
+
+    def read_to_end(self, job: Job, ended: Iterable[ReplicaId]) -> None:
+        """Count all that attempts reported, which have ended."""
+        read = self._read.setdefault(job.uid, set())
+        for replica in sorted(set(ended) - read):
+            source = Source(job.uid, job.trial_id, replica)
+            size = _size(self._path(source))  # a stray may write for ever
+            while (counting := self.count_new(source)) is not None:
+                try:
+                    start, end = counting.result()
+                except Stale:
+                    continue
+                if end == start or end >= size:
+                    break
+            read.add(replica)
+
+    def forget(self, uid: str) -> None:
+        """Nothing of a job is left that may report something."""
+        self._read.pop(uid, None)
+
+    def fetch_curves(self, request: FetchMetrics) -> bytes:
+        """The pack of curves that answers a request."""
+        return fetch_curves(self._home, request)
+
+    def new_points(self, trial_id: int, name: str, positions: Known) -> Iterator[Points]:
+        """The points of a metric beyond `positions`, which move to the last point read."""
+        return new_points(self._home, trial_id, name, positions)
+
+    def columns(
+        self, trial_id: int, wanted: Wanted
+    ) -> Iterator[tuple[ReplicaId, dict[str, Column]]]:
+        """All points of the wanted metrics, a piece of an attempt at a time."""
+        for replica, path in metric_files(self._home, trial_id):
+            for columns, _ in read_metrics(path, wanted, 0):
+                yield replica, columns
+
+    def sizes(self, trial_id: int) -> tuple[int, ...]:
+        """The size of each file: other sizes mean new points."""
+        return tuple(_size(path) for _, path in metric_files(self._home, trial_id))
+
+    def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
+        """Begin to count the next piece of what is new; none if nothing is.
+
+        The future is done once it is stored, and says from where to where that goes in the file;
+        `Stale` if somebody else counted meanwhile.
+        """
+        trial_id, replica = source.trial_id, source.replica
+        path = self._path(source)
+        if not _size(path):
+            return None
+        counted = self._db.read(
+            lambda connection: summaries.read_counted(connection, trial_id, replica)
+        )
+        start = counted.positions.get(replica.attempt, 0)
+        reports, end = read_reports(path, start)
+        if end == start:
+            return None
+
+        def reread(attempt: int, steps: Mapping[str, int], position: int) -> dict[str, Tally]:
+            earlier = msgspec.structs.replace(replica, attempt=attempt)
+            return _tallies_before(
+                self._path(Source(source.uid, trial_id, earlier)), steps, position
+            )
+
+        shares, adds = summaries.shares_with(counted, replica.attempt, reports.columns, reread)
+        progress = reports.progress.share if reports.progress else None
+        piece = summaries.Piece(source.uid, trial_id, replica, end, counted, shares, adds, progress)
+        added: Added | None = None
+
+        def change(connection: Connection) -> tuple[int, int]:
+            nonlocal added
+            added = summaries.add(connection, piece)
+            if added is None:  # it is of no trial that there is
+                return start, start
+            if added.left_out:
+                _warn_of_limit(connection, trial_id, added.left_out)
+            return start, end
+
+        def then(_done: tuple[int, int]) -> None:
+            if added is not None and (added.summaries or progress is not None):
+                changed = added.summaries
+                self._trials.note(trial_id, lambda record: _with_metrics(record, changed, progress))
+                self._publish(trial_id, added.experiment_id)
+
+        return self._db.submit(change, then)
+
+    def make_chunk(self, source: Source) -> bool:
+        """Have some of what was reported at hand in columns; whether there was some to do."""
+        return make_chunk(self._path(source))
+
+    def _path(self, source: Source) -> Path:
+        folder = paths.attempt_dir(self._home, source.trial_id, source.replica)
+        return folder / paths.METRICS
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _tallies_before(path: Path, steps: Mapping[str, int], end: int) -> dict[str, Tally]:
+    """The totals of metrics in a file up to a position, each before a step."""
+    tallies, position = dict.fromkeys(steps, Tally()), 0
+    while position < end:
+        reports, after = read_reports(path, position, end)
+        if after == position:
+            break
+        for name in steps.keys() & reports.columns.keys():
+            tally = summaries.tally_of(reports.columns[name].below(steps[name]))
+            tallies[name] = tallies[name].plus(tally)
+        position = after
+    return tallies
+
+
+def _with_metrics(
+    record: TrialRecord, changed: dict[str, Summary], progress: float | None
+) -> TrialRecord:
+    metrics = dict(sorted({**record.metrics, **changed}.items())) if changed else record.metrics
+    if progress is None:
+        progress = record.progress
+    return msgspec.structs.replace(record, metrics=metrics, progress=progress)
+
+
+def _warn_of_limit(connection: Connection, trial_id: int, name: str) -> None:
+    """Say once that a trial has more metrics than it may have."""
+    query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = 'TooManyMetrics'"
+    if connection.value(query, {"trial_id": trial_id}):
+        return
+    message = f"{MOST_NAMES} metrics are the most that a trial has: there is no summary of {name!r}"
+    event = Event(
+        time=time.time(), kind=EventKind.WARNING, reason="TooManyMetrics", message=message
+    )
+    add_events(connection, trial_id, [event])

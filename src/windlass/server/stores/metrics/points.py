@@ -1,0 +1,52 @@
+"""New points of one metric, as JSON for the event stream of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from windlass.model.metrics import Points
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths
+from windlass.server.stores.metrics.base import CurvePosition, Known
+from windlass.server.stores.metrics.chunks import read_metrics
+from windlass.server.stores.metrics.columns import Column, column_of
+
+_MOST_AT_ONCE = 20_000  # points that an event tells
+_NONE = column_of()
+
+
+def new_points(home: Path, trial_id: int, name: str, positions: Known) -> Iterator[Points]:
+    """The points of a metric beyond `positions`, which move to the last point read."""
+    for replica, path in metric_files(home, trial_id):
+        key = (trial_id, replica.role, replica.index, replica.attempt)
+        before = positions.get(key, CurvePosition(0, 0)).position
+        for columns, after in read_metrics(path, name.__eq__, before):
+            column = columns.get(name, _NONE)
+            count = positions.get(key, CurvePosition(0, 0)).number
+            positions[key] = CurvePosition(count + len(column.values), after)
+            for start in range(0, len(column.values), _MOST_AT_ONCE):
+                part = column.part(start, start + _MOST_AT_ONCE)
+                yield _points(trial_id, replica, name, count + start, part)
+
+
+def metric_files(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
+    """The `metrics` file of each attempt of a trial, whether it is there or not."""
+    for replica, folder in paths.attempts(home, trial_id):
+        yield replica, folder / paths.METRICS
+
+
+def _points(trial_id: int, replica: ReplicaId, name: str, start: int, column: Column) -> Points:
+    # They are JSON in the end, which has no number for these.
+    values = [v if v - v == 0 else repr(v) for v in column.values]
+    return Points(
+        trial_id=trial_id,
+        name=name,
+        role=replica.role,
+        index=replica.index,
+        attempt=replica.attempt,
+        start=start,
+        steps=tuple(column.steps),
+        times=tuple(column.times),
+        values=tuple(values),
+    )

@@ -1,0 +1,335 @@
+"""Metric summaries as rows of the database. Each point counts once, even after a crash.
+
+A restarted replica may repeat steps. The newest attempt wins: from the first step of a metric that
+it reports, the points of earlier attempts no longer count. The table `tallies` has the points that
+count of each attempt, and `summaries` their totals.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from windlass.model.records import Summary
+from windlass.model.status import ReplicaId
+from windlass.server.db.base import Connection, Row
+from windlass.server.db.paging import Conditions
+from windlass.server.stores.metrics.columns import Column
+from windlass.worker.program.report import MOST_NAMES
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals of metric values, to which other totals can be added."""
+
+    count: int = 0
+    finite: int = 0  # how many are numbers to add up
+    total: float = 0.0  # of those
+    min: float | None = None
+    max: float | None = None
+    last: float = math.nan
+    step: int = 0  # of the last
+    time: float = 0.0  # of the last
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.finite if self.finite else None
+
+    @property
+    def summary(self) -> Summary:
+        """The tally as it is told."""
+        return Summary(
+            count=self.count,
+            min=self.min,
+            max=self.max,
+            mean=self.mean,
+            last=self.last,
+            step=self.step,
+        )
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together; the last is the one that was reported last."""
+        if not (self.count and other.count):
+            return other if other.count else self
+        newest = other if other.time >= self.time else self
+        return Tally(
+            count=self.count + other.count,
+            finite=self.finite + other.finite,
+            total=_bounded(self.total + other.total),
+            min=min((v for v in (self.min, other.min) if v is not None), default=None),
+            max=max((v for v in (self.max, other.max) if v is not None), default=None),
+            last=newest.last,
+            step=newest.step,
+            time=newest.time,
+        )
+
+
+def tally_of(column: Column) -> Tally:
+    """The totals of the points of a column.
+
+    >>> from windlass.server.stores.metrics.columns import column_of
+    >>> tally_of(column_of([(1, 1.0, 0.5), (2, 2.0, float("nan")), (3, 3.0, 0.25)])).summary
+    Summary(count=3, min=0.25, max=0.5, mean=0.375, last=0.25, step=3)
+    """
+    values: Sequence[float] = column.values
+    if not values:
+        return Tally()
+    count, last = len(values), values[-1]
+    total = sum(values)
+    finite = values
+    if not math.isfinite(total):
+        values = [v for v in values if v == v]
+        finite = [v for v in values if math.isfinite(v)]
+        total = sum(finite)
+    return Tally(
+        count=count,
+        finite=len(finite),
+        total=_bounded(total),
+        min=min(values, default=None),
+        max=max(values, default=None),
+        last=last,
+        step=column.steps[-1],
+        time=column.times[-1],
+    )
+
+
+def _bounded(total: float) -> float:
+    """A sum that can be stored: of huge numbers it may come to none."""
+    most = sys.float_info.max
+    return max(-most, min(total, most)) if total == total else 0.0
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """The share of one attempt in the summary of a metric."""
+
+    first: int  # the least step it reported
+    reach: int  # the greatest
+    until: int | None = None  # from this step on, a later attempt has the say
+    tally: Tally = Tally()
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """The counted points of all attempts of a replica."""
+
+    positions: dict[int, int]  # in their files, by attempt
+    shares: dict[str, dict[int, Share]]  # by metric and attempt
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """New metrics of an attempt and the changes that they make to summaries."""
+
+    uid: str
+    trial_id: int
+    replica: ReplicaId
+    end: int  # in its file
+    counted: Counted  # what it was made with: if that is no longer so, it is stale
+    shares: Mapping[str, dict[int, Share]]  # as they are then, by metric and attempt
+    added: Mapping[str, Tally]  # what is added, where earlier attempts lose nothing
+    progress: float | None = None
+
+
+class Stale(Exception):
+    """A piece that was made with what is no longer so: it is to be made again."""
+
+
+class Added(msgspec.Struct, frozen=True):
+    """The changes of a stored piece."""
+
+    experiment_id: int
+    summaries: dict[str, Summary]
+    left_out: str = ""  # a metric that there was no room for
+
+
+# What an attempt reported of metrics, of each before a step, up to a position in its file.
+Reread = Callable[[int, Mapping[str, int], int], Mapping[str, Tally]]
+
+
+def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> Counted:
+    """Read the counted points of a replica."""
+    whose = _replica(trial_id, replica)
+    shares: dict[str, dict[int, Share]] = {}
+    for row in connection.rows(_SHARES, whose):
+        share = Share(first=row["first"], reach=row["reach"], until=row["until"], tally=_tally(row))
+        shares.setdefault(row["name"], {})[row["attempt"]] = share
+    return Counted(_positions(connection, whose), shares)
+
+
+def shares_with(
+    counted: Counted, attempt: int, columns: Mapping[str, Column], reread: Reread
+) -> tuple[dict[str, dict[int, Share]], dict[str, Tally]]:
+    """The shares of attempts with more points of one of them, and plain additions."""
+    shares: dict[str, dict[int, Share]] = {}
+    added: dict[str, Tally] = {}
+    to_reread: dict[int, dict[str, int]] = {}  # steps by earlier attempt and metric
+    for name, column in columns.items():
+        before = counted.shares.get(name, {})
+        own = before.get(attempt)
+        first, reach = min(column.steps), max(column.steps)
+        until = min((share.first for n, share in before.items() if n > attempt), default=None)
+        new = tally_of(column if until is None or reach < until else column.below(until))
+        whole = Share(
+            first=min(first, own.first) if own else first,
+            reach=max(reach, own.reach) if own else reach,
+            until=until,
+            tally=own.tally.plus(new) if own else new,
+        )
+        shares[name] = {attempt: whole}
+        for number, share in before.items():
+            cut = _cut(share, first) if number < attempt else None
+            if cut is not None:
+                shares[name][number] = cut
+                if share.first < first:
+                    to_reread.setdefault(number, {})[name] = first
+        if len(shares[name]) == 1:
+            added[name] = new
+    for number, steps in to_reread.items():
+        for name, tally in reread(number, steps, counted.positions.get(number, 0)).items():
+            cut = shares[name][number]
+            shares[name][number] = msgspec.structs.replace(cut, tally=tally)
+    return shares, added
+
+
+def _cut(share: Share, first: int) -> Share | None:
+    """A share that has no say from a step on; none if it had none there before."""
+    if share.until is not None and share.until <= first:
+        return None
+    if share.reach < first:
+        return None
+    return msgspec.structs.replace(share, until=first, tally=Tally())
+
+
+_SHARES = """
+SELECT * FROM tallies WHERE trial_id = :trial_id AND role = :role AND "index" = :index
+"""
+
+_MOVE = """
+INSERT INTO readings (trial_id, role, "index", attempt, position)
+SELECT id, :role, :index, :attempt, :end FROM trials WHERE id = :trial_id AND uid = :uid
+ON CONFLICT (trial_id, role, "index", attempt) DO UPDATE SET position = excluded.position
+"""
+
+_PUT_SHARE = """
+INSERT INTO tallies (trial_id, role, "index", attempt, name, first, reach, until,
+    count, finite, total, min, max, last, step, time)
+VALUES (:trial_id, :role, :index, :attempt, :name, :first, :reach, :until,
+    :count, :finite, :total, :min, :max, :last, :step, :time)
+ON CONFLICT (trial_id, role, "index", attempt, name) DO UPDATE SET
+    first = excluded.first, reach = excluded.reach, until = excluded.until,
+    count = excluded.count, finite = excluded.finite, total = excluded.total, min = excluded.min,
+    max = excluded.max, last = excluded.last, step = excluded.step, time = excluded.time
+"""
+
+_PUT = """
+INSERT INTO summaries (trial_id, name, count, finite, total, mean, min, max, last, step, time)
+VALUES (:trial_id, :name, :count, :finite, :total, :mean, :min, :max, :last, :step, :time)
+ON CONFLICT (trial_id, name) DO UPDATE SET
+    count = excluded.count, finite = excluded.finite, total = excluded.total, mean = excluded.mean,
+    min = excluded.min, max = excluded.max, last = excluded.last, step = excluded.step,
+    time = excluded.time
+"""
+
+
+def add(connection: Connection, piece: Piece) -> Added | None:
+    """Count a piece; none if it is none of a trial that there is.
+
+    The positions are what makes it once: a piece that was made with others is `Stale`.
+    """
+    whose = _replica(piece.trial_id, piece.replica)
+    if _positions(connection, whose) != piece.counted.positions:
+        raise Stale
+    where = {**whose, "attempt": piece.replica.attempt}
+    if not connection.run(_MOVE, {**where, "uid": piece.uid, "end": piece.end}):
+        return None
+    experiment_id = connection.value("SELECT experiment_id FROM trials WHERE id = :trial_id", whose)
+    if piece.progress is not None:
+        connection.run(
+            "UPDATE trials SET progress = :progress WHERE id = :trial_id",
+            {**whose, "progress": piece.progress},
+        )
+    rows = connection.rows("SELECT * FROM summaries WHERE trial_id = :trial_id", whose)
+    tallies = {row["name"]: _tally(row) for row in rows}
+    taken, left_out = _within_limit(tallies, piece.shares)
+    connection.run_many(
+        _PUT_SHARE,
+        (
+            {**_row(share.tally), **_bounds(share), **whose, "attempt": attempt, "name": name}
+            for name in taken
+            for attempt, share in piece.shares[name].items()
+        ),
+    )
+    is_added = taken & piece.added.keys()
+    changed = {name: tallies.get(name, Tally()).plus(piece.added[name]) for name in is_added}
+    for name in taken - is_added:
+        changed[name] = _all_together(connection, piece.trial_id, name)
+    connection.run_many(
+        _PUT,
+        (
+            {**_row(tally), "mean": tally.mean, "trial_id": piece.trial_id, "name": name}
+            for name, tally in changed.items()
+        ),
+    )
+    summaries = {name: tally.summary for name, tally in changed.items()}
+    return Added(experiment_id, summaries, left_out)
+
+
+def _within_limit(stored_names: Iterable[str], new_names: Iterable[str]) -> tuple[set[str], str]:
+    """The metrics that fit the limit of a trial, and the first metric that does not."""
+    names = set(stored_names)
+    taken, left_out = set(), ""
+    for name in new_names:
+        if name in names or len(names) < MOST_NAMES:
+            names.add(name)
+            taken.add(name)
+        else:
+            left_out = left_out or name
+    return taken, left_out
+
+
+def _all_together(connection: Connection, trial_id: int, name: str) -> Tally:
+    query = "SELECT * FROM tallies WHERE trial_id = :trial_id AND name = :name"
+    total = Tally()
+    for row in connection.rows(query, {"trial_id": trial_id, "name": name}):
+        total = total.plus(_tally(row))
+    return total
+
+
+def read_summaries(
+    connection: Connection, trial_ids: Sequence[int]
+) -> dict[int, dict[str, Summary]]:
+    """The summaries of trials that have any, by trial and name."""
+    conditions = Conditions()
+    conditions.one_of("trial_id", trial_ids or [-1])
+    summaries: dict[int, dict[str, Summary]] = {}
+    query = f"SELECT * FROM summaries{conditions.text} ORDER BY trial_id, name"
+    for row in connection.rows(query, conditions.parameters):
+        summaries.setdefault(row["trial_id"], {})[row["name"]] = _tally(row).summary
+    return summaries
+
+
+def _replica(trial_id: int, replica: ReplicaId) -> dict[str, object]:
+    return {"trial_id": trial_id, "role": replica.role, "index": replica.index}
+
+
+def _positions(connection: Connection, whose: Mapping[str, object]) -> dict[int, int]:
+    query = """
+    SELECT attempt, position FROM readings
+    WHERE trial_id = :trial_id AND role = :role AND "index" = :index
+    """
+    return {row["attempt"]: row["position"] for row in connection.rows(query, whose)}
+
+
+def _tally(row: Row) -> Tally:
+    fields = {name: row[name] for name in Tally.__struct_fields__}
+    # No database keeps a NaN as a number.
+    return Tally(**{**fields, "last": math.nan if row["last"] is None else row["last"]})
+
+
+def _row(tally: Tally) -> dict[str, object]:
+    last = None if tally.last != tally.last else tally.last
+    return {**msgspec.structs.asdict(tally), "last": last}
+
+
+def _bounds(share: Share) -> dict[str, object]:
+    return {"first": share.first, "reach": share.reach, "until": share.until}

@@ -1,0 +1,1 @@
+"""Trials: rows, parameters, the cache of recent trials, and list queries."""

@@ -1,0 +1,121 @@
+"""Cache of the stored state of recent trials, since running trials are read all the time."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+import msgspec
+
+from windlass.model.job import Job
+from windlass.model.records import TrialRecord
+from windlass.model.status import JobStatus
+
+_MOST = 2000
+# What of a record changes without its status.
+_APART = (
+    "metrics", "progress", "asked_to_stop", "name", "description", "notes", "experiment", "project",
+)  # fmt: skip
+
+
+class StoredTrial(msgspec.Struct, frozen=True):
+    """A trial as the database has it."""
+
+    record: TrialRecord
+    status: JobStatus
+
+    @property
+    def job(self) -> Job:
+        """The trial as the controller needs it."""
+        return self.record.job
+
+
+class Recent:
+    """The trials used last, by id and by uid; a cache, with nothing of its own.
+
+    What was written is put in by the writer, in the order of its commits. What was read is
+    put in only if nothing was written since `mark`: it may be old by then.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._by_id: OrderedDict[int, StoredTrial] = OrderedDict()
+        self._ids: dict[str, int] = {}
+        self._writes = 0
+
+    def get(self, trial_id: int) -> StoredTrial | None:
+        """The trial of that id, if it is at hand."""
+        with self._lock:
+            trial = self._by_id.get(trial_id)
+            if trial is not None:
+                self._by_id.move_to_end(trial_id)
+            return trial
+
+    def find(self, uid: str) -> StoredTrial | None:
+        """The trial of that uid, if it is at hand."""
+        with self._lock:
+            return self._by_id.get(self._ids.get(uid, 0))
+
+    def mark(self) -> int:
+        """The number of writes so far."""
+        with self._lock:
+            return self._writes
+
+    def put_written(self, trial: StoredTrial) -> None:
+        """Keep what was just stored."""
+        with self._lock:
+            self._writes += 1
+            self._put(trial)
+
+    def put_changed(self, trial: StoredTrial) -> None:
+        """Keep what was just stored of a trial with another status.
+
+        What changes apart from that stays as it is at hand: whoever stored the status may have
+        begun with an older one. A trial that is not at hand is read again.
+        """
+        with self._lock:
+            self._writes += 1
+            before = self._by_id.get(trial.record.id)
+            if before is not None:
+                apart = {name: getattr(before.record, name) for name in _APART}
+                record = msgspec.structs.replace(trial.record, **apart)
+                self._put(StoredTrial(record=record, status=trial.status))
+
+    def change(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
+        """Note what was just stored of a record apart from the status."""
+        with self._lock:
+            self._writes += 1
+            before = self._by_id.get(trial_id)
+            if before is not None:
+                self._put(StoredTrial(record=change(before.record), status=before.status))
+
+    def put_read(self, trial: StoredTrial, mark: int) -> None:
+        """Keep what was read after that mark, if it is still the newest."""
+        with self._lock:
+            if mark == self._writes:
+                self._put(trial)
+
+    def drop(self, trial_id: int) -> None:
+        """Forget a trial, which is then read again."""
+        with self._lock:
+            self._writes += 1
+            trial = self._by_id.pop(trial_id, None)
+            if trial is not None:
+                del self._ids[trial.record.uid]
+
+    def clear(self) -> None:
+        """Forget all trials: what they belong to is called otherwise."""
+        with self._lock:
+            self._writes += 1
+            self._by_id.clear()
+            self._ids.clear()
+
+    def _put(self, trial: StoredTrial) -> None:
+        self._by_id[trial.record.id] = trial
+        self._by_id.move_to_end(trial.record.id)
+        self._ids[trial.record.uid] = trial.record.id
+        while len(self._by_id) > self._most:
+            _, oldest = self._by_id.popitem(last=False)
+            del self._ids[oldest.record.uid]

@@ -1,0 +1,85 @@
+"""Parameters of trials as rows, one per name, for filters and sort orders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.server.db.base import Connection
+
+_MOST = 1000  # of one trial; the record has them all
+_LONGEST_NAME = 500
+_LONGEST_TEXT = 2000
+_DEEPEST = 20
+_INFINITIES = {"inf": float("inf"), "-inf": float("-inf")}
+_HUGE = re.compile(r"-?\d{16,300}", re.ASCII)
+
+_PUT = """
+INSERT INTO parameters (name, trial_id, number, text) VALUES (:name, :trial_id, :number, :text)
+"""
+
+
+def put_parameters(connection: Connection, trial_id: int, params: Mapping[str, Any]) -> None:
+    """Note the parameters of a trial that is new."""
+    if params:
+        connection.run_many(_PUT, rows_of(trial_id, params))
+
+
+def rows_of(trial_id: int, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row for each parameter, nested ones by their names joined with dots.
+
+    A boolean is a number and a text, so that both `= 1` and `= true` find it.
+
+    >>> for row in rows_of(7, {"lr": 0.1, "model": {"act": "relu", "deep": True}, "dims": [8, 2]}):
+    ...     print(row["name"], row["number"], row["text"])
+    lr 0.1 None
+    model.act None relu
+    model.deep 1.0 true
+    dims None [8,2]
+    """
+    flat: dict[str, Any] = {}
+    for name, value in _flat(params, "", _DEEPEST):
+        if len(flat) == _MOST:
+            break
+        if len(name) <= _LONGEST_NAME:
+            flat.setdefault(name, value)
+    rows = []
+    for name, value in flat.items():
+        number, text = _stored(value)
+        rows.append({"trial_id": trial_id, "name": name, "number": number, "text": text})
+    return rows
+
+
+def _flat(params: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
+    for name, value in params.items():
+        if isinstance(value, dict) and value and depth:
+            yield from _flat(value, f"{before}{name}.", depth - 1)
+        else:
+            yield f"{before}{name}", value
+
+
+def _stored(value: Any) -> tuple[float | None, str | None]:
+    """A value as a number, as a text, or as both."""
+    if value is None:
+        return None, None
+    if isinstance(value, bool):
+        return float(value), "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return _number(value), None
+    if isinstance(value, str):
+        # What JSON has no number for is recorded as a text.
+        if value in _INFINITIES:
+            return _INFINITIES[value], value
+        number = _number(int(value)) if _HUGE.fullmatch(value) else None
+        return number, value[:_LONGEST_TEXT]
+    return None, msgspec.json.encode(value).decode("utf-8", "replace")[:_LONGEST_TEXT]
+
+
+def _number(value: float) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -1,0 +1,168 @@
+"""Trial queries, answered from the cache or from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from windlass.model.errors import NotFound
+from windlass.model.job import Job, Keep
+from windlass.model.records import LISTED_KINDS, TrialRecord, TrialState
+from windlass.model.requests import TrialPage
+from windlass.model.status import Event, JobStatus
+from windlass.model.thread_safe_types import learned
+from windlass.server.db.base import Connection, Database, Row
+from windlass.server.db.paging import Conditions
+from windlass.server.db.scopes import Scope
+from windlass.server.db.where_parser import Name
+from windlass.server.stores.trials.cache import Recent, StoredTrial
+from windlass.server.stores.trials.list_query import (
+    Quoted,
+    TrialQuery,
+    doubt,
+    find_rows,
+    newest_listed,
+)
+from windlass.server.stores.trials.rows import COLUMNS, FROM, decode_spec, find, stored_trials
+
+
+class TrialLookup:
+    """Read-only queries for trials."""
+
+    def __init__(self, database: Database, recent: Recent | None = None) -> None:
+        self._db = database
+        self._recent = recent or Recent()
+
+    # -- asked by the API -------------------------------------------------------------
+
+    async def record(self, trial_id: int) -> TrialRecord:
+        """One trial."""
+        return (await self._stored(trial_id)).record
+
+    async def status(self, trial_id: int) -> JobStatus:
+        """The status of one trial."""
+        return (await self._stored(trial_id)).status
+
+    async def page(self, query: TrialQuery) -> TrialPage:
+        """Trials that match, a page of them."""
+
+        def run(connection: Connection) -> TrialPage:
+            rows, following, hint = find_rows(connection, query)
+            items = tuple(trial.record for trial in stored_trials(connection, rows))
+            return TrialPage(items=items, next=following, hint=hint)
+
+        return await self._db.aread(run)
+
+    async def limit(self, conditions: Conditions, scope: Scope, *, is_first: bool) -> None:
+        """Ask for the trials of an experiment or a project only."""
+        await self._db.aread(
+            lambda connection: scope.limit(connection, conditions, is_first=is_first)
+        )
+
+    async def ids(self, conditions: Conditions, first: int, limit: int) -> list[Row]:
+        """The ids and names of trials that match, from an id on."""
+        conditions = conditions.copy()
+        conditions.require(f"trials.id >= {conditions.bind(first)}")
+        where = f"{FROM}{conditions.text}"
+        query = f"SELECT trials.id, trials.name {where} ORDER BY trials.id LIMIT {limit}"
+        return list(
+            await self._db.aread(lambda connection: connection.rows(query, conditions.parameters))
+        )
+
+    async def doubt(self, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
+        """Why nothing may have been found by these names of parameters and metrics."""
+        return await self._db.aread(lambda connection: doubt(connection, names, quoted))
+
+    async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
+        """Some trials, by their uids; those that are not there are left out."""
+        at_hand = {uid: stored for uid in uids if (stored := self._recent.find(uid)) is not None}
+        conditions = Conditions()
+        conditions.one_of("trials.uid", [uid for uid in uids if uid not in at_hand] or [""])
+        query = f"SELECT {COLUMNS} {FROM}{conditions.text}"
+
+        def run(connection: Connection) -> list[StoredTrial]:
+            return stored_trials(connection, connection.rows(query, conditions.parameters))
+
+        trials = await self._db.aread(run) if len(at_hand) < len(set(uids)) else []
+        return {trial.record.uid: trial.record for trial in (*at_hand.values(), *trials)}
+
+    async def events(self, trial_id: int) -> list[Event]:
+        """The events of a trial, oldest first."""
+        query = (
+            "SELECT time, kind, reason, message FROM events WHERE trial_id = :trial_id ORDER BY id"
+        )
+        await self._stored(trial_id)
+        rows = await self._db.aread(
+            lambda connection: connection.rows(query, {"trial_id": trial_id})
+        )
+        return [msgspec.convert(dict(row), learned(Event)) for row in rows]
+
+    async def count(self, *states: TrialState) -> int:
+        """Count the trials in one of the states."""
+        conditions = Conditions()
+        conditions.one_of("state", [state.value for state in states])
+        conditions.one_of("kind", [kind.value for kind in LISTED_KINDS])
+        query = f"SELECT count(*) FROM trials{conditions.text}"
+        return int(
+            await self._db.aread(lambda connection: connection.value(query, conditions.parameters))
+        )
+
+    # -- asked by the controller and at the server's start -----------------------------
+
+    def load(self, uid: str) -> tuple[Job, JobStatus] | None:
+        """A job as the controller needs it."""
+        stored = self._find(uid)
+        return None if stored is None else (stored.job, stored.status)
+
+    def keeping(self, trial_id: int) -> Keep | None:
+        """The retention rule of a trial; None keeps all checkpoints."""
+        query = "SELECT spec FROM trials WHERE id = :id"
+        spec = self._db.read(lambda connection: connection.value(query, {"id": trial_id}))
+        return None if spec is None else decode_spec(spec).keep
+
+    def unfinished(self) -> Iterable[str]:
+        """The uids of all jobs of which something may still run, oldest first."""
+        query = "SELECT uid FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
+        return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
+
+    def unfinished_jobs(self) -> list[Job]:
+        """All jobs of which something may still run, oldest first."""
+        query = (
+            "SELECT id, uid, spec FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
+        )
+        rows = self._db.read(lambda connection: connection.rows(query))
+        return [Job(uid=r["uid"], trial_id=r["id"], spec=decode_spec(r["spec"])) for r in rows]
+
+    def asked_to_stop(self) -> dict[int, str]:
+        """The trials that go on and were asked to end by themselves, and why."""
+        query = "SELECT id, asked_to_stop FROM trials WHERE NOT settled AND asked_to_stop != ''"
+        rows = self._db.read(lambda connection: connection.rows(query))
+        return {row["id"]: row["asked_to_stop"] for row in rows}
+
+    # -- beneath ----------------------------------------------------------------------
+
+    async def _stored(self, trial_id: int) -> StoredTrial:
+        stored = self._recent.get(trial_id)
+        if stored is None:
+            stored = await self._db.aread(lambda connection: self._read(connection, "id", trial_id))
+        if stored is None:
+            newest = await self._db.aread(newest_listed)
+            there = f"The newest trial is {newest}." if newest else "Nothing has run here yet."
+            raise NotFound(
+                f"There is no trial {trial_id}.", hint=f"{there} See them all: windlass ls"
+            )
+        return stored
+
+    def _find(self, uid: str) -> StoredTrial | None:
+        stored = self._recent.find(uid)
+        if stored is None:
+            stored = self._db.read(lambda connection: self._read(connection, "uid", uid))
+        return stored
+
+    def _read(self, connection: Connection, column: str, value: int | str) -> StoredTrial | None:
+        mark = self._recent.mark()
+        stored = find(connection, column, value)
+        if stored is not None:
+            self._recent.put_read(stored, mark)
+        return stored

@@ -1,0 +1,67 @@
+"""Relations of unfinished trials: children of a parent, helpers of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.model.records import LISTED_KINDS, TrialState
+from windlass.server.db.base import Database
+
+# Commands and shells are in an experiment, and no part of it.
+_COUNTS = f"kind IN ({', '.join(repr(kind.value) for kind in LISTED_KINDS)})"
+
+
+class TrialRelations:
+    """Questions about trials that end with others."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def children_going_on(self, trial_id: int) -> list[int]:
+        """The trials that a generator added and of which something may still run, newest first."""
+        query = "SELECT id FROM trials WHERE parent_id = :id AND NOT settled ORDER BY id DESC"
+        return await self._ids(query, {"id": trial_id})
+
+    async def unfinished_parents(self, experiment_id: int | None = None) -> list[int]:
+        """The trials of generators that have not ended: all, or those of an experiment."""
+        query = "SELECT id FROM trials WHERE NOT settled AND is_generated"
+        if experiment_id is None:
+            return await self._ids(query, {})
+        return await self._ids(f"{query} AND experiment_id = :id", {"id": experiment_id})
+
+    async def unfinished_auxiliary(self) -> list[tuple[int, int]]:
+        """The auxiliary trials that have not ended, each with its experiment."""
+        query = "SELECT id, experiment_id FROM trials WHERE NOT settled AND auxiliary"
+        rows = await self._db.aread(lambda connection: connection.rows(query))
+        return [(row["id"], row["experiment_id"]) for row in rows]
+
+    async def auxiliary_to_stop(self, experiment_id: int, *, was_held: bool) -> list[int]:
+        """The auxiliary trials of an experiment that is over.
+
+        It is, if no ordinary trial goes on, and one ended since the auxiliary one was added, or
+        whoever built it has just left.
+        """
+        final = [state.value for state in TrialState if state.is_final]
+        names = {f"final_{place}": state for place, state in enumerate(final)}
+        listed = ", ".join(f":{name}" for name in names)
+        of_it = f"FROM trials WHERE experiment_id = :id AND {_COUNTS}"
+        has_ended = f"EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND ended >= main.created)"
+        query = (
+            "SELECT id FROM trials AS main WHERE experiment_id = :id AND auxiliary"
+            f" AND state NOT IN ({listed})"
+            f" AND NOT EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND state NOT IN ({listed}))"
+        )
+        if not was_held:
+            query += f" AND {has_ended}"
+        return await self._ids(query, {"id": experiment_id, **names})
+
+    async def going_on(self, experiment_id: int) -> list[int]:
+        """The trials of an experiment of which something may still run, newest first."""
+        of_it = f"experiment_id = :id AND {_COUNTS}"
+        query = f"SELECT id FROM trials WHERE {of_it} AND NOT settled ORDER BY id DESC"
+        return await self._ids(query, {"id": experiment_id})
+
+    async def _ids(self, query: str, parameters: Mapping[str, Any]) -> list[int]:
+        rows = await self._db.aread(lambda connection: connection.rows(query, parameters))
+        return [row["id"] for row in rows]

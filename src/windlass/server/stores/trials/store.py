@@ -1,0 +1,311 @@
+"""The trial store in SQL, for the API and for the controller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.model.errors import Conflict
+from windlass.model.job import Job, JobSpec
+from windlass.model.records import ErrorInfo, TrialRecord, TrialState
+from windlass.model.requests import ChangeTrial, CreateTrial
+from windlass.model.status import Event, JobStatus, Replica
+from windlass.model.text.names import check, name_flaw
+from windlass.server.db.base import Connection, Database
+from windlass.server.db.metadata import changed_labels
+from windlass.server.db.named_rows import set_fields
+from windlass.server.stores.checkpoints.rows import use
+from windlass.server.stores.trials.cache import Recent, StoredTrial
+from windlass.server.stores.trials.origins import check_origin, check_parent, with_checkpoint
+from windlass.server.stores.trials.reads import TrialLookup
+from windlass.server.stores.trials.rows import Outcome, add_events, advanced, find, insert, store
+
+QueuePosition = tuple[float, tuple[tuple[int, int], ...]]  # in the queue, of one that was moved
+
+_SWAP_TRIES = 10
+_ASK_TO_STOP = f"""
+UPDATE trials SET asked_to_stop = :reason
+WHERE id = :id AND asked_to_stop != :reason AND state NOT IN
+    ({", ".join(repr(state.value) for state in TrialState if state.is_final)})
+"""
+
+
+class TrialStore(TrialLookup):
+    """Every trial there is, to be asked for and to be changed."""
+
+    def __init__(
+        self,
+        database: Database,
+        recent: Recent | None = None,
+        *,
+        on_change: Callable[[TrialRecord], None] = lambda _record: None,
+    ) -> None:
+        """`on_change` is told of every trial that was made or changed, in the writer's thread."""
+        super().__init__(database, recent)
+        self._on_change = on_change
+
+    # -- made and changed by the API --------------------------------------------------
+
+    async def create(
+        self,
+        request: CreateTrial,
+        *,
+        before: Callable[[], None],
+        begin: Callable[[Job], tuple[JobStatus, Sequence[Event]]],
+        then: Callable[[], None],
+    ) -> TrialRecord:
+        """The trial that a key made before, or that it makes now.
+
+        Of a new one, in the writer's thread: `before` is called first and may refuse, `begin`
+        says what its first status is, and `then` is called when all of it is stored.
+        """
+
+        def change(connection: Connection) -> tuple[StoredTrial, bool]:
+            existing = find(connection, "uid", request.key)
+            if existing is not None:
+                return existing, False
+            if request.parent_id is not None:
+                check_parent(connection, request)
+            if request.recipe.origin_id is not None:
+                check_origin(connection, request.recipe.origin_id)
+            before()
+            made = insert(connection, with_checkpoint(connection, request))
+            if request.recipe.checkpoint:
+                use(connection, request.recipe.checkpoint, "trial", made.record.id)
+            status, happened = begin(made.job)
+            new = advanced(made.record, status, (), None)
+            store(connection, made, StoredTrial(record=new, status=status), happened)
+            return StoredTrial(record=new, status=status), True
+
+        def follow(stored: StoredTrial, is_new: bool) -> None:
+            self._recent.put_written(stored)
+            if is_new:
+                then()
+                self._on_change(stored.record)
+
+        stored, _ = await self._db.awrite(change, lambda made: follow(*made))
+        return stored.record
+
+    async def unless_stored(self, key: str, act: Callable[[], None]) -> None:
+        """Do something about a key that made no trial, while nobody else makes one of it."""
+
+        def change(connection: Connection) -> None:
+            if find(connection, "uid", key) is None:
+                act()
+
+        await self._db.awrite(change)
+
+    async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
+        """Note that a trial is to stop; its uid, or none if nothing of it is left.
+
+        Asked again, the shorter grace counts. One that has ended stays as it ended, and what was
+        left running by its clean policy goes.
+        """
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            status = stored.status
+            if status.settled:
+                return None
+            new_status = msgspec.structs.replace(
+                status, stop_requested=True, stop_reason=reason, stop_grace=grace
+            )
+            if status.stop_requested:
+                shorter = min(grace, status.stop_grace)
+                new_status = msgspec.structs.replace(status, stop_grace=shorter)
+            if new_status == status or await self._db.awrite(*self._swap(stored, new_status)):
+                return stored.record.uid
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
+    async def change_spec(
+        self,
+        trial_id: int,
+        change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
+        place: QueuePosition | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> str | None:
+        """Give a trial that goes on another spec; its uid, or none if it stays as it was.
+
+        `change` says what the spec is to be and what is told of it, and may refuse. The status
+        changes with the spec: a look that was taken at the old one cannot be stored. With
+        `place`, it stands elsewhere in the queue from now on, or with none where its age says.
+        """
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            spec, happened = change(stored.record)
+            old = stored.status
+            stands = old.place if isinstance(place, msgspec.UnsetType) else place
+            if spec == stored.record.spec and stands == old.place:
+                return None
+            status = msgspec.structs.replace(old, generation=old.generation + 1, place=stands)
+            if await self._db.awrite(*self._swap(stored, status, happened, spec=spec)):
+                return stored.record.uid
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
+    async def change(self, trial_id: int, change: ChangeTrial) -> None:
+        """Give a trial other labels, another name or other texts, whether or not it has ended."""
+        texts = set_fields(change, ("name", "description", "notes"))
+        if texts:
+            await self._change_texts(trial_id, texts)
+        await self._change_labels(trial_id, change)
+
+    async def _change_texts(self, trial_id: int, texts: Mapping[str, str]) -> None:
+        if "name" in texts:
+            check(name_flaw(texts["name"]), "name: ")
+        record = await self.record(trial_id)
+
+        def change(connection: Connection) -> None:
+            parameters = {"id": trial_id, **texts}
+            if "name" in texts:
+                connection.run("UPDATE trials SET name = :name WHERE id = :id", parameters)
+            for column in texts.keys() - {"name"}:
+                connection.run(
+                    f"INSERT INTO trial_texts (trial_id, {column}) VALUES (:id, :{column})"
+                    f" ON CONFLICT (trial_id) DO UPDATE SET {column} = excluded.{column}",
+                    parameters,
+                )
+
+        def follow(_done: None) -> None:
+            self.note(trial_id, lambda record: replace(record, **texts))
+            self._on_change(replace(record, **texts))
+
+        await self._db.awrite(change, follow)
+
+    async def _change_labels(self, trial_id: int, change: ChangeTrial) -> None:
+        """The status changes with them, as with a spec.
+
+        What is computed from an older record meanwhile does not bring the old ones back.
+        """
+        for _ in range(_SWAP_TRIES):
+            stored = await self._stored(trial_id)
+            labels = changed_labels(stored.record.labels, change)
+            if labels == stored.record.labels:
+                return
+            old = stored.status
+            status = msgspec.structs.replace(old, generation=old.generation + 1)
+            if await self._db.awrite(*self._swap(stored, status, labels=labels)):
+                return
+        raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
+
+    async def ask_to_stop(self, trial_id: int, reason: str, then: Callable[[], None]) -> bool:
+        """Note that a trial is to end by itself; whether that was news.
+
+        `then` is called when it is stored. One that has ended stays as it ended.
+        """
+        event = Event(time=time.time(), reason="AskedToStop", message=f"asked to stop: {reason}")
+
+        def change(connection: Connection) -> bool:
+            parameters = {"id": trial_id, "reason": reason}
+            if not connection.run(_ASK_TO_STOP, parameters):
+                return False
+            add_events(connection, trial_id, [event])
+            return True
+
+        def follow(is_news: bool) -> None:
+            if is_news:
+                self.note(trial_id, lambda record: replace(record, asked_to_stop=reason))
+                then()
+                self._on_change(record)
+
+        record = await self.record(trial_id)
+        return await self._db.awrite(change, follow)
+
+    def forget(self) -> None:
+        """Read all trials again: projects or experiments are called otherwise than they were."""
+        self._recent.clear()
+
+    def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
+        """Know of what was just stored of a trial; for the writer's thread, after the commit."""
+        self._recent.change(trial_id, change)
+
+    def drop(self, trial_id: int) -> None:
+        """Know no more of a trial that was just deleted; for the writer's thread."""
+        self._recent.drop(trial_id)
+
+    # -- changed by the controller ----------------------------------------------------
+
+    def save(
+        self,
+        uid: str,
+        old: JobStatus,
+        new: JobStatus,
+        happened: Sequence[Event],
+        replicas: Sequence[Replica],
+        outcome: Outcome | None = None,
+    ) -> bool:
+        """Record what was concluded, unless the status is no longer `old`."""
+        stored = self._find(uid)
+        if stored is None:
+            return False
+        if stored.status != old:
+            self._recent.drop(stored.record.id)  # the next look reads what there is
+            return False
+        return self._db.write(*self._swap(stored, new, happened, replicas, outcome))
+
+    # -- trials that end with others ---------------------------------------------------
+
+    async def judge(
+        self,
+        trial_id: int,
+        judge: Callable[
+            [JobStatus, Mapping[int, TrialState]],
+            tuple[JobStatus, Sequence[Event], ErrorInfo | None],
+        ],
+    ) -> bool:
+        """Say of a trial of a generator what follows from its children; whether that is news."""
+
+        def change(connection: Connection) -> StoredTrial | None:
+            stored = find(connection, "id", trial_id)
+            if stored is None:
+                return None
+            rows = connection.rows(
+                "SELECT id, state FROM trials WHERE parent_id = :id AND NOT auxiliary ORDER BY id",
+                {"id": trial_id},
+            )
+            children = {row["id"]: TrialState(row["state"]) for row in rows}
+            status, happened, error = judge(stored.status, children)
+            if status == stored.status and not happened:
+                return None
+            outcome = Outcome(error=error) if error is not None else None
+            new = StoredTrial(record=advanced(stored.record, status, (), outcome), status=status)
+            return new if store(connection, stored, new, happened) else None
+
+        def then(new: StoredTrial | None) -> None:
+            if new is not None:
+                self._recent.put_written(new)
+                self._on_change(new.record)
+
+        return await self._db.awrite(change, then) is not None
+
+    # -- beneath ----------------------------------------------------------------------
+
+    def _swap(
+        self,
+        stored: StoredTrial,
+        status: JobStatus,
+        happened: Sequence[Event] = (),
+        replicas: Sequence[Replica] = (),
+        outcome: Outcome | None = None,
+        spec: JobSpec | None = None,
+        labels: tuple[str, ...] | None = None,
+    ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
+        """A change to a new status if the old one still stands, and what follows it."""
+        record = advanced(stored.record, status, replicas, outcome)
+        if spec is not None:
+            record = msgspec.structs.replace(record, spec=spec)
+        if labels is not None:
+            record = msgspec.structs.replace(record, labels=labels)
+        new = StoredTrial(record=record, status=status)
+
+        def change(connection: Connection) -> bool:
+            return store(connection, stored, new, happened)
+
+        def then(is_done: bool) -> None:
+            if is_done:
+                self._recent.put_changed(new)
+                self._on_change(record)
+            else:
+                self._recent.drop(record.id)
+
+        return change, then

@@ -1,0 +1,76 @@
+"""Errors as the API tells them: `{code, message, hint}`, and the right status."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+from windlass.model.errors import WindlassError
+from windlass.model.requests import Fault
+from windlass.server.errors import (
+    HOW_TO_FREE_SPACE,
+    MissingBlobs,
+    NoSpace,
+    is_disk_full,
+    is_read_only,
+)
+from windlass.server.web.messages import Answer, Refused
+
+_log = logging.getLogger("windlass")
+_STATUS = {
+    "unauthorized": 401,
+    "not_found": 404,
+    "conflict": 409,
+    "missing_blobs": 409,
+    "no_space": 507,
+    "server": 500,
+}
+
+
+def answer_to(error: Exception, home: Path) -> Answer:
+    """The answer to a request that raised this."""
+    if isinstance(error, Refused):
+        return Answer(msgspec.json.encode(error.fault), error.status, headers=error.headers)
+    fault = to_fault(error, home)
+    return Answer(msgspec.json.encode(fault), _STATUS.get(fault.code, 400))
+
+
+def to_fault(error: Exception, home: Path) -> Fault:
+    """What a client is told of an exception."""
+    if isinstance(error, MissingBlobs):
+        return Fault(code=error.code, message=error.message, missing=error.missing)
+    if isinstance(error, WindlassError):
+        return Fault(code=error.code, message=error.message, hint=error.hint)
+    if isinstance(error, msgspec.ValidationError):
+        return Fault(code="invalid_argument", message=_validation_text(error))
+    if isinstance(error, RecursionError):
+        return Fault(code="invalid_argument", message="The request is nested too deeply.")
+    if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
+        return Fault(code="invalid_argument", message="The request is no JSON, or no UTF-8.")
+    if is_disk_full(error):
+        return Fault(
+            code=NoSpace.code,
+            message=f"The disk is full: nothing can be written to {home}.",
+            hint=HOW_TO_FREE_SPACE,
+        )
+    if is_read_only(error):
+        return Fault(
+            code="server",
+            message=f"Nothing can be written to {home}: it is read-only.",
+            hint="Make it writable again, then try again; what runs goes on.",
+        )
+    _log.error("a request failed", exc_info=error)
+    return Fault(
+        code="server",
+        message=f"The server met a fault of its own: {type(error).__name__}.",
+        hint="Its log says more: windlass server logs",
+    )
+
+
+def _validation_text(error: msgspec.ValidationError) -> str:
+    """`limit: Expected `int` >= 1`, of what msgspec says of `$.limit`."""
+    what, _, where = str(error).partition(" - at `$")
+    place = where.rstrip("`").lstrip(".")
+    return f"{place}: {what}" if place else what

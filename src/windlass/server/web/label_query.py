@@ -1,0 +1,31 @@
+"""Labels in a query: one as it is, or several as a JSON list, since a label may hold anything."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from windlass.model.errors import InvalidArgument
+from windlass.model.requests import Labels
+from windlass.model.thread_safe_types import learned
+
+LabelText = Annotated[str, msgspec.Meta(max_length=50_000)] | None
+
+
+def read_labels(text: str | None) -> tuple[str, ...]:
+    """The labels that a query asks for.
+
+    >>> read_labels("baseline"), read_labels('["baseline", "a, b"]'), read_labels(None)
+    (('baseline',), ('baseline', 'a, b'), ())
+    """
+    if not text:
+        return ()
+    if not text.startswith("["):
+        return (text,)
+    try:
+        return msgspec.json.decode(text, type=learned(Labels))
+    except msgspec.MsgspecError as error:
+        raise InvalidArgument(
+            f"labels is no list of labels: {error}.", hint='Write one label, or ["one", "other"].'
+        ) from error

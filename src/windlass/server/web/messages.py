@@ -1,0 +1,147 @@
+"""Requests and answers over ASGI: bodies within bounds, streams that end when nobody listens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from typing import Any, BinaryIO, NamedTuple
+
+from windlass.model.requests import Fault
+from windlass.model.text.quantities import format_size
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+PING = 10.0  # seconds after which a stream that has no news shows that it is alive
+OCTETS = "application/octet-stream"
+_PIECE = 1 << 20
+
+
+class Refused(Exception):
+    """A request that is answered with a fault and that status."""
+
+    def __init__(self, status: int, fault: Fault, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(fault.message)
+        self.status = status
+        self.fault = fault
+        self.headers = headers or {}
+
+
+class Answer(NamedTuple):
+    """What is sent back: bytes, or a stream of them."""
+
+    body: bytes | AsyncGenerator[bytes, None]
+    status: int = 200
+    media_type: str = JSON
+    headers: Mapping[str, str] = {}
+
+
+class Request:
+    """What was asked, beyond what a route takes from its path and its query."""
+
+    def __init__(self, scope: Any, receive: Any, largest_body: int | None) -> None:
+        self._receive = receive
+        self._largest = largest_body
+        self._scope = scope
+
+    def header(self, name: bytes) -> str:
+        """A header, by its name in lower case; empty if it was not sent."""
+        for key, value in self._scope["headers"]:
+            if key == name:
+                return str(value.decode("latin-1"))
+        return ""
+
+    async def body(self) -> bytes:
+        """All of the body."""
+        return b"".join([piece async for piece in self.stream()])
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        length = self.header(b"content-length")
+        if self._largest is not None and length.isdecimal() and int(length) > self._largest:
+            raise _too_large(self._largest)
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, Fault(code="invalid_argument", message="The request was cut."))
+            piece = message.get("body", b"")
+            size += len(piece)
+            if self._largest is not None and size > self._largest:
+                raise _too_large(self._largest)
+            if piece:
+                yield piece
+            if not message.get("more_body"):
+                return
+
+
+def _too_large(largest: int) -> Refused:
+    text = f"The request is larger than {format_size(largest)}, the most that is taken here."
+    fault = Fault(code="invalid_argument", message=text, hint="Send less at once.")
+    return Refused(413, fault, {"Connection": "close"})  # who goes on sending is left in the end
+
+
+def event(name: str, data: bytes, identity: str = "") -> bytes:
+    """One server-sent event."""
+    first = f"id: {identity}\n" if identity else ""
+    return f"{first}event: {name}\ndata: ".encode() + data + b"\n\n"
+
+
+def file_answer(open_file: Callable[[], BinaryIO]) -> Answer:
+    """Answer with the content of a file. A large file is read in pieces, to save memory."""
+    with open_file() as file:
+        size = file.seek(0, os.SEEK_END)
+        if size <= _PIECE:
+            file.seek(0)
+            return Answer(file.read(), media_type=OCTETS)
+    pieces = _pieces(open_file, size)
+    return Answer(pieces, media_type=OCTETS, headers={"Content-Length": str(size)})
+
+
+async def _pieces(open_file: Callable[[], BinaryIO], size: int) -> AsyncGenerator[bytes, None]:
+    with await asyncio.to_thread(open_file) as file:
+        while size > 0:
+            piece = await asyncio.to_thread(file.read, min(size, _PIECE))
+            if not piece:
+                return  # it was cut meanwhile: the client sees that bytes are missing
+            size -= len(piece)
+            yield piece
+
+
+async def send_answer(answer: Answer, receive: Any, send: Any) -> None:
+    """Send it; a stream until it ends or nobody listens any more."""
+    headers = [(b"content-type", answer.media_type.encode())]
+    headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
+    if isinstance(answer.body, bytes):
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+    await send(start)
+    if isinstance(answer.body, bytes):
+        await send({"type": "http.response.body", "body": answer.body})
+    else:
+        await _send_stream(answer.body, receive, send)
+
+
+async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Any, send: Any) -> None:
+    sending = asyncio.ensure_future(_send_all(pieces, send))
+    leaving = asyncio.ensure_future(_hear_leaving(receive))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            sending.result()
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+        await pieces.aclose()
+
+
+async def _send_all(pieces: AsyncGenerator[bytes, None], send: Any) -> None:
+    async for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _hear_leaving(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

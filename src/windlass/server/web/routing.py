@@ -1,0 +1,160 @@
+"""Routes: functions whose signatures say what is asked and what is answered.
+
+A parameter named in the path comes from there, `data` from the body, `request` and `services`
+are given, and every other one comes from the query, checked against its annotation. What is
+returned is sent as JSON, unless it is an `Answer`. Cursors of lists are bound to what was asked
+(`cursor_binding.py`). The same signatures make the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NamedTuple, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from windlass.model.errors import NotFound
+from windlass.model.requests import Fault
+from windlass.model.thread_safe_types import learned
+from windlass.server.web.cursor_binding import bind, mark_of, unbind
+from windlass.server.web.messages import JSON, Answer, Refused, Request
+
+Handler = Callable[..., Awaitable[Any]]
+
+_GIVEN = ("request", "services", "data", "return")
+_BLANK = re.compile(r"\{(\w+)(?::(int|path))?\}")
+_BLANKS = {None: r"[^/]+", "int": r"-?[0-9]{1,30}", "path": r".+"}
+_LARGEST_BODY = 1 << 20
+_ODD = re.compile(r"[\udc80-\udcff]")  # a byte that is no text, as `surrogateescape` has it
+
+
+class Route:
+    """One operation: a method, a path with blanks, and the function that does it."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        *,
+        status: int = 200,
+        media_type: str = JSON,
+        largest_body: int | None = _LARGEST_BODY,
+        is_log: bool = False,
+    ) -> None:
+        self.method = method
+        self.path = _BLANK.sub(r"{\1}", path)
+        self.handler = handler
+        self.status = status
+        self.media_type = media_type
+        self.largest_body = largest_body
+        self.hints = get_type_hints(handler, include_extras=True)
+        self.blanks = dict(_BLANK.findall(path))
+        self.body: Any = self.hints.get("data")
+        self.query = _query_type(handler, self.hints, self.blanks)
+        self._takes = set(self.hints)
+        # A place in a log is one whatever is asked of it: whoever follows asks otherwise then.
+        is_list = "cursor" in self.hints and hasattr(self.hints.get("return"), "next")
+        self._binds_cursors = is_list and not is_log
+        self._decoder = msgspec.json.Decoder(learned(self.body)) if self.body is not None else None
+        pattern = _BLANK.sub(lambda m: f"(?P<{m[1]}>{_BLANKS[m[2]]})", path)
+        self.pattern = re.compile(pattern, re.DOTALL)
+
+    async def answer(
+        self, request: Request, services: Any, path: dict[str, str], query: str
+    ) -> Answer:
+        """Have it done."""
+        arguments: dict[str, Any] = {
+            name: int(text) if self.blanks[name] == "int" else text for name, text in path.items()
+        }
+        if self.query is not None:
+            arguments.update(_read_query(self.query, query))
+        mark = mark_of(self.path, arguments) if self._binds_cursors else ""
+        if mark and arguments["cursor"] is not None:
+            arguments["cursor"] = unbind(arguments["cursor"], mark)
+        if self._decoder is not None:
+            arguments["data"] = self._decoder.decode(await request.body())
+        if "request" in self._takes:
+            arguments["request"] = request
+        if "services" in self._takes:
+            arguments["services"] = services
+        answer = await self.handler(**arguments)
+        if isinstance(answer, Answer):
+            return answer
+        if mark and answer.next is not None:
+            answer = msgspec.structs.replace(answer, next=bind(answer.next, mark))
+        return Answer(msgspec.json.encode(answer), self.status)
+
+
+class Match(NamedTuple):
+    """A route, and what stood in the blanks of its path."""
+
+    route: Route
+    blanks: dict[str, str]
+
+
+class Routes:
+    """All operations there are; paths without blanks are found at once."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._plain: dict[str, list[Route]] = {}
+        self._others: list[Route] = []
+        for route in routes:
+            if route.blanks:
+                self._others.append(route)
+            else:
+                self._plain.setdefault(route.path, []).append(route)
+
+    def find(self, method: str, path: str) -> Match:
+        """The operation that is meant."""
+        allowed = []
+        # A name at the end of a path may itself end in a slash: only then is it cut off.
+        for spelling in dict.fromkeys((path, path.rstrip("/"))):
+            for route, blanks in self._candidates(spelling):
+                if route.method == method:
+                    return Match(route, blanks)
+                allowed.append(route.method)
+        if not allowed:
+            raise NotFound(f"There is nothing at {path[:200]}.")
+        fault = Fault(code="not_found", message=f"{method[:20]} is nothing that can be done there.")
+        raise Refused(405, fault, {"Allow": ", ".join(sorted(set(allowed)))})
+
+    def _candidates(self, path: str) -> Iterable[tuple[Route, dict[str, str]]]:
+        for route in self._plain.get(path, ()):
+            yield route, {}
+        for route in self._others:
+            match = route.pattern.fullmatch(path)
+            if match:
+                yield route, match.groupdict()
+
+
+def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) -> Any:
+    """A struct with a field for each parameter that comes from the query."""
+    fields: list[tuple[str, Any, Any]] = []
+    for name, parameter in inspect.signature(handler).parameters.items():
+        if name not in _GIVEN and name not in blanks:
+            is_needed = parameter.default is parameter.empty
+            default = msgspec.NODEFAULT if is_needed else parameter.default
+            fields.append((name, hints[name], default))
+    return msgspec.defstruct("Query", fields, kw_only=True) if fields else None
+
+
+def _read_query(wanted: Any, text: str) -> dict[str, Any]:
+    pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
+    query = {_sayable(name): _sayable(value) for name, value in pairs}
+    read = msgspec.convert(query, learned(wanted), strict=False)
+    return {name: getattr(read, name) for name in wanted.__struct_fields__}
+
+
+def _sayable(text: str) -> str:
+    r"""A text as it is; of one that is no UTF-8 each odd byte is escaped, so that no two are one.
+
+    >>> _sayable("caf\udce9 100%"), _sayable("café 100%")
+    ('caf%E9 100%25', 'café 100%')
+    """
+    if not _ODD.search(text):
+        return text
+    return _ODD.sub(lambda odd: f"%{ord(odd[0]) - 0xDC00:02X}", text.replace("%", "%25"))

@@ -1,0 +1,219 @@
+"""The agent: runs one attempt on another machine and returns its exit code."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import windlass.worker
+from windlass.worker.agent.fetch_attempt import Arrival
+from windlass.worker.agent.http_channel import Channel, GivenUp, Refused
+from windlass.worker.agent.orders import Orders
+from windlass.worker.agent.upload_files import EXIT, LOST
+from windlass.worker.agent.uploader import Carrier
+from windlass.worker.common.atomic_files import read_json, write_json, write_json_once
+from windlass.worker.supervise.signals import SignalPipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+CONFIG = "/windlass/agent.json"
+HOME = "/windlass-home"
+STOPPED = 143  # the exit code of one that was told to end before it began
+UNABLE = 125  # that of one that could not begin
+_HAND_OVER = 5.0  # of the time that it is given to end in: for what is left to be shipped
+_DEFAULT_GRACE = 30.0
+
+
+def main() -> None:
+    """Run the attempt that the environment names; leave with its exit code."""
+    sys.exit(Agent(os.environ).run())
+
+
+class Agent:
+    """What an attempt has beside it where there is no server.
+
+    The main thread hears of signals and of the supervisor's end, and never waits for the server:
+    others do that.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        config = read_json(environ.get("WINDLASS_AGENT_CONFIG", CONFIG))
+        if config is None:
+            sys.exit("windlass: nothing says where the server is")
+        self._home = environ.get("WINDLASS_AGENT_HOME", HOME)
+        self._grace = float(environ.get("WINDLASS_AGENT_GRACE") or _DEFAULT_GRACE)
+        which = [environ[f"WINDLASS_AGENT_{field}"] for field in ("ROLE", "INDEX", "ATTEMPT")]
+        self._base = f"/api/v1/agents/{config['uid']}/{'/'.join(which)}"
+        self._signals = SignalPipe()
+        self._channel = _open_channel(config)
+        self._give_up: float | None = None  # when whoever runs us will end us by force
+        self._stopping = threading.Lock()
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._dir = ""
+        self._fault = ""
+
+    def run(self) -> int:
+        """From nothing to the exit code of the program; all of it is the server's by then."""
+        if not self._wait_for(_Aside(self._bring), is_patient=False):
+            return STOPPED
+        if self._fault:
+            sys.stderr.write(f"windlass: it could not be brought here: {self._fault}\n")
+            return UNABLE
+        ears = self._open_ears()
+        self._begin()
+        orders = Orders(self._channel, self._base, self._dir, self._stop)
+        carrier = Carrier(self._channel, self._base, self._dir)
+        self._attend(ears, carrier)
+        self._see_that_it_ended()
+        if not orders.is_dismissed:
+            is_taken_away = self._give_up is not None
+            finish = _Aside(lambda: carrier.finish(is_taken_away=is_taken_away))
+            self._wait_for(finish, is_patient=True)
+        self._channel.close()
+        code = (read_json(os.path.join(self._dir, EXIT)) or {}).get("exit_code")
+        return code if isinstance(code, int) and 0 <= code <= 255 else 1
+
+    def _bring(self) -> None:
+        try:
+            self._dir = Arrival(self._channel, self._base, self._home).bring()
+        except (Refused, OSError, ValueError, KeyError) as error:
+            self._fault = str(error) or type(error).__name__
+        except GivenUp:
+            pass
+
+    def _wait_for(self, aside: _Aside, *, is_patient: bool) -> bool:
+        """Until something is done; false if we are told to end before it.
+
+        A patient one goes on until whoever told us is about to end us by force.
+        """
+        poll = select.poll()
+        for fd in (aside.fileno(), self._signals.fileno()):
+            poll.register(fd, select.POLLIN)
+        while not aside.is_done:
+            left = None if self._give_up is None else self._give_up - time.monotonic()
+            if left is not None and (left <= 0 or not is_patient):
+                return False
+            poll.poll(None if left is None else left * 1000)
+            self._hear_signals()
+        return True
+
+    def _open_ears(self) -> socket.socket:
+        """Open the socket on which the supervisor and the program report writes."""
+        ears = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        path = os.path.join(self._home, "nudge.sock")
+        if os.path.exists(path):
+            os.unlink(path)
+        ears.bind(path)
+        ears.setblocking(False)
+        write_json(os.path.join(self._home, "server.json"), {"nudge": path})
+        return ears
+
+    def _begin(self) -> None:
+        room = os.path.dirname(os.path.abspath(windlass.worker.__file__))
+        own = {k: v for k, v in os.environ.items() if not k.startswith("WINDLASS_")}
+        argv = [sys.executable, "-I", "-S", os.path.join(room, "supervisor.py"), self._dir]
+        self._supervisor = subprocess.Popen(argv, env=own)
+
+    def _attend(self, ears: socket.socket, carrier: Carrier) -> None:
+        """Until the supervisor has ended: pass on what it tells, and what it is told."""
+        poll = select.poll()
+        for fd in (ears.fileno(), self._signals.fileno()):
+            poll.register(fd, select.POLLIN)
+        while not self._has_ended():
+            poll.poll()  # its end is a signal, too
+            if self._hear_signals():
+                self._stop(max(0.0, self._grace - _HAND_OVER))
+            for message in _receive_all(ears):
+                carrier.hear(message)
+
+    def _has_ended(self) -> bool:
+        return self._supervisor is None or self._supervisor.poll() is not None
+
+    def _hear_signals(self) -> bool:
+        """Whether whoever runs this wants it gone, for example because its pod is deleted."""
+        if signal.SIGTERM not in self._signals.drain():
+            return False
+        if self._give_up is None:
+            self._give_up = time.monotonic() + self._grace
+        return True
+
+    def _stop(self, grace: float) -> None:
+        """Have the supervisor end the program.
+
+        One whose disk is full cannot be told how long it has, and is told to stop all the same.
+        """
+        with self._stopping:
+            try:
+                write_json(os.path.join(self._dir, "stop.json"), {"grace": grace, "reason": ""})
+            except OSError as error:
+                sys.stderr.write(f"windlass: it is told to stop, and not by when: {error}\n")
+            if self._supervisor is not None and self._supervisor.poll() is None:
+                self._supervisor.terminate()
+
+    def _see_that_it_ended(self) -> None:
+        """A supervisor that was killed wrote no record of the end."""
+        path = os.path.join(self._dir, EXIT)
+        if os.path.exists(path):
+            return
+        state = read_json(os.path.join(self._dir, "state.json")) or {}
+        record = {
+            "exit_code": None,
+            "signal": "",
+            **LOST,
+            "started": state.get("started"),
+            "ended": time.time(),
+        }
+        try:
+            write_json_once(path, record)
+        except OSError as error:
+            sys.stderr.write(f"windlass: how it ended could not be written down: {error}\n")
+
+
+def _open_channel(config: Mapping[str, Any]) -> Channel:
+    port = config.get("port")
+    try:
+        return Channel(config.get("urls") or (), config["token"], port)
+    except OSError as error:
+        sys.exit(
+            f"windlass: the server is to come to port {port} of this pod, which another program "
+            f"has ({error.strerror}). Two pods with hostNetwork on one machine cannot both have "
+            "it: spread them over machines, or do without hostNetwork."
+        )
+
+
+class _Aside:
+    """Something that is done in a thread of its own; its descriptor can be read once it is."""
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        self._read, self._write = os.pipe()
+        self._do = do
+        self.is_done = False
+        threading.Thread(target=self._run, name="windlass-aside", daemon=True).start()
+
+    def fileno(self) -> int:
+        return self._read
+
+    def _run(self) -> None:
+        try:
+            self._do()
+        finally:
+            self.is_done = True
+            os.write(self._write, b"x")
+
+
+def _receive_all(ears: socket.socket) -> list[bytes]:
+    messages = []
+    while True:
+        try:
+            messages.append(ears.recv(4096))
+        except BlockingIOError:
+            return messages

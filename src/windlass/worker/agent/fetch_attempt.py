@@ -1,0 +1,224 @@
+"""Fetch the launch file, code and data of an attempt from the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+from windlass.worker.agent.upload_checkpoints import note_shipped
+from windlass.worker.blobs.digest import kind_of, place_of
+from windlass.worker.blobs.manifest import blobs_of, decode
+from windlass.worker.common.atomic_files import write_bytes, write_json
+from windlass.worker.common.process_tree import AWAY
+from windlass.worker.supervise.package_environment import name_here
+from windlass.worker.supervise.package_list import list_packages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from windlass.worker.agent.http_channel import Channel
+
+_HEADER = 40  # of each blob in a pack: 32 bytes of its digest, 8 of its length
+_AT_ONCE = 2000  # blobs that are asked for in one request
+_TOGETHER = 32 << 20  # bytes of them
+_PIP = 300.0  # seconds
+_LARGE = 8 << 20  # a blob that is asked for by itself
+_LONGEST, _MOST_PACKAGES = 200, 5000  # of what is told of this place
+_OWN = "WINDLASS_AGENT_"  # what variables of ours begin with, that no trial is to see
+
+
+class Arrival:
+    """Brings one attempt here, and says where it lies."""
+
+    def __init__(self, channel: Channel, base: str, home: str) -> None:
+        self._channel = channel
+        self._base = base
+        self._home = home
+
+    def bring(self) -> str:
+        """Have all of it here; the directory of the attempt, with its launch file."""
+        answer = self._channel.ask_json("POST", f"{self._base}/begin", _facts())
+        launch: dict[str, Any] = answer["launch"]
+        key = launch["key"]
+        replica = os.path.dirname(launch["work"])
+        attempt_dir = os.path.join(replica, str(key["attempt"]))
+        for folder in (attempt_dir, launch["blobs"], os.path.dirname(launch["private"])):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        private = answer.get("private") or {}
+        self._make_private(launch, private)
+        self._bring_package(launch)
+        self._make_at_home(launch, private, answer.get("python_version") or "")
+        self._bring_blobs(launch, answer.get("checkpoint"))
+        write_json(os.path.join(attempt_dir, "launch.json"), launch)
+        return attempt_dir
+
+    def _make_private(self, launch: dict[str, Any], private: dict[str, Any]) -> None:
+        """The environment is that of this place: its image's, its cluster's."""
+        own = {name: text for name, text in os.environ.items() if not name.startswith(_OWN)}
+        content = json.dumps({**private, "environ": own}).encode()
+        write_bytes(launch["private"], content)
+
+    def _make_at_home(self, launch: dict[str, Any], private: dict[str, Any], wanted: str) -> None:
+        """Adapt the launch file to this machine."""
+        launch["python"] = sys.executable
+        launch["env"][AWAY] = "1"
+        launch["env"]["WINDLASS_CLOUDPICKLE"] = os.path.join(self._home, "code")
+        here = "{}.{}".format(*sys.version_info[:2])
+        if launch["executable"]["type"] == "function" and wanted and wanted != here:
+            launch["flaw"] = (
+                f"the image has Python {here}, and the function was pickled by Python {wanted}; "
+                f"give container_image= one with Python {wanted}"
+            )
+        if launch.get("environment"):
+            uv = self._find_uv({**launch["env"], **(private.get("secrets") or {})})
+            if uv is None:
+                launch["flaw"] = (
+                    "the image has no uv, which installs packages=, and pip could not bring it; "
+                    "give container_image= one that has uv, or that has the packages"
+                )
+            else:
+                launch["environment"]["uv"] = uv
+                cache = os.environ.get(_OWN + "CACHE")
+                if cache:
+                    name = name_here(os.path.basename(launch["environment"]["target"]))
+                    launch["environment"]["target"] = os.path.join(cache, "envs", name)
+
+    def _find_uv(self, variables: Mapping[str, str]) -> str | None:
+        """The image's, beside its interpreter or on the path; else one that pip brings.
+
+        From where the job says that its packages come, whichever of the two it tells.
+        """
+        beside = shutil.which("uv", path=os.path.dirname(sys.executable))
+        uv = shutil.which("uv") or beside
+        if uv is not None:
+            return uv
+        folder = os.path.join(self._home, "uv")
+        argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, "uv"]
+        environ = {**os.environ, **variables}
+        index = variables.get("UV_DEFAULT_INDEX") or variables.get("UV_INDEX_URL")
+        if index:
+            environ.setdefault("PIP_INDEX_URL", index)
+        try:
+            subprocess.run(argv, env=environ, check=True, timeout=_PIP)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return shutil.which("uv", path=os.path.join(folder, "bin"))
+
+    def _bring_package(self, launch: dict[str, Any]) -> None:
+        """Fetch the `windlass` package that a trial imports, unless the image has one."""
+        folder = os.path.join(self._home, "package")
+        packed = folder + ".zip"
+        write_bytes(packed, self._channel.ask("GET", f"{self._base}/package"))
+        with zipfile.ZipFile(packed) as archive:
+            archive.extractall(folder)
+        launch["extra_paths"] = [folder]
+
+    def _bring_blobs(self, launch: dict[str, Any], checkpoint: dict[str, Any] | None) -> None:
+        executable = launch["executable"]
+        paths = [launch.get("tree"), executable.get("payload"), executable.get("changes")]
+        paths.append((launch.get("environment") or {}).get("lock"))
+        first = [os.path.basename(path) for path in paths if path]
+        manifests = [os.path.basename(launch["tree"])] if launch.get("tree") else []
+        begin = checkpoint or launch.get("begin")  # that counts until it saved one of its own
+        if begin:
+            first.append(begin["manifest"])
+            manifests.append(begin["manifest"])
+        blobs = launch["blobs"]
+        self._fetch(blobs, dict.fromkeys(first, 0))
+        listed: dict[str, int] = {}
+        for manifest in manifests:
+            with open(place_of(blobs, manifest), "rb") as file:
+                listed |= blobs_of(decode(file.read()))
+        self._fetch(blobs, listed)
+        if checkpoint:
+            folder, number = launch["checkpoints"], int(checkpoint.pop("number"))
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            write_json(os.path.join(folder, f"{number}.json"), checkpoint, durable=True)
+            note_shipped(folder, number)
+
+    def _fetch(self, blobs: str, sizes: Mapping[str, int]) -> None:
+        """Have these blobs here: many small ones in one request, each large one in its own."""
+        wanted = {
+            digest: size
+            for digest, size in sizes.items()
+            if size >= 0 and not os.path.exists(place_of(blobs, digest))
+        }
+        for digest in [digest for digest, size in wanted.items() if size > _LARGE]:
+            self._fetch_large(blobs, digest)
+        for batch in _batches({digest: size for digest, size in wanted.items() if size <= _LARGE}):
+            names = {digest[-64:]: digest for digest in batch}
+            body = json.dumps({"digests": batch}).encode()
+            pack = self._channel.ask("POST", f"{self._base}/blobs", body)
+            for digest, data in _unpack(pack, names):
+                _check(digest, data)
+                write_bytes(_made(blobs, digest), bytes(data))
+        missing = [digest for digest in wanted if not os.path.exists(place_of(blobs, digest))]
+        if missing:
+            raise FileNotFoundError(f"{len(missing)} of its files are missing from the store")
+
+    def _fetch_large(self, blobs: str, digest: str) -> None:
+        target = _made(blobs, digest)
+        temporary = f"{target}.coming"
+        self._channel.ask("GET", f"{self._base}/blobs/{digest}", into=temporary)
+        os.replace(temporary, target)
+
+
+def _facts() -> dict[str, Any]:
+    """Facts about this machine that the server stores with the attempt."""
+    system = os.uname()
+    return {
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        "platform": f"{system.sysname}-{system.release}-{system.machine}"[:_LONGEST],
+        "packages": [line for line in list_packages() if len(line) <= _LONGEST][:_MOST_PACKAGES],
+    }
+
+
+def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """So many at a time that an answer fits into memory.
+
+    >>> list(_batches({"a": _TOGETHER, "b": 1, "c": 1}))
+    [['a'], ['b', 'c']]
+    """
+    batch: list[str] = []
+    held = 0
+    for digest, size in sizes.items():
+        if batch and (held + size > _TOGETHER or len(batch) >= _AT_ONCE):
+            yield batch
+            batch, held = [], 0
+        batch.append(digest)
+        held += size
+    if batch:
+        yield batch
+
+
+def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryview]]:
+    """The blobs of a pack, each with the name that it was asked for by."""
+    view, at = memoryview(pack), 0
+    while at < len(view):
+        name = bytes(view[at : at + 32]).hex()
+        size = int.from_bytes(view[at + 32 : at + _HEADER], "big")
+        at += _HEADER
+        yield names[name], view[at : at + size]
+        at += size
+
+
+def _check(digest: str, data: memoryview) -> None:
+    """Refuse what is not what it is called, where this interpreter can tell."""
+    try:
+        is_right = kind_of(digest).digest_of(data) == digest
+    except ImportError:
+        return  # the store checked it when it came, and the connection checks what it carries
+    if not is_right:
+        raise ConnectionError("what came is not what was sent")
+
+
+def _made(blobs: str, digest: str) -> str:
+    target = place_of(blobs, digest)
+    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    return target

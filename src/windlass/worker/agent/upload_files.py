@@ -1,0 +1,119 @@
+"""Upload the growing files of an attempt to the server.
+
+A shipment is one request with the parts of several files. The server answers how much it has of
+each file, and the next shipment starts there. So the agent never repeats stored bytes, and sends
+bytes again that the server lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.metrics_file import FILE as METRICS
+from windlass.worker.common.metrics_file import NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from windlass.worker.agent.http_channel import Channel
+
+LOG, STATE, EXIT = "log", "state.json", "exit.json"
+LOST = {"reason": "Lost", "message": "its supervisor died"}  # of one that wrote down no end
+_LEFT_BEHIND = ("result.json", "result.pkl", "error.json", "error.pkl")
+_MOST = 4 << 20  # bytes of one shipment
+
+
+class Shipping:
+    """Upload state of an attempt's files."""
+
+    def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
+        self._channel = channel
+        self._base = base
+        self._dir = attempt_dir
+        self._taken: dict[str, int] = {}  # by file: bytes that the server has
+        self._state: bytes = b""
+        self.trouble = ""  # why it is not all with the server, if that is worth a word
+
+    def ship(self, deadline: float | None = None) -> None:
+        """Have the server take in all that there is by now."""
+        while self._ship_some(deadline):
+            pass
+
+    def ship_last(self, deadline: float | None = None) -> None:
+        """All that is left, but for how it ended."""
+        self.ship(deadline)
+        for name in _LEFT_BEHIND:
+            path = self._path(name)
+            if os.path.isfile(path):
+                self._ship_whole(name, path, deadline)
+
+    def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
+        """Upload the exit record; the server accepts nothing after it."""
+        record = {**(read_json(self._path(EXIT)) or LOST), "taken_away": is_taken_away}
+        self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
+
+    def _ship_some(self, deadline: float | None) -> bool:
+        """One shipment; whether there is more."""
+        parts: list[tuple[str, int, bytes]] = []
+        room = _MOST
+        # The names of metrics go before what is called by them: they were written before, too.
+        until = {name: self._size(name) for name in (METRICS, LOG)}
+        until[NAMES] = self._size(NAMES)
+        for name in (NAMES, METRICS, LOG):
+            start = self._taken.get(name, 0)
+            if until[name] > start and room > 0:
+                data = self._read(name, start, min(until[name] - start, room))
+                parts.append((name, start, data))
+                room -= len(data)
+        state = self._read_state()
+        if state and state != self._state:
+            parts.append((STATE, 0, state))
+        if not parts:
+            return False
+        head = json.dumps([[name, start, len(data)] for name, start, data in parts]).encode()
+        body = b"".join((head, b"\n", *(data for _, _, data in parts)))
+        answer = json.loads(
+            self._channel.ask("POST", f"{self._base}/ship", body, deadline=deadline)
+        )
+        for name, size in answer["sizes"].items():
+            self._taken[name] = size
+        if state:
+            self._state = state
+        return any(self._taken.get(name, 0) < until[name] for name in until)
+
+    def _ship_whole(self, name: str, path: str, deadline: float | None) -> None:
+        from windlass.worker.agent.http_channel import FileBody
+
+        self._channel.send(self._base, f"files/{name}", FileBody(path), deadline=deadline)
+
+    def _read_state(self) -> bytes:
+        try:
+            with open(self._path(STATE), "rb") as file:
+                state = file.read()
+            return state if not self.trouble else _with_message(state, self.trouble)
+        except (OSError, ValueError):
+            return b""
+
+    def _read(self, name: str, start: int, size: int) -> bytes:
+        with open(self._path(name), "rb") as file:
+            file.seek(start)
+            return file.read(size)
+
+    def _size(self, name: str) -> int:
+        try:
+            return os.stat(self._path(name)).st_size
+        except OSError:
+            return 0
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._dir, name)
+
+
+def _with_message(state: bytes, message: str) -> bytes:
+    """What a supervisor says of itself, with something more important to say.
+
+    >>> _with_message(b'{"stage": "running", "message": ""}', "the disk is full")
+    b'{"stage": "running", "message": "the disk is full"}'
+    """
+    return json.dumps({**json.loads(state), "message": message}).encode()

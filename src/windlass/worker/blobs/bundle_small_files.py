@@ -1,0 +1,143 @@
+"""Bundle many small files into few blobs.
+
+To create a file takes longer than to write a few bytes. A bundle is a blob like any other: stored
+once, kept while a manifest names it. Files in a bundle of the previous checkpoint are not stored
+again, unless the new checkpoint needs less than half of that bundle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from windlass.worker.blobs.manifest import check_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from windlass.worker.blobs.manifest import Entry
+    from windlass.worker.blobs.scan_files import ScannedFile
+    from windlass.worker.blobs.writer import Keeper
+
+SMALL = 256 << 10  # bytes: what is larger is a blob of its own
+_CROWD = 32  # files: so many are blobs of their own
+_FULL = 8 << 20  # bytes of a bundle: whoever needs a file of it holds all of it in memory
+_AT_A_TIME = 2  # bundles that are hashed and written while the next is read
+
+
+class Before:
+    """Files and bundles of the previous checkpoint that may be used again."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.single: dict[str, tuple[str, int]] = {}  # by its path: digest and size
+        self.bundled: dict[tuple[int, str], tuple[str, int]] = {}  # by size and check: where it is
+        for entry in entries:
+            if len(entry) == 4 and entry[2]:
+                self.single[entry[0]] = (entry[2], entry[3])
+            elif len(entry) == 6:
+                self.bundled[entry[3], entry[5]] = (entry[2], entry[4])
+
+    def digest(self, file: ScannedFile) -> str | None:
+        """The previous digest of a file with a blob of its own, if the file may be unchanged."""
+        digest, size = self.single.get(file.place, ("", -1))
+        return digest if size == file.seen.st_size else None
+
+
+def keep_small(keeper: Keeper, files: list[ScannedFile], before: Before) -> list[Entry]:
+    """Have small files in the store; their lines."""
+    taking = _Taking(keeper, before, is_crowd=len(files) > _CROWD)
+    for file in files:
+        taking.take(file)
+    taking.take_from_dwindled()
+    return taking.finish()
+
+
+class _Bundle:
+    """Contents on their way into one blob."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.digest = ""
+
+    def add(self, data: bytes) -> int:
+        offset = self.size
+        self.parts.append(data)
+        self.size += len(data)
+        return offset
+
+
+class _Taking:
+    """Takes in the small files of one checkpoint."""
+
+    def __init__(self, keeper: Keeper, before: Before, *, is_crowd: bool) -> None:
+        self._keeper = keeper
+        self._before = before
+        self._is_crowd = is_crowd
+        self._kind = keeper.kind
+        self._entries: list[Entry] = []
+        # Files that earlier bundles hold, by bundle.
+        self._already_bundled: dict[str, list[tuple[ScannedFile, int, str]]] = {}
+        self._bundle = _Bundle()
+        self._placed: dict[tuple[int, str], tuple[_Bundle, int]] = {}  # contents of new bundles
+        self._bundled: list[tuple[ScannedFile, _Bundle, int, str]] = []
+        self._written: deque[tuple[_Bundle, Callable[[], str]]] = deque()
+
+    def take(self, file: ScannedFile) -> None:
+        """Take in a file, unless it is in a bundle of the checkpoint before."""
+        data = self._keeper.read_small(file)
+        digest = self._kind.digest_of(data)
+        check = check_of(digest)
+        bundle, offset = self._before.bundled.get((len(data), check), ("", 0))
+        if bundle and self._kind.has_named(bundle):
+            self._already_bundled.setdefault(bundle, []).append((file, offset, check))
+        else:
+            self._take_new(file, data, digest)
+
+    def take_from_dwindled(self) -> None:
+        """Take in anew what is left of bundles that hold more which nobody needs; or are gone."""
+        for bundle, held in self._already_bundled.items():
+            used = sum({offset: file.seen.st_size for file, offset, _ in held}.values())
+            if 2 * used < self._keeper.size_of(bundle, missing=2 * used + 1):
+                for file, _, _ in held:
+                    data = self._keeper.read_small(file)
+                    self._take_new(file, data, self._kind.digest_of(data))
+            else:
+                for file, offset, check in held:
+                    size = file.seen.st_size
+                    self._entries.append((file.place, file.mode, bundle, size, offset, check))
+
+    def finish(self) -> list[Entry]:
+        self._write()
+        while self._written:
+            self._finish_oldest()
+        for file, bundle, offset, check in self._bundled:
+            size = file.seen.st_size
+            self._entries.append((file.place, file.mode, bundle.digest, size, offset, check))
+        return self._entries
+
+    def _take_new(self, file: ScannedFile, data: bytes, digest: str) -> None:
+        if not self._is_crowd or self._before.digest(file) == digest:
+            self._keeper.put_small(digest, data)
+            self._entries.append((file.place, file.mode, digest, len(data)))
+            return
+        check = check_of(digest)
+        if (len(data), check) not in self._placed:
+            self._placed[len(data), check] = (self._bundle, self._bundle.add(data))
+        self._bundled.append((file, *self._placed[len(data), check], check))
+        if self._bundle.size >= _FULL:
+            self._write()
+
+    def _write(self) -> None:
+        bundle, self._bundle = self._bundle, _Bundle()
+        if not bundle.parts:
+            return
+        written = self._keeper.keep_bytes(b"".join(bundle.parts))
+        bundle.parts.clear()
+        self._written.append((bundle, written))
+        if len(self._written) > _AT_A_TIME:
+            self._finish_oldest()
+
+    def _finish_oldest(self) -> None:
+        bundle, wait = self._written.popleft()
+        bundle.digest = wait()

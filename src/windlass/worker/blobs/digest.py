@@ -1,0 +1,102 @@
+"""Digests: the names of contents in the blob store, and their paths.
+
+Code, results, manifests and uploads are named by their SHA-256. The files of checkpoints are named
+`b3-` and their BLAKE3, which is about five times as fast, if the interpreter of the program that
+saves has the package, and otherwise by their SHA-256.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_BLAKE3 = "b3-"
+_HEX = frozenset("0123456789abcdef")
+
+
+class Kind:
+    """One way to name contents."""
+
+    __slots__ = ("_prefix", "hasher")
+
+    def __init__(self, prefix: str, hasher: Callable[..., Any]) -> None:
+        self._prefix = prefix
+        self.hasher = hasher  # makes one as those of hashlib are
+
+    def has_named(self, digest: str) -> bool:
+        """Whether a digest is of this kind.
+
+        >>> Kind("b3-", None).has_named("ab" * 32), Kind("", None).has_named("ab" * 32)
+        (False, True)
+        """
+        return len(digest) - len(self._prefix) == 64 and digest.startswith(self._prefix)
+
+    def digest(self, hasher: Any) -> str:
+        """The name of the contents that a hasher has read."""
+        return f"{self._prefix}{hasher.hexdigest()}"
+
+    def digest_of(self, data: bytes | memoryview) -> str:
+        """The name of some bytes.
+
+        >>> Kind("b3-", lambda data: __import__("hashlib").sha256(data)).digest_of(b"")[:9]
+        'b3-e3b0c4'
+        """
+        return self.digest(self.hasher(data))
+
+
+def fastest_kind() -> Kind:
+    """The one for large contents."""
+    try:
+        return _blake3()
+    except ImportError:  # the environment of a trial need not have it
+        return _sha256()
+
+
+def kind_of(digest: str) -> Kind:
+    """The one that a digest is of; ImportError if this interpreter lacks what it takes.
+
+    >>> kind_of("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855").digest_of(b"")
+    'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    """
+    return _blake3() if digest.startswith(_BLAKE3) else _sha256()
+
+
+def is_digest(text: object) -> bool:
+    """Whether contents can be called that.
+
+    >>> is_digest("ab" * 32), is_digest("b3-" + "ab" * 32), is_digest("../" + "ab" * 32)
+    (True, True, False)
+    """
+    if not isinstance(text, str):
+        return False
+    plain = text.removeprefix(_BLAKE3)
+    return len(plain) == 64 and _HEX.issuperset(plain)
+
+
+def place_of(blobs: str, digest: str) -> str:
+    """The path of contents in the store, in one of 256 folders.
+
+    >>> place_of("/blobs", "b3-" + "ab" * 32)[:15]
+    '/blobs/ab/b3-ab'
+    >>> place_of("/blobs", "../token")
+    Traceback (most recent call last):
+    ...
+    ValueError: '../token' is no digest
+    """
+    if not is_digest(digest):
+        raise ValueError(f"{digest[:100]!r} is no digest")
+    return f"{blobs}/{digest[-64:-62]}/{digest}"
+
+
+def _blake3() -> Kind:
+    from blake3 import blake3
+
+    return Kind(_BLAKE3, blake3)
+
+
+def _sha256() -> Kind:
+    from hashlib import sha256
+
+    return Kind("", sha256)

@@ -1,0 +1,403 @@
+"""Restore the code of a trial from the blob store into its work directory, and remove it again.
+
+The code never writes through a link: it opens every directory without following links, so neither a
+manifest nor an earlier attempt can lead a file out of the work directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+from windlass.worker.blobs.digest import is_digest, place_of
+from windlass.worker.common.atomic_files import write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+# Restored files carry this modification time, by which unchanged ones are known again.
+RESTORED = 1_577_836_800 * 10**9
+_SMALL = 256 * 1024
+_LARGEST_IN_BUNDLE = 1 << 20  # bytes of a file: whoever reads it holds it in memory
+_FARTHEST_IN_BUNDLE = 1 << 30  # where it may begin
+_AT_ONCE = 1 << 30
+_FICLONE = 0x40049409  # of linux/fs.h
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class RestoreError(Exception):
+    """The code cannot be restored, and why."""
+
+
+class Entry:
+    """One file or link of a tree; `content` is a digest, or the target of a link.
+
+    With a `check`, the digest is that of a bundle which the file lies in, `offset` bytes after
+    its beginning (see manifests.py).
+    """
+
+    __slots__ = ("check", "content", "mode", "name", "offset", "size")
+
+    def __init__(
+        self, name: bytes, mode: str, content: str, size: int, offset: int = 0, check: str = ""
+    ) -> None:
+        self.name = name
+        self.mode = mode
+        self.content = content
+        self.size = size
+        self.offset = offset
+        self.check = check
+
+
+class Tree:
+    """A manifest, checked: entries by the directory they are in, parents before children."""
+
+    def __init__(self, folders: dict[bytes, list[Entry]]) -> None:
+        self.folders = folders
+
+    def __len__(self) -> int:
+        return sum(map(len, self.folders.values()))
+
+
+def read_tree(manifest: bytes) -> Tree:
+    """The tree a manifest describes; `RestoreError` if it could lead outside its root.
+
+    >>> tree = read_tree(b'{"files":[["src/a.py","f","%s",3]],"version":1}' % (b"0" * 64))
+    >>> list(tree.folders)
+    [b'', b'src']
+    >>> read_tree(b'{"files":[["../a.py","f","%s",3]],"version":1}' % (b"0" * 64))
+    Traceback (most recent call last):
+    ...
+    windlass.worker.blobs.restore_tree.RestoreError: '../a.py' is no path inside a tree
+    """
+    try:
+        listed = json.loads(manifest)["files"]
+        folders: dict[bytes, list[Entry]] = {b"": []}
+        for path, mode, content, size, *where in listed:
+            if type(path) is not str or type(size) is not int:
+                raise RestoreError(f"{path!r} is listed with the size {size!r}")
+            if where and not _is_in_bundle(mode, size, *where):
+                raise RestoreError(f"{path!r} is listed as lying at {where!r} of a bundle")
+            folder, name = _split(path)
+            if (mode, content, size) == ("d", "", 0):  # a folder that has no files
+                _add_folder(folders, folder + b"/" + name if folder else name)
+                continue
+            if mode == "l":
+                if type(content) is not str or not _stays_inside(path, content):
+                    raise RestoreError(f"the link {path!r} to {content!r} leaves the tree")
+            elif mode not in ("f", "x") or not is_digest(content):
+                raise RestoreError(f"{path!r} is listed with {mode!r} and {content!r}")
+            if folder not in folders:
+                _add_folder(folders, folder)
+            folders[folder].append(Entry(name, mode, content, size, *where))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise RestoreError(f"the list of files cannot be read: {error}") from error
+    _refuse_files_as_folders(folders)
+    return Tree(dict(sorted(folders.items())))
+
+
+def restore(
+    tree: Tree,
+    work: str,
+    blobs: str,
+    is_stopped: Callable[[], bool] = lambda: False,
+    *,
+    stamped: bool = True,
+) -> None:
+    """Write a tree into the work directory; what stood in its place is replaced.
+
+    Files are stamped, so that unchanged ones are known again, unless nobody will ask.
+    """
+    os.makedirs(work, exist_ok=True)
+    root = os.open(os.fsencode(work), _DIRECTORY)
+    bundles = _Bundles(blobs)
+    try:
+        for folder, entries in tree.folders.items():
+            if is_stopped():
+                return
+            fd = open_folder(root, folder)
+            try:
+                for entry in entries:
+                    _write_entry(fd, entry, bundles, stamped)
+            finally:
+                os.close(fd)
+    finally:
+        bundles.close()
+        os.close(root)
+
+
+def clean(tree: Tree, work: str) -> None:
+    """Take a tree out of the work directory again; what was changed or added stays."""
+    try:
+        root = os.open(os.fsencode(work), _DIRECTORY)
+    except OSError:
+        return
+    try:
+        for folder in reversed(list(tree.folders)):
+            try:
+                fd = _open_existing(root, folder)
+            except OSError:
+                continue
+            try:
+                _clean_folder(fd, tree.folders[folder])
+            finally:
+                os.close(fd)
+            if folder:
+                _remove_folder(root, folder)
+    finally:
+        os.close(root)
+
+
+def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
+    """A descriptor of a directory under `root`, made if need be, reached through no link.
+
+    What is no directory is replaced by one, or refused with `OSError`.
+    """
+    fd = os.dup(root)
+    for name in folder.split(b"/") if folder else ():
+        try:
+            try:
+                inner = os.open(name, _DIRECTORY, dir_fd=fd)
+            except OSError:
+                if replacing:
+                    _remove(fd, name)
+                os.mkdir(name, dir_fd=fd)
+                inner = os.open(name, _DIRECTORY, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+class _Bundles:
+    """Reads contents of bundles. The last bundle stays open for the next file."""
+
+    def __init__(self, blobs: str) -> None:
+        self._blobs = blobs
+        self._digest = ""
+        self._fd = -1
+
+    def copy(self, entry: Entry, target: int) -> None:
+        """Write the content of a file."""
+        if not entry.check:
+            source = _open_blob(self._blobs, entry)
+            try:
+                copied = _copy_blob(source, target, entry)
+            finally:
+                os.close(source)
+        else:
+            if entry.content != self._digest:
+                fd = _open_blob(self._blobs, entry)
+                self.close()
+                self._digest, self._fd = entry.content, fd
+            copied = _copy_part(self._fd, target, entry)
+        if copied != entry.size:
+            raise RestoreError(
+                f"the content of {os.fsdecode(entry.name)!r} is damaged in the store"
+            )
+
+    def close(self) -> None:
+        if self._digest:
+            self._digest = ""
+            os.close(self._fd)
+
+
+def _write_entry(folder: int, entry: Entry, bundles: _Bundles, stamped: bool) -> None:
+    if entry.mode == "l":
+        target = entry.content.encode("utf-8", "surrogateescape")
+        try:
+            os.symlink(target, entry.name, dir_fd=folder)
+        except FileExistsError:
+            _remove(folder, entry.name)
+            os.symlink(target, entry.name, dir_fd=folder)
+        return
+    permissions = 0o777 if entry.mode == "x" else 0o666
+    try:
+        target_fd = os.open(entry.name, _NEW_FILE, permissions, dir_fd=folder)
+    except FileExistsError:
+        _remove(folder, entry.name)
+        target_fd = os.open(entry.name, _NEW_FILE, permissions, dir_fd=folder)
+    try:
+        if entry.size:
+            bundles.copy(entry, target_fd)
+        if stamped:
+            os.utime(target_fd, ns=(RESTORED, RESTORED))
+    finally:
+        os.close(target_fd)
+
+
+def _open_blob(blobs: str, entry: Entry) -> int:
+    try:
+        return os.open(place_of(blobs, entry.content), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise RestoreError(
+            f"the content of {os.fsdecode(entry.name)!r} is missing from the store"
+        ) from None
+
+
+def _copy_blob(source: int, target: int, entry: Entry) -> int:
+    """Write a blob to a file; how many bytes."""
+    copied = _copy_in_kernel(source, target) if entry.size > _SMALL else 0
+    while chunk := os.read(source, _SMALL):
+        copied += write_all(target, chunk)
+        if copied == entry.size < _SMALL:
+            break
+    return copied
+
+
+def _copy_part(source: int, target: int, entry: Entry) -> int:
+    """Write a file that lies in a bundle; how many bytes."""
+    copied = 0
+    while copied < entry.size:
+        chunk = os.pread(source, min(entry.size - copied, _SMALL), entry.offset + copied)
+        if not chunk:
+            break
+        copied += write_all(target, chunk)
+    return copied
+
+
+def _copy_in_kernel(source: int, target: int) -> int:
+    """Copy what the kernel can copy by itself: shared where the file system can; how much."""
+    import fcntl
+
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+        return os.lseek(source, 0, os.SEEK_END)
+    except OSError:
+        pass  # few file systems share what files have in common
+    copied = 0
+    try:
+        while done := os.copy_file_range(source, target, _AT_ONCE):
+            copied += done
+    except (OSError, AttributeError):
+        pass  # the rest is read and written
+    return copied
+
+
+def _clean_folder(folder: int, entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        _clean_entry(folder, entry)
+    # What Python made of the sources goes with them.
+    if any(entry.name.endswith(b".py") for entry in entries):
+        _remove(folder, b"__pycache__")
+
+
+def _clean_entry(folder: int, entry: Entry) -> None:
+    try:
+        status = os.stat(entry.name, dir_fd=folder, follow_symlinks=False)
+        if _is_unchanged(folder, entry, status):
+            os.unlink(entry.name, dir_fd=folder)
+    except OSError:
+        pass  # the user's process removed it
+
+
+def _is_unchanged(folder: int, entry: Entry, status: os.stat_result) -> bool:
+    if entry.mode == "l":
+        target = entry.content.encode("utf-8", "surrogateescape")
+        return stat.S_ISLNK(status.st_mode) and os.readlink(entry.name, dir_fd=folder) == target
+    return (
+        stat.S_ISREG(status.st_mode)
+        and status.st_mtime_ns == RESTORED
+        and status.st_size == entry.size
+    )
+
+
+def _open_existing(root: int, folder: bytes) -> int:
+    fd = os.dup(root)
+    for name in folder.split(b"/") if folder else ():
+        try:
+            inner = os.open(name, _DIRECTORY, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def _remove_folder(root: int, folder: bytes) -> None:
+    parent, _, name = folder.rpartition(b"/")
+    try:
+        fd = _open_existing(root, parent)
+    except OSError:
+        return
+    try:
+        os.rmdir(name, dir_fd=fd)
+    except OSError:
+        pass  # something of the user's is in it
+    finally:
+        os.close(fd)
+
+
+def _remove(folder: int, name: bytes) -> None:
+    """Remove whatever bears that name, following nothing."""
+    try:
+        os.unlink(name, dir_fd=folder)
+        return
+    except FileNotFoundError:
+        return
+    except OSError:
+        pass  # a directory
+    try:
+        inner = os.open(name, _DIRECTORY, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    try:
+        for child in os.listdir(inner):
+            _remove(inner, os.fsencode(child))
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=folder)
+
+
+def _split(path: str) -> tuple[bytes, bytes]:
+    raw = path.encode("utf-8", "surrogateescape")
+    parts = raw.split(b"/")
+    if b"\0" in raw or not {b"", b".", b".."}.isdisjoint(parts):
+        raise RestoreError(f"{path!r} is no path inside a tree")
+    folder, _, name = raw.rpartition(b"/")
+    return folder, name
+
+
+def _stays_inside(path: str, target: str) -> bool:
+    """Whether a link points to something inside the tree, whatever else is in it."""
+    target.encode("utf-8", "surrogateescape")  # ValueError for what no file system can name
+    if not target or "\0" in target or target[0] == "/":
+        return False
+    depth = path.count("/")
+    for part in target.split("/"):
+        if part == "..":
+            depth -= 1
+            if depth < 0:
+                return False
+        elif part not in ("", "."):
+            depth = 0  # what a name turns out to be decides where a `..` after it leads
+    return True
+
+
+def _add_folder(folders: dict[bytes, list[Entry]], folder: bytes) -> None:
+    while folder not in folders:
+        folders[folder] = []
+        folder = folder.rpartition(b"/")[0]
+
+
+def _is_in_bundle(mode: str, size: int, offset: object, check: object) -> bool:
+    return (
+        mode in ("f", "x")
+        and type(offset) is int
+        and 0 <= size <= _LARGEST_IN_BUNDLE
+        and 0 <= offset <= _FARTHEST_IN_BUNDLE
+        and isinstance(check, str)
+        and check != ""
+    )
+
+
+def _refuse_files_as_folders(folders: dict[bytes, list[Entry]]) -> None:
+    for folder, entries in folders.items():
+        seen: set[bytes] = set()
+        for entry in entries:
+            path = folder + b"/" + entry.name if folder else entry.name
+            if path in folders or entry.name in seen:
+                raise RestoreError(f"{os.fsdecode(path)!r} is listed as two things")
+            seen.add(entry.name)

@@ -1,0 +1,142 @@
+"""Scan the files to save below a path, and detect changes while they are saved."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from windlass.worker.common.errors import changed, invalid, no_such_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST_TICK = 0.05  # seconds; kernels stamp files at most this far apart
+
+
+def changed_while_saved(path: str) -> Exception:
+    """The error for what something wrote to while it was being saved."""
+    return changed(
+        f"{path} changed while it was saved: nothing was kept.",
+        "Save when nothing writes to it any more, or save a copy.",
+    )
+
+
+class ScannedFile:
+    """One file or folder to save: where it is, and what it was when it was found."""
+
+    __slots__ = ("path", "place", "seen")
+
+    def __init__(self, place: str, path: str, seen: os.stat_result) -> None:
+        self.place = place  # its path below what is saved
+        self.path = path
+        self.seen = seen
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.seen.st_mode)
+
+    @property
+    def mode(self) -> str:
+        """The mode in a manifest: `x` for an executable file."""
+        return "x" if self.seen.st_mode & stat.S_IXUSR else "f"
+
+    @property
+    def look(self) -> tuple[int, ...]:
+        """What is another when it was written to, or replaced. Folders: only what is in them."""
+        seen = self.seen
+        if self.is_folder:
+            return ()
+        return (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+
+
+def gather(path: str, besides: str = "") -> list[ScannedFile]:
+    """All files below a path, or the one it is, and folders that are empty, by their places.
+
+    Links are followed: what they lead to is saved, as training may write there again. Those that
+    lead nowhere, or back to where they are, are left out, and so is the folder `besides`.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> os.mkdir(os.path.join(folder, "empty"))
+    >>> [(file.place, file.is_folder) for file in gather(folder)]
+    [('empty', True)]
+    """
+    try:
+        seen = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        where = "" if os.path.isabs(path) else f" (in {os.getcwd()})"
+        raise no_such_file(
+            f"There is no file or folder {path!r} to save{where}.",
+            "Write it first: what is at the path when this is called is what is kept.",
+        ) from None
+    if not stat.S_ISDIR(seen.st_mode):
+        return [_file(os.path.basename(os.path.abspath(path)), path, seen)]
+    files = list(_below(path, "", [os.path.realpath(path)], os.path.realpath(besides)))
+    return sorted(files, key=lambda file: file.place)
+
+
+def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> bool:
+    """Whether the same files are there, none of them touched since."""
+    try:
+        now = gather(path, besides)
+    except OSError:
+        return False
+    return [(file.place, file.look) for file in now] == [(file.place, file.look) for file in before]
+
+
+def wait_for_the_clock(files: list[ScannedFile]) -> None:
+    """Wait until a write to any of the files would give it another time than it has.
+
+    Kernels stamp files in ticks of a few milliseconds: what is written twice in one looks as if
+    it had been written once. Only for what was written right now is there anything to wait for.
+    """
+    newest = max((file.seen.st_mtime_ns for file in files), default=0)
+    give_up = time.monotonic() + _LONGEST_TICK
+    while _file_time() <= newest and time.monotonic() < give_up:
+        time.sleep(0.001)  # nothing tells of a tick
+
+
+def _file_time() -> int:
+    coarse = getattr(time, "CLOCK_REALTIME_COARSE", None)  # the one that files are stamped with
+    return time.time_ns() if coarse is None else time.clock_gettime_ns(coarse)
+
+
+def _below(folder: str, place: str, around: list[str], besides: str) -> Iterator[ScannedFile]:
+    is_empty = True
+    with os.scandir(folder) as entries:
+        listed = list(entries)
+    for entry in listed:
+        inner = f"{place}/{entry.name}" if place else entry.name
+        try:
+            seen = entry.stat()
+        except OSError:
+            if entry.is_symlink():
+                continue  # it leads nowhere
+            raise changed_while_saved(entry.path) from None
+        if not stat.S_ISDIR(seen.st_mode):
+            yield _file(inner, entry.path, seen)
+        else:
+            real = os.path.realpath(entry.path)
+            if real == besides or (entry.is_symlink() and real in around):
+                continue
+            if entry.is_symlink() and any(_is_in(other, real) for other in (*around, besides)):
+                continue
+            yield from _below(entry.path, inner, [*around, real], besides)
+        is_empty = False
+    if is_empty and place:
+        yield ScannedFile(place, folder, os.stat(folder))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}{os.sep}".startswith(f"{folder.rstrip(os.sep)}{os.sep}")
+
+
+def _file(place: str, path: str, seen: os.stat_result) -> ScannedFile:
+    if not stat.S_ISREG(seen.st_mode):
+        raise invalid(
+            f"{path} is neither a file nor a folder: it cannot be saved.",
+            "Pipes, sockets and devices have no content to keep: save a folder without it.",
+        )
+    return ScannedFile(place, path, seen)

@@ -1,0 +1,333 @@
+"""Write files into the blob store from a trial's own process, and hash them while copying.
+
+A file with the name of a digest is complete and on the disk, and is never written again. A large
+file that may equal its version in the previous checkpoint is hashed first, and copied only if it
+differs.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from windlass.worker.blobs.copy_large_file import Copying, hash_file
+from windlass.worker.blobs.digest import fastest_kind, kind_of, place_of
+from windlass.worker.blobs.scan_files import changed_while_saved
+from windlass.worker.common.atomic_files import write_all, write_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from windlass.worker.blobs.digest import Kind
+    from windlass.worker.blobs.scan_files import ScannedFile
+
+STAGING = ".saving-"  # in the store, before the name of whoever saves: what has no name yet
+LOCK = ".lock"  # in the store: held together by those who save, alone by whoever removes
+_PIECE = 1 << 20
+_SYNCED_ONE_BY_ONE = 32  # more files than this go to the disk with all else of their file system
+_READ = os.O_RDONLY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+@contextmanager
+def held(blobs: str) -> Iterator[None]:
+    """Have nothing removed from the store: many hold it at a time, whoever removes holds it alone.
+
+    A blob that was found in the store is still there when the record that names it is written.
+    """
+    import fcntl
+
+    os.makedirs(blobs, mode=0o700, exist_ok=True)
+    fd = os.open(os.path.join(blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+class Keeper:
+    """Keeps files in the store: nothing of it is there before `settle`."""
+
+    def __init__(self, blobs: str, whose: str) -> None:
+        self._blobs = blobs
+        self._staging = os.path.join(blobs, f"{STAGING}{whose}")
+        self._staged: dict[str, str] = {}  # where a blob is that has no name yet
+        self._durable: set[str] = set()  # of those, what is on the disk
+        self._count = 0
+        self._open: set[int] = set()  # of files that are not finished
+        self.kind = fastest_kind()
+        self._reading: ThreadPoolExecutor | None = None
+        self._writing: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Keeper:
+        os.makedirs(self._staging, mode=0o700, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pool in (self._reading, self._writing):
+            if pool is not None:
+                pool.shutdown()
+        self._close(*self._open)
+        remove_tree(self._staging)
+
+    def keep(self, file: ScannedFile, before: str | None = None) -> Callable[[], str]:
+        """Begin to take in a file; what is returned waits for it, and says its digest.
+
+        `before` is what it had, if it may have it still.
+        """
+        if file.seen.st_size <= _PIECE:
+            data = self.read_small(file)
+            digest = self.kind.digest_of(data)
+            self.put_small(digest, data)
+            return lambda: digest
+        try:
+            source = os.open(file.path, _READ)
+        except FileNotFoundError:
+            raise changed_while_saved(file.path) from None
+        self._open.add(source)
+        kind = self._kind_before(source, before)
+        if before is None or kind is None:
+            return self._keep_large(source, file)
+        return self._compare_large(source, file, before, kind)
+
+    def read_small(self, file: ScannedFile) -> bytes:
+        """All of a small file, if it is as long as it was."""
+        try:
+            source = os.open(file.path, _READ)
+        except FileNotFoundError:
+            raise changed_while_saved(file.path) from None
+        try:
+            data = _read_all(source, file.seen.st_size)
+        finally:
+            os.close(source)
+        if len(data) != file.seen.st_size:
+            raise changed_while_saved(file.path)
+        return data
+
+    def put_small(self, digest: str, data: bytes) -> None:
+        """Take in some bytes that have that digest."""
+        if not self._has(digest):
+            staged = self._stage()
+            _write_new(staged, data)
+            self._staged[digest] = staged
+
+    def keep_bytes(self, data: bytes) -> Callable[[], str]:
+        """Begin to take in many bytes; what is returned waits for it, and says their digest.
+
+        They go to the disk at once, while others are read.
+        """
+        reading, writing = self._pools()
+        staged = self._stage()
+        hashed = reading.submit(self.kind.digest_of, data)
+        written = writing.submit(_write_new, staged, data, durable=True)
+
+        def finish() -> str:
+            written.result()
+            digest = hashed.result()
+            if self._has(digest):
+                os.unlink(staged)
+            else:
+                self._staged[digest] = staged
+                self._durable.add(staged)
+            return digest
+
+        return finish
+
+    def size_of(self, digest: str, missing: int) -> int:
+        """The size of a blob; `missing` if the store lacks it."""
+        try:
+            return os.stat(self._place(digest)).st_size
+        except FileNotFoundError:
+            return missing
+
+    def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
+        """Several at a time, two threads each."""
+        reading, writing = self._pools()
+        staged = self._stage()
+        target = os.open(staged, _WRITE, 0o600)
+        self._open.add(target)
+        # Both begin in the order in which they came, so that each of a pair finds the other.
+        copying = Copying(source, target, file.seen.st_size, self.kind)
+        read = reading.submit(copying.read)
+        written = writing.submit(copying.write)
+
+        def finish() -> str:
+            try:
+                written.result()
+                digest = read.result()
+            finally:
+                self._close(source, target)
+            if digest is None:
+                raise changed_while_saved(file.path)
+            if self._has(digest):
+                os.unlink(staged)
+            else:
+                self._staged[digest] = staged
+            return digest
+
+        return finish
+
+    def _pools(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+        """The thread pools for reading and hashing, and for writing."""
+        if self._reading is None or self._writing is None:
+            at_once = min(os.cpu_count() or 1, 4)
+            self._reading = ThreadPoolExecutor(at_once, "windlass-read")
+            self._writing = ThreadPoolExecutor(at_once, "windlass-write")
+        return self._reading, self._writing
+
+    def _close(self, *fds: int) -> None:
+        for fd in fds:
+            self._open.discard(fd)
+            os.close(fd)
+
+    def _has(self, digest: str) -> bool:
+        return digest in self._staged or os.access(self._place(digest), os.F_OK)
+
+    def put(self, data: bytes) -> str:
+        """Take in a manifest, at once; its digest."""
+        import hashlib
+
+        digest = hashlib.sha256(data).hexdigest()
+        if not os.path.exists(self._place(digest)):
+            staged = self._stage()
+            write_bytes(staged, data, durable=True)
+            self._name(staged, digest)
+            _flush(os.path.dirname(self._place(digest)))
+        return digest
+
+    def settle(self) -> None:
+        """Have all that was taken in on the disk, under its name."""
+        if not self._staged:
+            return
+        loose = [path for path in self._staged.values() if path not in self._durable]
+        if len(loose) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
+            self._flush_each(loose)
+        for digest, staged in self._staged.items():
+            self._name(staged, digest)
+        folders = sorted({os.path.dirname(self._place(digest)) for digest in self._staged})
+        if len(folders) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
+            self._flush_each(folders)
+        self._staged.clear()
+
+    def _kind_before(self, source: int, before: str | None) -> Kind | None:
+        """How to see if a file is what it was; none if it is not, or that cannot be seen.
+
+        Most that differ differ in their first piece.
+        """
+        if before is None:
+            return None
+        try:
+            blob = os.open(self._place(before), _READ)
+        except OSError:
+            return None
+        try:
+            is_alike = os.pread(source, _PIECE, 0) == os.pread(blob, _PIECE, 0)
+            return kind_of(before) if is_alike else None
+        except ImportError:
+            return None
+        finally:
+            os.close(blob)
+
+    def _compare_large(
+        self, source: int, file: ScannedFile, before: str, kind: Kind
+    ) -> Callable[[], str]:
+        """See if a file is what it was; if not, it is taken in after all.
+
+        By its digest: what it was is on the disk, and may have to be read from there.
+        """
+        hashed = self._pools()[0].submit(hash_file, source, kind)
+
+        def finish() -> str:
+            if hashed.result() == before:
+                self._close(source)
+                return before
+            os.lseek(source, 0, os.SEEK_SET)
+            return self._keep_large(source, file)()
+
+        return finish
+
+    def _stage(self) -> str:
+        self._count += 1
+        return f"{self._staging}/{self._count}"
+
+    def _place(self, digest: str) -> str:
+        return place_of(self._blobs, digest)
+
+    def _name(self, staged: str, digest: str) -> None:
+        """Give a blob its name, in a folder that is made with its first."""
+        target = self._place(digest)
+        try:
+            os.replace(staged, target)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+            os.replace(staged, target)
+
+    def _flush_each(self, paths: list[str]) -> None:
+        """Many at a time: file systems turn that into few commits."""
+        if len(paths) <= 1:
+            for path in paths:
+                _flush(path)
+            return
+        with ThreadPoolExecutor(min(len(paths), 16), "windlass-sync") as pool:
+            list(pool.map(_flush, paths))
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder with all that is in it, as far as it can be."""
+    import shutil  # of those who save, and of nobody else
+
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_staging(blobs: str, trial: str) -> None:
+    """Delete partial blobs of a trial none of whose processes is alive."""
+    for name in os.listdir(blobs):
+        if name.startswith(f"{STAGING}{trial}."):
+            remove_tree(os.path.join(blobs, name))
+
+
+def _read_all(source: int, size: int) -> bytes:
+    """As much as there should be, and a little more, to see if there is."""
+    data = os.read(source, size + 1)
+    while 0 < len(data) < size and (more := os.read(source, size + 1 - len(data))):
+        data += more
+    return data
+
+
+def _write_new(path: str, data: bytes, *, durable: bool = False) -> None:
+    target = os.open(path, _WRITE, 0o600)
+    try:
+        write_all(target, data)
+        if durable:
+            os.fsync(target)
+    finally:
+        os.close(target)
+
+
+def _flush(path: str) -> None:
+    fd = os.open(path, _READ)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _flush_file_system(path: str) -> bool:
+    """Have all of a file system on the disk; false where that cannot be asked for.
+
+    For thousands of small files this is one commit, where each by itself would be one.
+    """
+    try:
+        import ctypes
+
+        sync = ctypes.CDLL(None, use_errno=True).syncfs
+    except (ImportError, OSError, AttributeError):
+        return False
+    fd = os.open(path, _READ)
+    try:
+        return bool(sync(fd) == 0)
+    finally:
+        os.close(fd)

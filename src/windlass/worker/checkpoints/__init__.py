@@ -1,0 +1,1 @@
+"""Checkpoints on disk: their records, parts saved by several ranks, and copies of them."""

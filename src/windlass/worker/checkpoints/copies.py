@@ -1,0 +1,140 @@
+"""Copies of checkpoints: files and folders that a program may change.
+
+A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` among the trial's checkpoints,
+named for the attempt that uses it. The name has the beginning of the uid, because the number of a
+deleted checkpoint may be used again. Programs never get paths in the blob store: a write to such a
+file would change every checkpoint that contains it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+
+from windlass.worker.blobs.digest import place_of
+from windlass.worker.blobs.restore_tree import RestoreError, read_tree, restore
+from windlass.worker.checkpoints import records as checkpoint_records
+from windlass.worker.common.atomic_files import is_locked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from windlass.worker.checkpoints.records import Saver
+
+_RESTORED = ".restored"
+_UNFINISHED = ".unfinished-"
+
+
+def latest(saver: Saver, *, shared: bool = False, restored: str | None = None) -> str | None:
+    """The path of the newest checkpoint, restored if necessary; None if there is no checkpoint.
+
+    `restored` is a path that was restored for this attempt before. With `shared`, the copy of a
+    sibling that is alive will do: they all started together.
+    """
+    if not checkpoint_records.records(saver.folder):
+        return None
+    with (
+        checkpoint_records.locked(saver.folder) if shared else nullcontext()
+    ):  # one copies, all wait
+        return _latest(saver, shared, restored)
+
+
+def _latest(saver: Saver, shared: bool, restored: str | None) -> str | None:
+    for number, record in checkpoint_records.records(saver.folder):
+        which = _which(number, record)
+        mine = f"{which}{saver.role}-{saver.index}-{saver.attempt}"
+        owners = [os.path.basename(os.path.dirname(restored))] if restored else []
+        for name in (mine, *owners, *(_of_siblings(saver, which) if shared else ())):
+            path = os.path.join(saver.folder, _RESTORED, name, record["name"])
+            if name.startswith(which) and os.path.exists(path):
+                return path
+        try:
+            return _restore(saver, record, mine)
+        except FileNotFoundError:
+            now = checkpoint_records.read_record(saver.folder, number)
+            if now is not None and now.get("uid") == record.get("uid"):
+                raise  # else it was deleted meanwhile: another is the newest now
+            return _latest(saver, shared, restored)
+    return None
+
+
+def forget_superseded(saver: Saver) -> None:
+    """Remove copies whose replicas have a newer attempt: nobody reads them any more."""
+    from windlass.worker.blobs.writer import remove_tree
+
+    for name, owner in _copies(saver):
+        if os.path.isdir(_attempt_of(saver, owner[0], owner[1] + 1)):
+            remove_tree(os.path.join(saver.folder, _RESTORED, name))
+
+
+def forget_others(saver: Saver, besides: str | None) -> None:
+    """Remove this attempt's own copies but for the newest and the one it was started with."""
+    from windlass.worker.blobs.writer import remove_tree
+
+    newest = next(
+        (_which(*numbered) for numbered in checkpoint_records.records(saver.folder)), "none"
+    )
+    for name, owner in _copies(saver):
+        is_mine = owner == (f"{saver.role}-{saver.index}", saver.attempt)
+        is_needed = name.startswith(newest) or (besides and f"/{name}/" in besides)
+        if is_mine and not is_needed:
+            remove_tree(os.path.join(saver.folder, _RESTORED, name))
+
+
+def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
+    from windlass.worker.blobs.writer import held, remove_tree
+
+    top = os.path.join(saver.folder, _RESTORED)
+    temporary = os.path.join(top, f"{_UNFINISHED}{name}-{os.getpid()}")
+    target = os.path.join(top, name)
+    os.makedirs(temporary, mode=0o700, exist_ok=True)
+    try:
+        with held(saver.blobs):
+            manifest = record["manifest"]
+            with open(place_of(saver.blobs, manifest), "rb") as file:
+                tree = read_tree(file.read())
+            into = os.path.join(temporary, record["name"]) if record.get("is_folder") else temporary
+            restore(tree, into, saver.blobs, stamped=False)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            if not os.path.isdir(target):  # another thread was faster
+                raise
+    except RestoreError as error:
+        raise RestoreError(f"the checkpoint of step {record.get('step')}: {error}") from None
+    finally:
+        remove_tree(temporary)
+    return os.path.join(target, record["name"])
+
+
+def _which(number: int, record: dict[str, Any]) -> str:
+    """The prefix of the names of a checkpoint's copies."""
+    return f"{number}-{str(record.get('uid', ''))[:8]}."
+
+
+def _of_siblings(saver: Saver, which: str) -> list[str]:
+    """Copies of that checkpoint that belong to attempts which are alive."""
+    return [
+        name
+        for name, owner in _copies(saver)
+        if name.startswith(which) and is_locked(os.path.join(_attempt_of(saver, *owner), "lock"))
+    ]
+
+
+def _copies(saver: Saver) -> list[tuple[str, tuple[str, int]]]:
+    """The copies there are: the name of each, and the replica and attempt it is of."""
+    try:
+        names = os.listdir(os.path.join(saver.folder, _RESTORED))
+    except OSError:
+        return []
+    copies = []
+    for name in names:
+        replica, _, attempt = name.partition(".")[2].rpartition("-")
+        if not name.startswith(".") and replica and attempt.isdecimal():
+            copies.append((name, (replica, int(attempt))))
+    return copies
+
+
+def _attempt_of(saver: Saver, replica: str, attempt: int) -> str:
+    return os.path.join(os.path.dirname(saver.folder), replica, str(attempt))

@@ -1,0 +1,273 @@
+"""Checkpoint records: save and find the checkpoints of a trial from its own processes.
+
+The files and their manifest are blobs of the home. The record `<number>.json`, written last and in
+one step, makes them a checkpoint. The highest number is the newest. Number 0 is the checkpoint that
+the trial started from, if it continues another trial. All replicas and attempts of a trial share
+its checkpoints, and the checkpoints stay after the trial ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from _thread import get_ident
+from collections import deque
+from contextlib import contextmanager
+
+from windlass.worker.blobs.digest import is_digest, place_of
+from windlass.worker.blobs.manifest import decode, encode
+from windlass.worker.common.atomic_files import read_json, remove_if_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from windlass.worker.blobs.bundle_small_files import Before
+    from windlass.worker.blobs.manifest import Entry
+    from windlass.worker.blobs.scan_files import ScannedFile
+    from windlass.worker.blobs.writer import Keeper
+
+_AT_A_TIME = 8  # files that are copied or hashed, each of them open
+
+
+class Saver:
+    """The attempt that saves, and its trial. Names of its files begin with the attempt."""
+
+    def __init__(self, folder: str, role: str, index: int, attempt: int) -> None:
+        self.folder = folder
+        self.role = role
+        self.index = index
+        self.attempt = attempt
+
+    @property
+    def blobs(self) -> str:
+        """The store of the home that the trial is of."""
+        return os.path.join(_up(self.folder, 3), "blobs")
+
+    @property
+    def replica(self) -> str:
+        """Its replica, in a name that no other trial of the home has."""
+        return f"{os.path.basename(_up(self.folder, 1))}.{self.role}.{self.index}."
+
+    def facts(self) -> dict[str, Any]:
+        return {"role": self.role, "index": self.index, "attempt": self.attempt}
+
+
+def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any]) -> str:
+    """Keep a file or a folder as the newest checkpoint, whole or not at all; its uid."""
+    from windlass.worker.blobs.writer import Keeper, held
+
+    uid = os.urandom(16).hex()
+    with held(saver.blobs), Keeper(saver.blobs, begin(saver)) as keeper:
+        entries = keep_all(keeper, saver, path)
+        record = {
+            "uid": uid,
+            "name": name_of(path),
+            "is_folder": os.path.isdir(path),
+            "step": step,
+            "metadata": dict(metadata),
+            **saver.facts(),
+        }
+        put(keeper, saver.folder, record, entries)
+    return uid
+
+
+def begin(saver: Saver) -> str:
+    """Make the folder, clear what killed attempts of the replica left; a name for this saving."""
+    from windlass.worker.blobs.writer import STAGING, remove_tree
+
+    os.makedirs(saver.folder, mode=0o700, exist_ok=True)
+    os.makedirs(saver.blobs, mode=0o700, exist_ok=True)
+    mine = f"{saver.replica}{saver.attempt}."
+    for name in os.listdir(saver.blobs):
+        # Two attempts of a replica never run at the same time.
+        if name.startswith(STAGING + saver.replica) and not name.startswith(STAGING + mine):
+            remove_tree(os.path.join(saver.blobs, name))
+    return f"{mine}{os.getpid()}-{get_ident()}"
+
+
+def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
+    """Have all files of a path in the store; the lines of their manifest, by path."""
+    from windlass.worker.blobs.bundle_small_files import SMALL, keep_small
+    from windlass.worker.blobs.scan_files import (
+        changed_while_saved,
+        gather,
+        is_as_it_was,
+        wait_for_the_clock,
+    )
+
+    files = gather(path, saver.folder)
+    wait_for_the_clock(files)
+    before = _newest(saver)
+    small = [file for file in files if not file.is_folder and file.seen.st_size <= SMALL]
+    others = [file for file in files if file.is_folder or file.seen.st_size > SMALL]
+    try:
+        entries = keep_small(keeper, small, before)
+        entries += _keep_others(keeper, others, before)
+    except FileNotFoundError:
+        raise changed_while_saved(path) from None
+    if not is_as_it_was(path, files, saver.folder):
+        raise changed_while_saved(path)
+    keeper.settle()
+    return entries
+
+
+def put(keeper: Keeper, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
+    """Make a checkpoint of files that are kept: its number."""
+    manifest = keeper.put(encode(entries))
+    return _write(folder, {**record, "manifest": manifest, "time": time.time()})
+
+
+def _write(folder: str, record: Mapping[str, Any]) -> int:
+    """Put a record among the others, whole and last; the number that it has."""
+    temporary = os.path.join(folder, f".{record['uid']}-{os.getpid()}-{get_ident()}")
+    try:
+        with open(temporary, "x", opener=_owner_only) as file:
+            file.write(json.dumps(record))
+            file.flush()
+            os.fsync(file.fileno())
+        number = _link_as_next(temporary, folder)
+    finally:
+        remove_if_there(temporary)
+    _flush(folder)
+    return number
+
+
+def adopt(folder: str, record: Mapping[str, Any]) -> int:
+    """Take in the record of one that was saved elsewhere; its number here, however often."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with locked(folder):
+        for number, existing in records(folder):
+            if existing.get("uid") == record["uid"]:
+                return number
+        return _write(folder, record)
+
+
+def clear(folder: str) -> None:
+    """Delete unfinished records and restored copies of a trial none of whose processes is alive."""
+    from windlass.worker.blobs.writer import remove_tree
+
+    for name in os.listdir(folder):
+        if name.startswith("."):
+            path = os.path.join(folder, name)
+            remove_tree(path)
+            remove_if_there(path)
+
+
+def records(folder: str) -> list[tuple[int, dict[str, Any]]]:
+    """The checkpoints of a trial with their numbers, newest first; spoilt ones are passed over."""
+    while True:
+        numbers = _numbers(folder)
+        read = [(number, read_record(folder, number)) for number in sorted(numbers, reverse=True)]
+        valid = [(number, record) for number, record in read if record is not None]
+        # One that went after it was listed may have made room for a newer, which was not.
+        if len(valid) == len(numbers) or numbers == _numbers(folder):
+            return valid
+
+
+def read_record(folder: str, number: int) -> dict[str, Any] | None:
+    """The record of that number, if it is one."""
+    record = read_json(os.path.join(folder, f"{number}.json")) or {}
+    name, manifest = record.get("name"), record.get("manifest")
+    if not isinstance(name, str) or name != os.path.basename(name) or not name:
+        return None
+    return record if is_digest(manifest) else None
+
+
+def write_origin(folder: str, record: Mapping[str, Any]) -> None:
+    """Have a trial begin with the checkpoint of another."""
+    from windlass.worker.common.atomic_files import write_json
+
+    path = os.path.join(folder, "0.json")
+    if not os.path.exists(path):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        write_json(path, record, durable=True)
+
+
+def name_of(path: str) -> str:
+    """The name of the copy of a path."""
+    return os.path.basename(os.path.abspath(path)) or "checkpoint"
+
+
+@contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Be the only one of the trial's processes that does something among its checkpoints."""
+    import fcntl
+
+    fd = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _keep_others(keeper: Keeper, files: list[ScannedFile], before: Before) -> Iterator[Entry]:
+    """Have files in the store, each as a blob of its own, and folders; their lines."""
+    begun: deque[tuple[ScannedFile, Callable[[], str]]] = deque()
+    for file in files:
+        wait = str if file.is_folder else keeper.keep(file, before.digest(file))
+        begun.append((file, wait))
+        if len(begun) > _AT_A_TIME:
+            yield _finished(*begun.popleft())
+    yield from (_finished(*pending) for pending in begun)
+
+
+def _finished(file: ScannedFile, wait: Callable[[], str]) -> Entry:
+    if file.is_folder:
+        return (file.place, "d", "", 0)
+    return (file.place, file.mode, wait(), file.seen.st_size)
+
+
+def _newest(saver: Saver) -> Before:
+    """The files of the newest checkpoint."""
+    from windlass.worker.blobs.bundle_small_files import Before
+
+    for _, record in records(saver.folder)[:1]:
+        try:
+            with open(place_of(saver.blobs, record["manifest"]), "rb") as file:
+                return Before(decode(file.read()))
+        except (OSError, KeyError, TypeError, ValueError):
+            break
+    return Before()
+
+
+def _numbers(folder: str) -> set[int]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return set()
+    texts = (name[:-5] for name in names if name.endswith(".json"))
+    return {int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < 10}
+
+
+def _link_as_next(temporary: str, folder: str) -> int:
+    """Give a record the next number; that of no other, however many save at once."""
+    number = max(_numbers(folder) | {0}) + 1
+    while True:
+        try:
+            os.link(temporary, os.path.join(folder, f"{number}.json"))
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
+def _up(path: str, levels: int) -> str:
+    for _ in range(levels):
+        path = os.path.dirname(path)
+    return path
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _flush(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,273 @@
+"""Sharded checkpoints: each rank saves its own files, and together they are one checkpoint.
+
+A part is `.shards/<step>-<ranks>/<rank>.json` among the trial's checkpoints, and names blobs. The
+rank that adds the last part creates the checkpoint; until then it is invisible. A part counts while
+the attempt that saved it is the newest of its replica.
+
+If the ranks run on different machines, each rank leaves its part in its own folder, and its agent
+uploads the part to the server, which assembles the checkpoint. The uid of the checkpoint then
+follows from values that all ranks have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from windlass.worker.blobs.digest import place_of
+from windlass.worker.blobs.manifest import decode, encode
+from windlass.worker.blobs.restore_tree import read_tree
+from windlass.worker.checkpoints import records as checkpoint_records
+from windlass.worker.common.atomic_files import is_locked, read_json, write_bytes
+from windlass.worker.common.errors import invalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from windlass.worker.blobs.manifest import Entry
+    from windlass.worker.blobs.writer import Keeper
+    from windlass.worker.checkpoints.records import Saver
+
+_SHARDS = ".shards"
+
+
+def save(
+    saver: Saver, path: str, step: int, metadata: Mapping[str, Any], rank: int, ranks: int
+) -> str:
+    """Keep a rank's part of the checkpoint of a step; the uid that the whole has."""
+    from windlass.worker.blobs.writer import Keeper, held
+
+    with held(saver.blobs), Keeper(saver.blobs, checkpoint_records.begin(saver)) as keeper:
+        entries = checkpoint_records.keep_all(keeper, saver, path)
+        part = {
+            **saver.facts(),
+            "name": checkpoint_records.name_of(path) if os.path.isdir(path) else f"step-{step}",
+            "metadata": dict(metadata),
+            "manifest": keeper.put(encode(entries)),
+        }
+        launch = read_json(os.path.join(_attempt(saver.folder, part), "launch.json")) or {}
+        if launch.get("away"):
+            return _leave(saver, launch, part, step, rank, ranks)
+        return _add(keeper, saver, part, (step, rank, ranks), "")
+
+
+def add(
+    saver: Saver, part: Mapping[str, Any], step: int, rank: int, ranks: int, *, uid: str
+) -> None:
+    """Take in a part that was saved elsewhere, whose blobs are here; twice is once."""
+    from windlass.worker.blobs.writer import Keeper, held
+
+    with held(saver.blobs), Keeper(saver.blobs, checkpoint_records.begin(saver)) as keeper:
+        _add(keeper, saver, part, (step, rank, ranks), uid)
+
+
+def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
+    """The parts that are to be brought to the server, each with the file that it is in."""
+    parts = []
+    for place in sorted(_places(folder)):
+        for rank, part in sorted(_read(place).items()):
+            if "uid" in part and rank >= 0:
+                parts.append((os.path.join(place, f"{rank}.json"), part))
+    return parts
+
+
+def _leave(
+    saver: Saver, launch: Mapping[str, Any], part: dict[str, Any], step: int, rank: int, ranks: int
+) -> str:
+    """Leave a part where the agent finds it; the uid of the whole, which all ranks come to."""
+    from hashlib import sha256
+
+    place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    with checkpoint_records.locked(saver.folder):
+        counted = os.path.join(place, f"{rank}.count")
+        times = int((read_json(counted) or {}).get("times") or 0) + 1
+        write_bytes(counted, json.dumps({"times": times}).encode())
+        # Those that start again together save the step anew; one that starts alone joins the rest.
+        attempt = saver.attempt if launch.get("together") else 0
+        what = f"{launch['key']['uid']}/{step}/{ranks}/{attempt}/{times}"
+        uid = sha256(what.encode()).hexdigest()[:32]
+        record = {**part, "uid": uid, "step": step, "rank": rank, "ranks": ranks}
+        write_bytes(os.path.join(place, f"{rank}.json"), json.dumps(record).encode(), durable=True)
+    return uid
+
+
+def _add(
+    keeper: Keeper, saver: Saver, part: Mapping[str, Any], which: tuple[int, int, int], uid: str
+) -> str:
+    """Put a part among the others, and all of them together once they are there."""
+    from windlass.worker.blobs.writer import remove_tree
+
+    step, rank, ranks = which
+    os.makedirs(saver.folder, mode=0o700, exist_ok=True)
+    entries = _entries(saver, part)
+    with checkpoint_records.locked(saver.folder):
+        place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
+        parts = _parts(saver, place)
+        stored_uid = str(parts.pop(-1, {}).get("uid") or "")
+        if uid and _is_whole(saver, uid):
+            return uid
+        if uid and stored_uid != uid:
+            parts = {}  # of an earlier time that the step was saved, and never whole
+            remove_tree(place)
+        uid = uid or stored_uid
+        if not uid or _is_whole(saver, uid):
+            uid = os.urandom(16).hex()
+        entries_of = {number: _entries(saver, part) for number, part in parts.items()}
+        _refuse_clashes(saver.blobs, entries, rank, entries_of)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
+        text = json.dumps(part).encode()
+        write_bytes(os.path.join(place, f"{rank}.json"), text, durable=True)
+        parts[rank], entries_of[rank] = dict(part), entries
+        if parts.keys() >= set(range(ranks)):
+            _make_whole(keeper, saver, uid, step, parts, entries_of)
+            remove_tree(place)
+            _forget_before(saver.folder, step, ranks)
+    return uid
+
+
+def forget_dead(folder: str, attempt: int) -> None:
+    """Remove parts of attempts that are no more, where all start again together.
+
+    `attempt` is the one that starts now. One of the same number may be over already that saved
+    its part and had nothing else to do: its part counts.
+    """
+    if not os.path.isdir(os.path.join(folder, _SHARDS)):
+        return
+    with checkpoint_records.locked(folder):
+        for place in _places(folder):
+            for rank, part in _read(place).items():
+                its = _attempt(folder, part) if rank >= 0 else ""
+                if not its or is_locked(os.path.join(its, "lock")):
+                    continue
+                code = (read_json(os.path.join(its, "exit.json")) or {}).get("exit_code")
+                if part["attempt"] < attempt or code != 0:
+                    os.unlink(os.path.join(place, f"{rank}.json"))
+
+
+def _is_whole(saver: Saver, uid: str) -> bool:
+    """Whether there is that checkpoint: who made it was killed before the parts were removed."""
+    return any(record.get("uid") == uid for _, record in checkpoint_records.records(saver.folder))
+
+
+def _make_whole(
+    keeper: Keeper,
+    saver: Saver,
+    uid: str,
+    step: int,
+    parts: Mapping[int, dict[str, Any]],
+    entries_of: Mapping[int, list[Entry]],
+) -> None:
+    first = parts[0]
+    metadata: dict[str, Any] = {}
+    for rank in sorted(parts, reverse=True):  # what rank 0 says counts
+        metadata.update(parts[rank]["metadata"])
+    merged = {entry[0]: entry for entries in entries_of.values() for entry in entries}
+    record = {
+        "uid": uid,
+        "name": first["name"],
+        "is_folder": True,
+        "step": step,
+        "metadata": metadata,
+        "shards": len(parts),
+        **saver.facts(),
+    }
+    checkpoint_records.put(keeper, saver.folder, record, [*merged.values()])
+
+
+def _refuse_clashes(
+    blobs: str, entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]
+) -> None:
+    """Refuse a file that another rank saved otherwise: one of them would be lost."""
+    mine = {entry[0]: entry for entry in entries}
+    for other, theirs in entries_of.items():
+        if other == rank:
+            continue
+        for entry in theirs:
+            path = entry[0]
+            if not _is_same(blobs, mine.get(path, entry), entry):
+                raise invalid(
+                    f"{path!r} of rank {rank} is another than that of rank {other}: nothing of "
+                    "this part was kept.",
+                    f"In one checkpoint they need names of their own, as {_example(path, rank)!r}.",
+                )
+
+
+def _is_same(blobs: str, one: Entry, other: Entry) -> bool:
+    """Whether two are one file; their digests may be of two kinds, or one lie in a bundle."""
+    if one == other or one[1] != other[1] or one[3] != other[3]:
+        return one == other
+    if len(one) == len(other) == 4 and len(one[2]) == len(other[2]):
+        return False
+    if len(one) == len(other) == 4:
+        from filecmp import cmp
+
+        return cmp(place_of(blobs, one[2]), place_of(blobs, other[2]), shallow=False)
+    return _small_content(blobs, one) == _small_content(blobs, other)
+
+
+def _small_content(blobs: str, entry: Entry) -> bytes:
+    with open(place_of(blobs, entry[2]), "rb") as file:
+        file.seek(entry[4] if len(entry) > 4 else 0)
+        return file.read(entry[3])
+
+
+def _example(path: str, rank: int) -> str:
+    stem, extension = os.path.splitext(path)
+    return f"{stem}-{rank}{extension}"
+
+
+def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
+    with open(place_of(saver.blobs, part["manifest"]), "rb") as file:
+        manifest = file.read()
+    read_tree(manifest)  # one that makes no sense is refused: it may come from elsewhere
+    return decode(manifest)
+
+
+def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:
+    """The parts that count, and at -1 what the whole will be called."""
+    return {
+        rank: part
+        for rank, part in _read(place).items()
+        if rank < 0 or not os.path.isdir(_attempt(saver.folder, part, later=1))
+    }
+
+
+def _read(place: str) -> dict[int, dict[str, Any]]:
+    parts: dict[int, dict[str, Any]] = {}
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return parts
+    for name in names:
+        text = name[:-5] if name.endswith(".json") else ""
+        part = read_json(os.path.join(place, name)) if text.lstrip("-").isdecimal() else None
+        if part is not None:
+            parts[int(text)] = part
+    return parts
+
+
+def _attempt(folder: str, part: Mapping[str, Any], later: int = 0) -> str:
+    replica = f"{part['role']}-{part['index']}"
+    return os.path.join(os.path.dirname(folder), replica, str(part["attempt"] + later))
+
+
+def _forget_before(folder: str, step: int, ranks: int) -> None:
+    """All ranks are beyond these steps: what is missing of them will never come."""
+    from windlass.worker.blobs.writer import remove_tree
+
+    for place in _places(folder):
+        earlier, _, of = os.path.basename(place).rpartition("-")
+        if of == str(ranks) and earlier.isdecimal() and int(earlier) < step:
+            remove_tree(place)
+
+
+def _places(folder: str) -> list[str]:
+    top = os.path.join(folder, _SHARDS)
+    try:
+        return [os.path.join(top, name) for name in os.listdir(top)]
+    except OSError:
+        return []

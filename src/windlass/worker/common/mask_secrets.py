@@ -1,0 +1,103 @@
+"""Mask secrets with `***` in the output of a process, also across the bounds of reads."""
+
+from __future__ import annotations
+
+import json
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MASK = "***"
+SHORTEST = 4  # a shorter value would blank out half the log
+
+
+def secret_texts(values: Iterable[str]) -> list[str]:
+    """What to look for, the longest first: each value, each line of one that has several, and
+    each as a `repr` or JSON would write it.
+
+    >>> secret_texts(["hunter2", "abc", "first line\\nsecond"])
+    ['first line\\\\nsecond', 'first line\\nsecond', 'first line', 'hunter2', 'second']
+    """
+    texts = {value for value in values if len(value) >= SHORTEST}
+    for value in list(texts):
+        texts.update(line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST)
+    for text in list(texts):
+        texts.update((repr(text)[1:-1], json.dumps(text)[1:-1]))
+    return sorted(texts, key=lambda text: (-len(text), text))
+
+
+def mask_text(text: str, values: Iterable[str]) -> str:
+    """A text without the secrets.
+
+    >>> mask_text("login with hunter2", ["hunter2"])
+    'login with ***'
+    """
+    for secret in secret_texts(values):
+        text = text.replace(secret, MASK)
+    return text
+
+
+class Masker:
+    """Masks a stream of bytes that comes in pieces.
+
+    A tail that may be the beginning of a secret is held back until more comes, or
+    until whoever calls loses patience and calls `release`.
+
+    >>> masker = Masker(["hunter2"])
+    >>> masker.feed(b"password: hunt"), masker.feed(b"er2!")
+    (b'password: ', b'***!')
+    >>> masker.feed(b"hunt"), masker.is_holding, masker.release()
+    (b'', True, b'hunt')
+    """
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._secrets = [text.encode("utf-8", "surrogateescape") for text in secret_texts(values)]
+        self._longest = max(map(len, self._secrets), default=0)
+        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
+        self._held = b""
+
+    @property
+    def is_holding(self) -> bool:
+        return self._held != b""
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether what is held is so much of a secret that it is hardly anything else."""
+        return len(self._held) >= SHORTEST
+
+    def feed(self, data: bytes) -> bytes:
+        """Mask the next bytes; return the part of the stream that is safe to show."""
+        if not self._secrets:
+            return data
+        data = self._held + data
+        cut = self._begin_of_secret(data)
+        return self._mask(data, cut)
+
+    def release(self) -> bytes:
+        """Return the bytes that were held back as a possible secret."""
+        held, self._held = self._held, b""
+        return self._pattern.sub(MASK.encode(), held) if held else b""
+
+    def _mask(self, data: bytes, cut: int) -> bytes:
+        if any(secret in data for secret in self._secrets):
+            for match in self._pattern.finditer(data):
+                if match.start() < cut < match.end():
+                    cut = match.end()
+            self._held = data[cut:]
+            return self._pattern.sub(MASK.encode(), data[:cut])
+        self._held = data[cut:]
+        return data[:cut]
+
+    def _begin_of_secret(self, data: bytes) -> int:
+        """The offset of the longest tail that is an incomplete secret."""
+        cut = len(data)
+        for secret in self._secrets:
+            start = data.find(secret[:1], max(0, len(data) - len(secret) + 1))
+            while 0 <= start < cut:
+                if secret.startswith(data[start:]):
+                    cut = start
+                    break
+                start = data.find(secret[:1], start + 1)
+        return cut

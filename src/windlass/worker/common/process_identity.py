@@ -1,0 +1,102 @@
+"""Process identity: a pid and its kernel start time, to detect a reused pid."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+_boot_id = ""
+
+
+def process_identity(pid: int) -> str:
+    """The identity of a process among all users of its pid; "" if the process is gone.
+
+    >>> process_identity(os.getpid()) == process_identity(os.getpid()) != ""
+    True
+    >>> process_identity(2**22 + 1)
+    ''
+    """
+    if sys.platform == "linux":
+        fields = _stat_fields(pid)
+        # A zombie has ended: only its exit status is left.
+        if fields is None or fields[0] in (b"Z", b"X"):
+            return ""
+        return f"{int(fields[19])}@{_boot()}"
+    return _start_by_ps(pid)
+
+
+def is_alive(pid: int, identity: str) -> bool:
+    """Whether the very process of that identity still runs.
+
+    >>> is_alive(os.getpid(), process_identity(os.getpid()))
+    True
+    >>> is_alive(os.getpid(), "12345@another-boot")
+    False
+    """
+    return identity != "" and process_identity(pid) == identity
+
+
+def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
+    """Wait until the process of that identity has ended. Returns whether it has.
+
+    >>> wait_for_end(os.getpid(), process_identity(os.getpid()), 0.01)
+    False
+    >>> wait_for_end(2**22 + 1, "12345@another-boot", 1)
+    True
+    """
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except (AttributeError, OSError):  # not Linux, or a kernel that has none
+        deadline = time.monotonic() + timeout
+        while is_alive(pid, identity) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return not is_alive(pid, identity)
+    try:
+        # The descriptor names one process for good, and is readable once that has ended.
+        if is_alive(pid, identity):
+            ended = select.poll()
+            ended.register(process, select.POLLIN)
+            ended.poll(timeout * 1000)
+        return not is_alive(pid, identity)
+    finally:
+        os.close(process)
+
+
+def _stat_fields(pid: int) -> list[bytes] | None:
+    """The fields of /proc/<pid>/stat from the third (state) on."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    # The second field is the name in parentheses, and may hold anything.
+    return text[text.rindex(b")") + 2 :].split()
+
+
+def _boot() -> str:
+    global _boot_id
+    if not _boot_id:
+        try:
+            with open("/proc/sys/kernel/random/boot_id") as file:
+                _boot_id = file.read().strip()
+        except OSError:
+            _boot_id = "unknown"
+    return _boot_id
+
+
+def _start_by_ps(pid: int) -> str:
+    import subprocess
+
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    state, _, start = answer.stdout.strip().partition(" ")
+    return "" if state.startswith("Z") else " ".join(start.split())

@@ -1,0 +1,1 @@
+"""Logs of an attempt: the pump from output to segments, and the reader of segments."""

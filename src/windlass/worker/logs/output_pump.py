@@ -1,0 +1,130 @@
+"""Output pump: moves lines and unfinished lines from pipes into the log, with secrets masked."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from windlass.worker.common.mask_secrets import Masker
+from windlass.worker.logs.segment import TEXT_LIMIT, SegmentWriter, encode_lines, encode_open
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Lines that lie within one read are then shorter than a record's limit, and need no look.
+_READ_SIZE = TEXT_LIMIT - 4096
+_PATIENCE = 0.03  # with a line that has not ended
+_PATIENCE_WITH_SECRETS = 1.0  # with what may be the beginning of a secret
+_PATIENCE_WITH_SUSPECTS = 60.0  # with what hardly is anything else
+
+
+class Stream:
+    """One pipe, read as text that comes in pieces."""
+
+    def __init__(self, fd: int, name: str, secrets: Sequence[str], log: SegmentWriter) -> None:
+        self.fd = fd
+        self.due: float | None = None  # when `flush` should be called
+        self.was_full = False  # whether the last read took as much as one can
+        self._name = name
+        self._masker = Masker(secrets) if secrets else None
+        self._log = log
+        self._line = b""  # what is known of a line that has not ended
+
+    def read(self, now: float) -> bool:
+        """Take what there is; whether the pipe is still open."""
+        try:
+            data = os.read(self.fd, _READ_SIZE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        if data:
+            self.was_full = len(data) == _READ_SIZE
+            self._take(self._masker.feed(data) if self._masker else data)
+            self._set_due(now)
+            return True
+        return False
+
+    def finish(self) -> None:
+        """Write all that is left: nothing more will come."""
+        self._give_up_waiting()
+        self._write_unfinished(self._line)
+        self._line, self.due = b"", None
+
+    def flush(self, now: float) -> None:
+        """Write what has waited long enough for its line to end."""
+        if self.due is None or now < self.due:
+            return
+        if self._line:
+            text = self._line[: _whole_characters(self._line)]
+            self._write_unfinished(text)
+            self._line = self._line[len(text) :]
+            self.due = None
+            if self._masker and self._masker.is_holding:
+                self.due = now + self._patience()
+        else:
+            self.due = None
+            self._give_up_waiting()
+            self._set_due(now)
+
+    def _set_due(self, now: float) -> None:
+        if self._line:
+            # From the first piece of it: one that grows all the time must show, too.
+            self.due = now + _PATIENCE if self.due is None else min(self.due, now + _PATIENCE)
+        elif self._masker and self._masker.is_holding:
+            self.due = now + self._patience()
+        else:
+            self.due = None
+
+    def _patience(self) -> float:
+        is_suspicious = self._masker is not None and self._masker.is_suspicious
+        return _PATIENCE_WITH_SUSPECTS if is_suspicious else _PATIENCE_WITH_SECRETS
+
+    def _give_up_waiting(self) -> None:
+        if self._masker:
+            self._take(self._masker.release())
+
+    def _take(self, text: bytes) -> None:
+        text = self._line + text
+        end = text.rfind(b"\n") + 1
+        lines, self._line = text[:end], text[end:]
+        if lines:
+            self._write_lines(lines)
+        while len(self._line) > TEXT_LIMIT:
+            self._line = self._write_piece(self._line)
+
+    def _write_lines(self, lines: bytes) -> None:
+        # Only the first can be too long: the others lie within one read.
+        while len(lines) > TEXT_LIMIT and lines.find(b"\n", 0, TEXT_LIMIT + 1) < 0:
+            lines = self._write_piece(lines)
+        self._log.add(encode_lines(time.time(), self._name, lines))
+
+    def _write_piece(self, text: bytes) -> bytes:
+        """Write as much as a record takes; what is left."""
+        piece = text[:TEXT_LIMIT]
+        piece = piece[: _whole_characters(piece) or TEXT_LIMIT]
+        self._write_unfinished(piece)
+        return text[len(piece) :]
+
+    def _write_unfinished(self, text: bytes) -> None:
+        if text:
+            self._log.add(encode_open(time.time(), self._name, text))
+
+
+def _whole_characters(text: bytes) -> int:
+    """The length of a text without a UTF-8 character at its end that has only begun.
+
+    >>> _whole_characters("né".encode()), _whole_characters("né".encode()[:-1])
+    (3, 1)
+    >>> _whole_characters(b"bad \\xff\\xff")
+    6
+    """
+    for back in range(1, min(4, len(text)) + 1):
+        byte = text[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        needed = 2 if byte & 0xE0 == 0xC0 else 3 if byte & 0xF0 == 0xE0 else 4
+        begun = byte & 0xC0 == 0xC0 and byte < 0xF8 and needed > back
+        return len(text) - back if begun else len(text)
+    return len(text)

@@ -1,0 +1,173 @@
+"""The log segment: one record a line of the file, `1763244000.123456:o the text`.
+
+The tag is `o` for stdout and `e` for stderr; `O` and `E` mark text that has not
+ended in a newline (yet): the next record of that stream goes on with it. Before these
+stands `MARK` in place of the colon: whether a piece of a segment has any is one look for a
+byte that hardly any text has.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+STDOUT, STDERR = "stdout", "stderr"
+TEXT_LIMIT = 64 * 1024
+TIME_WIDTH = 17
+HEADER_WIDTH = TIME_WIDTH + 3  # the time, what tells the forms apart, the tag, a space
+MARK = b"\x1d"  # before the tag of text that has not ended
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Part = tuple[float, str, bytes, bool, int]
+
+_ENDED = {STDOUT: b"o", STDERR: b"e"}
+_OPEN = {STDOUT: b"O", STDERR: b"E"}
+_STREAMS = {b"o": STDOUT, b"O": STDOUT, b"e": STDERR, b"E": STDERR}
+_BEFORE_TAG = (b":", MARK)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
+    """The records of whole lines; each ends in a newline, none is longer than the limit.
+
+    >>> encode_lines(1763244000.123456, STDOUT, b"a\\nb\\n")
+    b'1763244000.123456:o a\\n1763244000.123456:o b\\n'
+    """
+    header = b"%017.6f:%b " % (time, _ENDED[stream])
+    return header + lines[:-1].replace(b"\n", b"\n" + header) + b"\n"
+
+
+def encode_open(time: float, stream: str, text: bytes) -> bytes:
+    """The record of text that has not ended.
+
+    >>> encode_open(1763244000.0, STDERR, b"50%\\r")
+    b'1763244000.000000\\x1dE 50%\\r\\n'
+    """
+    return b"%017.6f%b%b %b\n" % (time, MARK, _OPEN[stream], text)
+
+
+def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
+    """The whole records of a piece of a segment: time, stream, text, whether it ended its line,
+    and the offset in the segment right after the record.
+
+    >>> read_parts(b"1763244000.000000:o hello\\n1763244000.500000:e to", 100)
+    [(1763244000.0, 'stdout', b'hello', True, 126)]
+    """
+    parts = []
+    offset = base_offset
+    lines = data.split(b"\n")
+    lines.pop()  # what stands after the last newline is no whole record
+    for line in lines:
+        offset += len(line) + 1
+        part = _parse(line)
+        if part is not None:
+            parts.append((*part, offset))
+    return parts
+
+
+def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
+    """One record; none for what is no record, which a crash of the machine may leave."""
+    tag = line[TIME_WIDTH + 1 : TIME_WIDTH + 2]
+    stream = _STREAMS.get(tag)
+    if stream is None or not has_header(line):
+        return None
+    return float(line[:TIME_WIDTH]), stream, line[HEADER_WIDTH:], tag in (b"o", b"e")
+
+
+def has_header(line: bytes) -> bool:
+    """Whether it begins as records do: `float` alone would take "nan" for a time."""
+    return (
+        line[:10].isdigit()
+        and line[10:11] == b"."
+        and line[11:TIME_WIDTH].isdigit()
+        and line[TIME_WIDTH : TIME_WIDTH + 1] in _BEFORE_TAG
+        and line[HEADER_WIDTH - 1 : HEADER_WIDTH] == b" "
+    )
+
+
+class SegmentWriter:
+    """Appends records to a segment, one write a batch, and outlives a full disk.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "log")
+    >>> writer = SegmentWriter(path)
+    >>> writer.add(encode_lines(1.0, STDOUT, b"hello\\n"))
+    >>> writer.flush(1.0)
+    True
+    >>> open(path, "rb").read()
+    b'0000000001.000000:o hello\\n'
+    """
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._batch: list[bytes] = []
+        self._lost = 0
+        self._why = ""
+        self._cut_torn_record()
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether text was dropped that no record tells of yet."""
+        return self._lost > 0
+
+    @property
+    def why_lost(self) -> str:
+        """Why text was dropped, if it was."""
+        return self._why
+
+    def add(self, records: bytes) -> None:
+        """Put whole records into the batch."""
+        self._batch.append(records)
+
+    def flush(self, time: float) -> bool:
+        """Write the batch; whether anything was. What cannot be written is counted and lost."""
+        batch, self._batch = b"".join(self._batch), []
+        if not batch and not self._lost:
+            return False
+        if self._lost:
+            note = f"{self._lost} bytes of log lost: {self._why}"
+            if self._write(encode_lines(time, STDERR, note.encode() + b"\n")):
+                self._lost += len(batch)
+                return False
+            self._lost = 0
+        unwritten = self._write(batch)
+        self._lost += unwritten
+        return unwritten < len(batch)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _write(self, data: bytes) -> int:
+        """Append records; how many bytes of them could not be written.
+
+        Whatever the disk says, who writes them goes on.
+        """
+        view = memoryview(data)
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._fd, view[written:])
+        except OSError as error:
+            is_full = error.errno in _FULL
+            self._why = "no space left" if is_full else os.strerror(error.errno or errno.EIO)
+            whole = data.rfind(b"\n", 0, written) + 1
+            if whole < written:
+                size = os.fstat(self._fd).st_size
+                os.ftruncate(self._fd, size - (written - whole))
+            return len(data) - whole
+        return 0
+
+    def _cut_torn_record(self) -> None:
+        """Cut off a record that a killed writer left incomplete. Readers wait for its newline."""
+        size = os.fstat(self._fd).st_size
+        end = size
+        while end > 0:
+            start = max(0, end - TEXT_LIMIT)
+            newline = os.pread(self._fd, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end < size:
+            os.ftruncate(self._fd, end)

@@ -1,0 +1,180 @@
+"""Reader of log segments: joins records into lines, from the end or from a time on."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from windlass.worker.logs.segment import (
+    HEADER_WIDTH,
+    TEXT_LIMIT,
+    TIME_WIDTH,
+    has_header,
+    read_parts,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from windlass.worker.logs.segment import Part
+
+_TAIL_BLOCK = 256 * 1024
+_LINE_LIMIT = 1024 * 1024  # bytes of a joined line that are kept
+_LOOK = 4096  # bytes in which the beginning of a record is looked for
+_LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
+
+
+class Line(NamedTuple):
+    """A line as its writer meant it, joined from the records it is in."""
+
+    time: float
+    stream: str
+    text: bytes
+    ended: bool
+    start: int  # offset of its first record
+    end: int  # offset right after its last record
+
+
+def join_lines(parts: Iterable[Part]) -> list[Line]:
+    """The lines that records make, in the order they began.
+
+    >>> data = b"0000000001.000000\\x1dO 10%\\n0000000002.000000:e oh\\n0000000003.000000:o 20%\\n"
+    >>> [(line.stream, line.text) for line in join_lines(read_parts(data))]
+    [('stdout', b'10%20%'), ('stderr', b'oh')]
+    """
+    done: list[Line] = []
+    begun: dict[str, Begun] = {}
+    for part in parts:
+        line = go_on(begun, part)
+        if line is not None:
+            done.append(line)
+    unended = [line.joined() for line in begun.values()]
+    return sorted([*done, *unended], key=lambda line: line.start)
+
+
+def go_on(begun: dict[str, Begun], part: Part) -> Line | None:
+    """Add a record to the lines that have begun; the line that it ends, if it ends one."""
+    time, stream, text, ended, end = part
+    line = begun.get(stream)
+    if line is None:
+        start = end - len(text) - HEADER_WIDTH - 1
+        if ended:
+            return Line(time, stream, text, ended, start, end)
+        line = begun[stream] = Begun(time, stream, start)
+    line.add(text, end)
+    return begun.pop(stream).joined(ended=True) if ended else None
+
+
+class Begun:
+    """A line in pieces, joined once: a progress bar may come in a million of them."""
+
+    def __init__(self, time: float, stream: str, start: int) -> None:
+        self._time = time
+        self._stream = stream
+        self.start = start
+        self._end = start
+        self._pieces: list[bytes] = []
+        self._room = _LINE_LIMIT
+
+    def add(self, text: bytes, end: int) -> None:
+        self._end = end
+        if self._room:
+            self._pieces.append(text[: self._room])
+            self._room -= len(self._pieces[-1])
+
+    def joined(self, *, ended: bool = False) -> Line:
+        text = b"".join(self._pieces)
+        return Line(self._time, self._stream, text, ended, self.start, self._end)
+
+
+def tail(
+    path: str,
+    count: int,
+    stream: str | None = None,
+    *,
+    limit: int | None = None,
+    first_byte: int = 0,
+    end_byte: int | None = None,
+) -> tuple[list[Line], int]:
+    """The last lines of a segment, or of a piece of it, and the offset at its end, to go on from.
+
+    As much is read as these lines take: one that began long before them may lack its beginning.
+    With a limit, no more bytes than that, and fewer lines if they are long.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return [], 0
+    try:
+        start = os.fstat(fd).st_size if end_byte is None else end_byte
+        last_look = first_byte if limit is None else max(first_byte, start - limit)
+        end = ended = 0
+        blocks: list[list[Part]] = []  # the last first
+        # One line more than asked for: the first may lack its beginning.
+        while start > last_look and (ended <= count if count else not end):
+            begin = max(first_byte, start - _TAIL_BLOCK)
+            block = os.pread(fd, start - begin, begin)
+            whole = block.rfind(b"\n") + 1
+            end = end or (begin + whole if whole else 0)
+            # What stands before the first newline has its beginning in the block before. A
+            # block that is all one piece is no record: none is that long.
+            is_inside = begin > first_byte
+            first = block.find(b"\n", 0, len(block) - 1) + 1 if is_inside else 0
+            start = begin + first
+            if first or not is_inside:
+                parts = read_parts(block[first:], start)
+                blocks.append([part for part in parts if stream in (None, part[1])])
+                ended += sum(part[3] for part in blocks[-1])
+        lines = join_lines(part for parts in reversed(blocks) for part in parts)
+        return lines[-count:] if count else [], end or first_byte
+    finally:
+        os.close(fd)
+
+
+def first_since(path: str, when: float) -> int:
+    """The offset of the first record that is not older than a time; the end if there is none.
+
+    By bisection: of a segment of any size some dozens of places are looked at.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"0000000001.000000:o a\\n0000000002.000000:o b\\n")
+    ...     file.flush()
+    ...     first_since(file.name, 1.5), first_since(file.name, 9.0)
+    (22, 44)
+    """
+    with open(path, "rb", buffering=0) as file:
+        low, high = 0, os.fstat(file.fileno()).st_size
+        offset = high
+        while low < high:
+            middle = (low + high) // 2
+            record = _next_record(file.fileno(), middle, high)
+            if record is not None and record[1] < when:
+                low = record[0] + HEADER_WIDTH
+                continue
+            high = middle  # no record begins between here and the one that was found
+            if record is not None:
+                offset = record[0]
+        return offset
+
+
+def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
+    """The offset and the time of the first record that begins within a piece."""
+    at = max(start - 1, 0)
+    is_begin = start == 0  # else what stands before the first newline began before
+    while at < end:
+        data = os.pread(fd, _LOOK if at == max(start - 1, 0) else _LONGEST_RECORD, at)
+        if not data:
+            return None
+        place = 0 if is_begin else data.find(b"\n") + 1
+        if not is_begin and not place:
+            at += len(data)
+            continue
+        header = os.pread(fd, HEADER_WIDTH, at + place)
+        if at + place >= end or len(header) < HEADER_WIDTH:
+            return None
+        if has_header(header):
+            return at + place, float(header[:TIME_WIDTH])
+        at, is_begin = at + place, False  # what a crash of the machine left
+    return None

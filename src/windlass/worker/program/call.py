@@ -1,0 +1,205 @@
+"""The call of a function in its own process: load it, call it, leave its value or its exception."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import reprlib
+import sys
+
+from windlass.worker.common.atomic_files import (
+    read_json,
+    remove_if_there,
+    when_there_is_space,
+    write_json,
+)
+from windlass.worker.common.mask_secrets import mask_text
+from windlass.worker.program.failure import Failure
+from windlass.worker.program.pickle_values import (
+    SerializationFault,
+    dump_value,
+    dumps_exception,
+    load_cloudpickle,
+)
+from windlass.worker.supervise.child_process import import_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+TEXT_LIMIT = 200
+_LONG_TEXT = 100_000
+
+
+def run_call(attempt_dir: str) -> None:
+    """Do what the launch file says, and leave by the way Python programs leave."""
+    launch = read_json(os.path.join(attempt_dir, "launch.json"))
+    if launch is None:
+        sys.exit("windlass: the launch file is gone")
+    sys.argv = [launch["executable"]["qualname"]]
+    _set_import_paths(launch)
+    # Taken now: user code may change its environment.
+    secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
+    failure = Failure(attempt_dir, launch, secrets)
+    try:
+        function, args, kwargs = load_payload(launch["executable"]["payload"])
+        _set_own_file(function, launch)
+        if launch["executable"].get("changes"):
+            args, kwargs = _changed(function, args, kwargs, launch["executable"]["changes"])
+        value = function(*args, **kwargs)
+    except SystemExit:
+        raise
+    except KeyboardInterrupt as error:
+        sys.last_value = error  # as Python has it of what nobody caught: exit handlers go by it
+        failure.show(error)
+        sys.exit(130)
+    except BaseException as error:  # noqa: BLE001  # whatever user code raises is its outcome
+        sys.last_value = error
+        failure.show(error)
+        failure.record(error, dumps_exception)
+        sys.exit(1)
+    if not launch.get("keeps_value", True):
+        return  # another replica's is the value of the job; this one may not even be picklable
+    try:
+        store_result(attempt_dir, value, secrets)
+    except SerializationFault as fault:
+        failure.record_unpicklable(str(fault))
+        sys.exit(1)
+
+
+def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """The function, its positional and its named arguments."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    payload = None
+    try:
+        payload = pickle.loads(raw)  # noqa: S301  # the author's own, in the author's own process
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "cloudpickle":
+            raise
+    if payload is None:  # outside of the handler: what fails now did not come of that
+        load_cloudpickle()
+        payload = pickle.loads(raw)  # noqa: S301  # as above
+    kind, *where = payload["function"]
+    function = where[0] if kind == "value" else _find_function(*where)
+    return function, payload["args"], payload["kwargs"]
+
+
+def _changed(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call that is repeated, some of them with other values now."""
+    import inspect
+
+    changes: dict[str, Any] = {}
+    with open(path, "rb") as file:  # one after the other: a repetition of one that was changed
+        while file.peek(1):
+            changes.update(pickle.load(file))  # noqa: S301  # the author's own, as the call is
+    bound = inspect.signature(function).bind_partial(*args, **kwargs)
+    bound.apply_defaults()  # else what comes behind one that was left out would be lost
+    parameters = bound.signature.parameters
+    for name in changes.keys() & parameters.keys():
+        is_rest = parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        bound.arguments[name] = tuple(changes[name]) if is_rest else changes[name]
+    in_order = {name: bound.arguments[name] for name in parameters if name in bound.arguments}
+    bound = inspect.BoundArguments(bound.signature, in_order)
+    others = {name: value for name, value in changes.items() if name not in parameters}
+    return bound.args, {**bound.kwargs, **others}
+
+
+def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -> None:
+    """Leave a value in `result.pkl`, and a short look at it in `result.json`.
+
+    >>> import tempfile
+    >>> attempt_dir = tempfile.mkdtemp()
+    >>> store_result(attempt_dir, {"accuracy": 0.9})
+    >>> pickle.load(open(os.path.join(attempt_dir, "result.pkl"), "rb"))
+    {'accuracy': 0.9}
+    """
+    target = os.path.join(attempt_dir, "result.pkl")
+    temporary = target + ".tmp"
+
+    def attempt() -> None:
+        write_json(os.path.join(attempt_dir, "result.json"), {"text": short_repr(value, secrets)})
+        with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            dump_value(value, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+
+    try:
+        when_there_is_space(attempt, "the result")
+    except SerializationFault:
+        remove_if_there(temporary)
+        remove_if_there(os.path.join(attempt_dir, "result.json"))
+        raise
+
+
+def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
+    """The repr of a value in a line of at most 200 characters, with secrets masked.
+
+    >>> short_repr([1, 2])
+    '[1, 2]'
+    >>> short_repr({"weights": list(range(10**5))})[-13:]
+    '38, 39, ...]}'
+    >>> len(short_repr("x" * 10**6)) <= 200
+    True
+    """
+    try:
+        # What is cut off in the middle of a secret would not be found any more.
+        text = _Glance(_LONG_TEXT if secrets else TEXT_LIMIT).repr(value)
+    except Exception as error:  # noqa: BLE001  # a repr of user code may do anything
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    text = " ".join(mask_text(text, secrets).split())
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
+
+
+def _set_import_paths(launch: Mapping[str, Any]) -> None:
+    """Make the same modules importable as where the function was called."""
+    ours = import_paths(launch)
+    sys.path[:] = [*ours, *(path for path in sys.path if path not in ours)]
+    sys.path += [path for path in launch["extra_paths"] if path not in sys.path]
+
+
+def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
+    """A function that came by value finds its `__file__` in the restored tree, as modules do."""
+    names = getattr(function, "__globals__", {})
+    file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
+    if launch["root"] and isinstance(file, str) and file.startswith(root):
+        restored = os.path.join(launch["work"], file[len(root) :])
+        if os.path.exists(restored):
+            names["__file__"] = restored
+
+
+def _find_function(module_name: str, qualname: str) -> Callable[..., Any]:
+    __import__(module_name)
+    function: Any = sys.modules[module_name]
+    for name in qualname.split("."):
+        function = getattr(function, name)
+    # What `wl.run` made of the function: the function itself is inside.
+    return function.__wrapped__ if hasattr(function, "__wrapped__") else function  # type: ignore[no-any-return]
+
+
+class _Glance(reprlib.Repr):
+    """A repr that looks at the beginning of large containers only."""
+
+    def __init__(self, longest: int) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 40
+        self.maxstring = self.maxlong = self.maxother = longest
+
+    def repr1(self, x: Any, level: int) -> str:
+        # A number of NumPy's is shown as the number that it is.
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(x, numpy.generic) and x.dtype.kind in "biufc":
+            return str(x)
+        return super().repr1(x, level)
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if level <= 0 or len(x) > self.maxdict:
+            return super().repr_dict(x, level)
+        # In its own order, where the base class sorts.
+        items = (f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in x.items())
+        return "{" + ", ".join(items) + "}"

@@ -1,0 +1,83 @@
+"""The current trial of a program, read from the files of its attempt."""
+
+from __future__ import annotations
+
+import os
+
+from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.own_attempt import attempt_dir, replica, trial_dir
+from windlass.worker.program.context import rank
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class CurrentTrial:
+    """The trial this program runs in, and which replica and attempt of it this is.
+
+    ```python
+    trial = wl.current_trial()
+    if trial is not None:
+        print(trial.id, trial.name, trial.params, trial.directory)
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        id: int,  # noqa: A002 -- what it is called everywhere
+        uid: str,
+        name: str,
+        experiment: str,
+        params: dict[str, Any],
+        directory: str,
+        role: str,
+        index: int,
+        attempt: int,
+        rank: int,
+    ) -> None:
+        self.id = id
+        self.uid = uid
+        self.name = name
+        self.experiment = experiment
+        self.params = params
+        self.directory = directory
+        self.role = role
+        self.index = index
+        self.attempt = attempt
+        self.rank = rank
+
+    def __repr__(self) -> str:
+        which = f"{self.role}-{self.index}, attempt {self.attempt}"
+        return f"<CurrentTrial {self.id} {self.name}: {which}>"
+
+
+def current_trial() -> CurrentTrial | None:
+    """The trial this program runs in; None outside of one.
+
+    Its `id`, `name`, `experiment`, `params` and `directory`, and of this replica `role`, `index`,
+    `attempt` and `rank`. Nobody is asked: all of it was known when the process was started.
+
+    ```python
+    trial = wl.current_trial()
+    where = "on its own" if trial is None else f"in trial {trial.id}"
+    ```
+    """
+    directory, attempt, own = trial_dir(), attempt_dir(), replica()
+    if directory is None or attempt is None or own is None:
+        return None
+    trial = (read_json(os.path.join(attempt, "launch.json")) or {}).get("trial") or {}
+    uid, role, index, number = own
+    return CurrentTrial(
+        id=int(os.environ["WINDLASS_TRIAL_ID"]),
+        uid=uid,
+        name=trial.get("name", ""),
+        experiment=trial.get("experiment", ""),
+        params=trial.get("params", {}),
+        directory=directory,
+        role=role,
+        index=int(index),
+        attempt=int(number),
+        rank=rank(),
+    )

@@ -1,0 +1,187 @@
+"""External trials: a process that Windlass did not start registers itself as a trial.
+
+The process does the work of a supervisor: it takes the lock of its attempt, so that no other
+process can be that attempt, writes its identity to `state.json`, and leaves an exit record. The
+trial runs for as long as the kernel has that process. There is no heartbeat, so a busy or stopped
+process still counts as running.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from windlass.worker.common.atomic_files import (
+    read_json,
+    take_lock,
+    when_there_is_space,
+    write_json,
+    write_json_once,
+)
+from windlass.worker.common.nudge import STATE, ServerAddress, send_once
+from windlass.worker.common.process_identity import process_identity
+from windlass.worker.program.failure import Failure
+from windlass.worker.supervise.child_process import replica_marker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+EXTERNAL = "WINDLASS_EXTERNAL"  # set where a trial has no room of its own
+
+_LOCK_PATIENCE = 2.0  # for whoever looks at a lock, and takes it for that instant
+
+_here: Presence | None = None
+
+
+class Presence:
+    """This process, while it is a trial."""
+
+    def __init__(self, attempt_dir: str) -> None:
+        launch = read_json(os.path.join(attempt_dir, "launch.json"))
+        if launch is None:
+            raise FileNotFoundError(f"there is no launch file in {attempt_dir}")
+        self.owner = os.getpid()
+        self._dir = attempt_dir
+        self._launch = launch
+        self._lock: int | None = None
+        self._before: dict[str, str | None] = {}
+        self._began = time.monotonic()
+        self._started = time.time()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this very process, and not one that it forked."""
+        return self.owner == os.getpid() and self._lock is not None
+
+    def begin(self) -> None:
+        """Be the trial, until `end`: programs find what they find in any other."""
+        global _here
+        self._lock = _take(os.path.join(self._dir, "lock"))
+        me = {"pid": self.owner, "identity": process_identity(self.owner)}
+        state = {
+            "stage": "running",
+            "message": "",
+            "supervisor": me,
+            "process": me,
+            "started": self._started,
+        }
+        write_json(os.path.join(self._dir, "state.json"), state)
+        for name, value in self._variables().items():
+            self._before[name] = os.environ.get(name)
+            os.environ[name] = value
+        _here = self
+        self._nudge()
+
+    def end(self, error: BaseException | None) -> None:
+        """Say how it went, once; the program is no trial any more."""
+        global _here
+        if not self.is_here:
+            return
+        ended = self._started + time.monotonic() - self._began
+        path = os.path.join(self._dir, "exit.json")
+        try:
+            record = {
+                "exit_code": 0,
+                "signal": "",
+                "reason": "",
+                "message": "",
+                "started": self._started,
+                "ended": ended,
+                **self._outcome(error),
+            }
+            when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
+        except FileNotFoundError:
+            if os.path.isdir(self._dir):
+                raise  # else the trial was stopped, and deleted since: nobody needs to know
+        finally:  # without it the trial is lost, and the program goes on all the same
+            self._leave()
+            _here = None
+            self._nudge()
+
+    def _outcome(self, error: BaseException | None) -> dict[str, Any]:
+        if error is None:
+            return {}
+        if isinstance(error, KeyboardInterrupt):
+            return {"exit_code": 130, "signal": "SIGINT", "reason": "Interrupted"}
+        if isinstance(error, SystemExit):
+            return _of_exit(error)
+        from windlass.worker.program.pickle_values import dumps_exception
+
+        failure = Failure(self._dir, self._launch, ())
+        failure.note(error)
+        failure.record(error, dumps_exception)
+        return {"exit_code": 1}
+
+    def _variables(self) -> dict[str, str]:
+        key = self._launch["key"]
+        return {
+            "WINDLASS_TRIAL_ID": str(key["trial_id"]),
+            "WINDLASS_ROLE": key["role"],
+            "WINDLASS_INDEX": str(key["index"]),
+            "WINDLASS_ATTEMPT": str(key["attempt"]),
+            "WINDLASS_REPLICA": replica_marker(key),
+            "WINDLASS_RANK": "0",
+            "WINDLASS_WORLD_SIZE": "1",
+            "WINDLASS_CHECKPOINTS": self._launch["checkpoints"],
+            EXTERNAL: "1",
+        }
+
+    def _leave(self) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold the lock no longer; in a fork, where the one who forked it still does."""
+        if self._lock is not None:
+            if _is_at(self._lock, os.path.join(self._dir, "lock")):
+                os.close(self._lock)
+            self._lock = None
+
+    def _nudge(self) -> None:
+        import json
+
+        message = json.dumps({**self._launch["key"], "about": STATE}).encode()
+        send_once(message, ServerAddress(self._launch["server_file"]).find())
+
+
+def _take(path: str) -> int:
+    give_up = time.monotonic() + _LOCK_PATIENCE
+    while True:
+        lock = take_lock(path)
+        if lock is not None:
+            return lock
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"another process holds {path}")
+        time.sleep(0.002)  # flock has no wait with an end
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    """Whether it is that file still: the program may have closed it, and opened another."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        return False
+
+
+def _of_exit(error: SystemExit) -> dict[str, Any]:
+    """The exit record of a program that calls `sys.exit`.
+
+    >>> [_of_exit(SystemExit(code))["exit_code"] for code in (None, 0, 3, "no data")]
+    [0, 0, 3, 1]
+    """
+    if error.code is None or isinstance(error.code, int):
+        return {"exit_code": (error.code or 0) & 0xFF}
+    return {"exit_code": 1, "message": str(error.code)[:1000]}
+
+
+def _after_fork() -> None:
+    if _here is not None:
+        _here.let_go()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,153 @@
+"""Failures of user code: print the exception as Python would, and store it for the author."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from windlass.worker.common.atomic_files import when_there_is_space, write_bytes, write_json
+from windlass.worker.common.mask_secrets import mask_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+TEXT_LIMIT = 100_000  # characters of a message or a traceback that are recorded
+
+_WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Failure:
+    """Reports the exceptions of one call on stderr and in files."""
+
+    def __init__(self, attempt_dir: str, launch: Mapping[str, Any], secrets: Sequence[str]) -> None:
+        self._dir = attempt_dir
+        self._work = launch["work"]
+        self._root = launch["root"]
+        self._secrets = secrets
+        self._text = ""
+
+    def show(self, error: BaseException) -> None:
+        """Print the traceback to stderr."""
+        self._text = self._format(error)
+        try:
+            sys.stderr.write(self._text)
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # user code may have closed it
+
+    def note(self, error: BaseException) -> None:
+        """Know the traceback, and leave it to others to show it."""
+        self._text = self._format(error)
+
+    def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
+        """Write the error files; the exception itself goes along if it can be pickled."""
+        try:
+            data = dumps(error)
+            path = os.path.join(self._dir, "error.pkl")
+            when_there_is_space(lambda: write_bytes(path, data), "the exception")
+            pickled = True
+        except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
+            pickled = False
+        self._write(type_name(type(error)), message_of(error), pickled=pickled)
+
+    def record_unpicklable(self, message: str) -> None:
+        """Write the error files for a result that cannot be pickled."""
+        name = "windlass.SerializationError"
+        self._text = f"{name}: {message}\n"
+        sys.stderr.write(mask_text(self._text, self._secrets))
+        self._write(name, message, pickled=False)
+
+    def _write(self, name: str, message: str, *, pickled: bool) -> None:
+        path = os.path.join(self._dir, "error.json")
+        report = {
+            "type": name,
+            "message": shorten(mask_text(message, self._secrets)),
+            "traceback": shorten(mask_text(self._text, self._secrets)),
+            "pickled": pickled,
+        }
+        try:
+            when_there_is_space(lambda: write_json(path, report), "the exception")
+        except OSError as error:
+            sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
+
+    def _format(self, error: BaseException) -> str:
+        """The traceback as the author would have seen it, our own frames left out."""
+        import traceback
+
+        _leave_out_own_frames(error)
+        self._show_restored_sources(error)
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if self._root:
+            for work in {self._work, os.path.realpath(self._work)}:
+                text = text.replace(work + "/", self._root.rstrip("/") + "/")
+        return text
+
+    def _show_restored_sources(self, error: BaseException) -> None:
+        """Functions that came by value name the author's file, which may have changed since:
+        their lines are those of the restored one."""
+        import linecache
+
+        root = self._root.rstrip("/") + "/"
+        for exception in _chain(error):
+            step = exception.__traceback__
+            while step is not None:
+                path = step.tb_frame.f_code.co_filename
+                if self._root and path.startswith(root) and path not in linecache.cache:
+                    lines = linecache.getlines(os.path.join(self._work, path[len(root) :]))
+                    if lines:
+                        linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
+                step = step.tb_next
+
+
+def type_name(kind: type) -> str:
+    """The name of a type as tracebacks write it.
+
+    >>> type_name(ValueError), type_name(os.DirEntry)
+    ('ValueError', 'posix.DirEntry')
+    """
+    if kind.__module__ in ("builtins", "__main__"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
+    """A text without its middle, if it is too long to be recorded whole.
+
+    >>> shorten("x" * 20 + "y" * 70, 60)
+    'xxxxxxxxxx [70 characters left out] yyyyyyyyyy'
+    """
+    if len(text) <= limit:
+        return text
+    kept = max(0, limit - 40) // 2
+    middle = f" [{len(text) - 2 * kept} characters left out] "
+    return text[:kept] + middle + text[len(text) - kept :]
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an exception."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a __str__ of user code may do anything
+        return "<its text cannot be shown>"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An exception and all it came of."""
+    chain: list[BaseException] = []
+    to_visit: list[BaseException | None] = [error]
+    while to_visit:
+        exception = to_visit.pop()
+        if exception is not None and not any(exception is one for one in chain):
+            chain.append(exception)
+            to_visit += [exception.__cause__, exception.__context__]
+    return chain
+
+
+def _leave_out_own_frames(error: BaseException) -> None:
+    for exception in _chain(error):
+        step = exception.__traceback__
+        while step is not None and step.tb_frame.f_code.co_filename.startswith(_WORKER):
+            step = step.tb_next
+        exception.__traceback__ = step

@@ -1,0 +1,73 @@
+"""Output directory of a program: a folder of its replica, the same in every attempt.
+
+The files are artifacts from the moment they are written. Nothing is copied when the trial ends, so
+a kill at that time loses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from windlass.worker.common.own_attempt import OUTPUTS, replica, trial_dir
+
+TENSORBOARD = "tensorboard"  # below the outputs
+_ON_ITS_OWN = "windlass-outputs"
+
+_own: dict[int, str] = {}  # by process: the folder outside of a trial, wherever it goes from there
+
+
+def output_dir() -> Path:
+    """A folder of this replica, made by now: what is in it is kept as the trial's artifacts.
+
+    It is the same in every attempt: after a restart, what was written is still there. List and
+    fetch the files while it runs or later, with `trial.list_artifacts()` and
+    `trial.download_artifacts(folder)`.
+
+    Outside of a trial it is `windlass-outputs` in the current directory, which is neither packaged
+    nor seen by git; where that cannot be made, a temporary one.
+
+    ```python
+    (wl.output_dir() / "report.txt").write_text("accuracy 0.93")
+    ```
+    """
+    trial, own = trial_dir(), replica()
+    if trial is None or own is None:
+        return Path(_outside_of_a_trial())
+    _, role, index, _ = own
+    folder = os.path.join(trial, f"{role}-{index}", OUTPUTS)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return Path(folder)
+
+
+def tensorboard_dir() -> Path:
+    """The folder for TensorBoard's files: `tensorboard` in `wl.output_dir()`, made by now.
+
+    `windlass tensorboard 7` shows what is in it, of every replica, while it is written.
+
+    ```python
+    print("to be given to SummaryWriter:", wl.tensorboard_dir())
+    ```
+    """
+    folder = output_dir() / TENSORBOARD
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _outside_of_a_trial() -> str:
+    existing = _own.get(os.getpid())
+    if existing is not None and os.path.isdir(existing):
+        return existing
+    try:
+        folder = os.path.join(os.getcwd(), _ON_ITS_OWN)
+        os.makedirs(folder, exist_ok=True)
+        ignored = os.path.join(folder, ".gitignore")
+        if not os.path.lexists(ignored):
+            with open(ignored, "w") as file:
+                file.write("*\n")
+    except OSError:
+        import tempfile
+
+        folder = tempfile.mkdtemp(prefix=f"{_ON_ITS_OWN}-")
+    _own[os.getpid()] = folder
+    return folder

@@ -1,0 +1,148 @@
+"""Pickle values and exceptions of user code, and restore them unchanged."""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import os
+import pickle
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, BinaryIO
+
+
+class SerializationFault(Exception):
+    """A result that cannot be pickled; the text says which part of it."""
+
+
+def dump_value(value: object, file: BinaryIO) -> None:
+    """Pickle into a file. Plain pickle first: most values need no more, and it costs no import."""
+    try:
+        pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+        return
+    except OSError:
+        raise
+    except Exception:  # noqa: BLE001  # cloudpickle is asked next, and its answer counts
+        file.seek(0)
+        file.truncate()
+    cloudpickle = load_cloudpickle()
+
+    # cloudpickle has no types.
+    class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
+        """Mends what cloudpickle does to classes with `__slots__` that came by value."""
+
+        def reducer_override(self, obj: object) -> object:
+            if "__slots__" in type(obj).__dict__ and hasattr(obj, "__dict__"):
+                reduced = obj.__reduce_ex__(4)
+                if isinstance(reduced, tuple) and len(reduced) > 2:
+                    return (*reduced[:2], _slotted(obj, reduced[2]), *reduced[3:])
+            return super().reducer_override(obj)
+
+    try:
+        ValuePickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    except OSError:
+        raise
+    except Exception as error:  # of the user's classes: anything
+        raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
+
+
+def _slotted(obj: object, state: object) -> object:
+    """The state as a class that really has its slots takes it.
+
+    A class that came by value has them in name only: its instances keep all in `__dict__`.
+    """
+    if not isinstance(state, tuple) or len(state) != 2 or not isinstance(state[0], dict):
+        return state
+    slots = {
+        name for kind in type(obj).__mro__ for name in _names(kind.__dict__.get("__slots__", ()))
+    }
+    if not set(state[0]) <= slots:
+        return state
+    return (None, {**state[0], **(state[1] or {})})
+
+
+def _names(slots: object) -> list[str]:
+    # A text or several: Python refuses other slots.
+    return [slots] if isinstance(slots, str) else list(slots)  # type: ignore[call-overload]
+
+
+def _name_the_part(value: object, dumps: Callable[[object], bytes], error: Exception) -> str:
+    try:
+        from windlass.worker.program.unpicklable_part import find_unpicklable
+    except ImportError:
+        return f"The result cannot be sent back: {error}."
+    return f"The result cannot be sent back: {find_unpicklable(value, dumps, 'result')}."
+
+
+def dumps_exception(error: BaseException) -> bytes:
+    """An exception pickled with the exceptions that caused it; whatever goes wrong is raised."""
+    cloudpickle = load_cloudpickle()
+
+    # cloudpickle has no types.
+    class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
+        """Keeps `__cause__`, which pickles of exceptions leave out."""
+
+        is_made_anew = True  # by calling the class with `args`, as pickles of exceptions do
+
+        def reducer_override(self, obj: object) -> object:
+            if isinstance(obj, BaseException) and type(obj).__setstate__ is _set_state:
+                reduced = obj.__reduce_ex__(4)
+                if isinstance(reduced, tuple):
+                    # BaseException takes its state by setting each as an attribute.
+                    state = dict((reduced[2] if len(reduced) > 2 else None) or {})
+                    if obj.__cause__ is not None:
+                        state["__cause__"] = obj.__cause__
+                    made = reduced[:2]
+                    if not self.is_made_anew:
+                        # Typeshed has it not.
+                        made = (copyreg.__newobj__, (type(obj), *obj.args))  # type: ignore[attr-defined]
+                    return (*made, state)
+            return super().reducer_override(obj)
+
+    class PatientPickler(ExceptionPickler):
+        """For classes whose `__init__` wants other arguments than it leaves in `args`."""
+
+        is_made_anew = False
+
+    failure: Exception = pickle.PicklingError("it comes back as another type")
+    for pickler in (ExceptionPickler, PatientPickler, cloudpickle.Pickler):
+        file = io.BytesIO()
+        try:
+            pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(error)
+            again = pickle.loads(file.getvalue())  # noqa: S301  # our own, a moment ago
+        except Exception as fault:  # noqa: BLE001  # the next may do better
+            failure = fault
+            continue
+        if type(again) is type(error) and _text_of(again) == _text_of(error):
+            return file.getvalue()
+    raise failure
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a text of user code may do anything
+        return ""
+
+
+_set_state = BaseException.__setstate__
+
+
+def load_cloudpickle() -> Any:
+    """cloudpickle, the interpreter's own or else the one the launcher names."""
+    try:
+        import cloudpickle
+    except ModuleNotFoundError:
+        folder = os.environ.get("WINDLASS_CLOUDPICKLE")
+        if not folder:
+            raise
+        # For this import only: whatever else is in that folder is not the job's.
+        sys.path.append(folder)
+        try:
+            import cloudpickle
+        finally:
+            sys.path.remove(folder)
+    return cloudpickle

@@ -1,0 +1,237 @@
+"""Reports of a program: each call appends one record to the attempt's `metrics` file."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from operator import index
+
+from windlass.worker.common.errors import invalid, shown, wrong_type
+from windlass.worker.common.metrics_file import (
+    MOST_VALUES,
+    Form,
+    Sink,
+    json_record,
+    progress_record,
+)
+from windlass.worker.common.own_attempt import attempt_dir, replica
+from windlass.worker.common.process_tree import MARKER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, SupportsFloat, SupportsIndex
+
+GROUP = "training"
+LONGEST_NAME = 200
+MOST_NAMES = 1000
+LONGEST_RECORD = 256 * 1024
+
+_MOST_FORMS = 256  # of names that are reported together; what differs from step to step is JSON
+_LAST_STEP = 2**63 - 1
+# What `os.environ` itself looks into: going through it takes longer than all else but the write.
+_environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
+_marker: Any = os.fsencode(MARKER) if _environment is not os.environ else MARKER
+
+
+def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) -> None:
+    """Record values of metrics at a step: live, from any replica. Outside of a trial: nothing.
+
+    A value is any number, also NumPy's or PyTorch's; NaN and infinities are kept. A step is a
+    whole number from 0. In another group than "training" a metric is called by both, as
+    `validation/loss`.
+
+    ```python
+    for step in range(3):
+        wl.report(step, loss=1 / (step + 1))
+        wl.report(step, group="validation", loss=1.5 / (step + 1))
+    ```
+    """
+    marker = _environment.get(_marker)
+    if marker is None:
+        return
+    sink = _sinks.get(marker) or _new_sink(marker)
+    if sink is None:
+        return
+    form = sink.forms.get((group, *metrics)) if type(group) is str else None
+    if form is not None and type(step) is int and 0 <= step <= _LAST_STEP:
+        try:
+            record = form.record(time.time(), step, metrics.values())
+        except Exception:  # noqa: BLE001 -- which of the values is wrong is found now
+            record = _encode(sink, step, group, metrics)
+    else:
+        record = _encode(sink, step, group, metrics)
+    sink.put(record)
+
+
+def report_progress(progress: SupportsFloat) -> None:
+    """Say how far the program is: a share, from 0 to 1. Outside of a trial: nothing.
+
+    It is `trial.progress`, and part of what `windlass ls` and `windlass show` tell.
+
+    ```python
+    for epoch in range(10):
+        wl.report_progress((epoch + 1) / 10)
+    ```
+    """
+    marker = _environment.get(_marker)
+    sink = (_sinks.get(marker) or _new_sink(marker)) if marker is not None else None
+    if sink is None:
+        return
+    share = _number("progress", progress)
+    if not 0 <= share <= 1:
+        raise invalid(
+            f"progress: {shown(progress)} is not between 0 and 1.",
+            "It is a share: wl.report_progress(done / total).",
+        )
+    sink.put(progress_record(time.time(), share))
+
+
+class _Sink(Sink):
+    """The file, and the forms of what was reported before."""
+
+    def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
+        super().__init__(own, folder)
+        self.forms: dict[tuple[str, ...], Form] = {}
+
+
+_sinks: dict[Any, _Sink] = {}
+
+
+def _new_sink(marker: object) -> _Sink | None:
+    own, folder = replica(), attempt_dir()
+    if own is None or folder is None:
+        return None
+    return _sinks.setdefault(marker, _Sink(own, folder))
+
+
+def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any]) -> bytes:
+    """A report as a record; an error says what of it is none."""
+    now, number = time.time(), _step(step, group)
+    if not metrics:
+        detail = "" if _is_default(group) else f" {shown(group)} stands where its group does."
+        raise wrong_type(
+            f"report: no metric is named.{detail}",
+            f"A metric is written as an argument: {_written(number, group)}",
+        )
+    values = {name: _number(name, value) for name, value in metrics.items()}
+    names = _quoted_names(group, metrics)
+    key = (group, *metrics)
+    form = sink.forms.get(key)
+    if form is None and len(metrics) <= MOST_VALUES and len(sink.forms) < _MOST_FORMS:
+        form = Form(group, list(metrics))
+        if sink.know(form):
+            sink.forms[key] = form
+        else:
+            form = None
+    if form is not None:
+        return form.record(now, number, list(values.values()))
+    line = json_record(now, number, names[None], {names[name]: values[name] for name in values})
+    if len(line) > LONGEST_RECORD:
+        raise invalid(
+            f"report: {len(metrics)} metrics in one call are {len(line)} bytes; "
+            f"{LONGEST_RECORD} are the most.",
+            "Report fewer at a time.",
+        )
+    return line
+
+
+def _step(step: SupportsIndex, group: str) -> int:
+    try:
+        number = index(step)
+    except TypeError:
+        hint = "Count from 0: wl.report(0, loss=0.1)."
+        if isinstance(step, str):  # the name of a metric, as others have it first
+            named = {step: 0.5 if _is_default(group) else group}
+            hint = f"The step comes first, a metric is written as an argument: {_written(1, named)}"
+        raise wrong_type(f"step: {shown(step)} is no whole number.", hint) from None
+    if not 0 <= number < 2**63:
+        raise invalid(
+            f"step: {shown(number)} is not between 0 and 2**63 - 1.",
+            "Count from 0: wl.report(0, loss=0.1).",
+        )
+    return number
+
+
+def _is_default(group: object) -> bool:
+    return isinstance(group, str) and group == GROUP
+
+
+def _written(step: int, arguments: object) -> str:
+    """The call that was probably meant.
+
+    >>> _written(1, {"loss": 0.25}), _written(1, None)
+    ('wl.report(1, loss=0.25)', 'wl.report(1, loss=0.5)')
+    """
+    metrics = {"loss": 0.5}
+    if isinstance(arguments, dict) and 0 < len(arguments) <= 4:
+        plain = all(type(name) is str and name.isidentifier() for name in arguments)
+        if plain and all(type(value) in (int, float) for value in arguments.values()):
+            metrics = arguments
+    return f"wl.report({step}, {', '.join(f'{name}={metrics[name]!r}' for name in metrics)})"
+
+
+def _number(name: str, value: Any) -> float:
+    """A value as Python's own float; a text is none, even one that looks like a number."""
+    problem, hint = "is no number", "Report numbers: of a tensor of many, their mean or norm."
+    if isinstance(value, (str, bytes, bytearray)):
+        raise wrong_type(f"{_called(name)}: {shown(value)} {problem}.", hint)
+    try:
+        return float(value)
+    except OverflowError:
+        raise invalid(
+            f"{_called(name)}: {shown(value)} is too large for a float.", "Report its logarithm."
+        ) from None
+    except (TypeError, ValueError, RuntimeError):  # PyTorch's, of a tensor of many
+        only = _only_element(value)
+        if only is not None:
+            return only
+        raise wrong_type(f"{_called(name)}: {shown(value)} {problem}.", hint) from None
+
+
+def _only_element(array: Any) -> float | None:
+    """The number in an array or tensor of one, which is none to `float` if it has dimensions."""
+    try:
+        count = array.numel() if hasattr(array, "numel") else array.size
+        element = array.item() if count == 1 else None
+        return None if element is None or isinstance(element, (str, bytes)) else float(element)
+    except Exception:  # noqa: BLE001 -- whatever it is, it is no number
+        return None
+
+
+# The names that were reported, by group: checked once, and as they are written; None is the group.
+_names: dict[str, dict[str | None, str]] = {}
+
+
+def _quoted_names(group: str, metrics: Iterable[str]) -> dict[str | None, str]:
+    quoted_names = _names.get(group) if type(group) is str else None
+    if quoted_names is None:
+        quoted = _quoted("group", group)
+        quoted_names = _names.setdefault(group, {None: quoted})
+    for name in metrics:
+        if name not in quoted_names:
+            quoted = _quoted("metric", name)
+            if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
+                raise invalid(
+                    f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has.",
+                    "What differs from step to step is not part of a metric's name.",
+                )
+            quoted_names[name] = quoted
+    return quoted_names
+
+
+def _quoted(what: str, name: object) -> str:
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise invalid(f"{shown(name)} is no name of a {what}.", "Printable text is one.")
+    if len(name) > LONGEST_NAME:
+        raise invalid(
+            f"{shown(name)} is no name of a {what}: it has {len(name)} characters, "
+            f"{LONGEST_NAME} are the most.",
+            "What differs from step to step is a value, not part of a name.",
+        )
+    return json.dumps(name)
+
+
+def _called(name: str) -> str:
+    return name if name.isprintable() and 0 < len(name) <= 100 else shown(name)

@@ -1,0 +1,98 @@
+"""Shell input: a named pipe beside the log carries typed bytes in frames.
+
+A writer writes a frame in one step, so neither a second writer nor a kill can tear it. A frame has
+the id of its writer and the position of its bytes, so bytes that are sent twice are typed once.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+
+from windlass.worker.common.atomic_files import remove_if_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PIPE = "keyboard"  # in the directory of the attempt
+
+TYPED, SIZE, END = b"t", b"s", b"e"
+_HEAD = struct.Struct(">cH8sQ")
+_SIZE = struct.Struct(">HH")
+_MOST = min(select.PIPE_BUF, 4096) - _HEAD.size
+_MOST_WRITERS = 64
+_AHEAD = 64 * 1024  # bytes that are taken before the program has read those before
+
+
+def typed(writer: bytes, place: int, data: bytes) -> Iterator[bytes]:
+    """Frames of what somebody types, who has typed so many bytes before."""
+    for start in range(0, len(data), _MOST):
+        piece = data[start : start + _MOST]
+        yield _HEAD.pack(TYPED, len(piece), writer, place + start) + piece
+
+
+def resized(rows: int, columns: int) -> bytes:
+    """The frame that gives the terminal another size."""
+    return _HEAD.pack(SIZE, _SIZE.size, bytes(8), 0) + _SIZE.pack(rows, columns)
+
+
+def ended() -> bytes:
+    """The frame that says that nothing more will be typed."""
+    return _HEAD.pack(END, 0, bytes(8), 0)
+
+
+def size_of(data: bytes) -> tuple[int, int]:
+    """The rows and columns that a frame asks for."""
+    rows, columns = _SIZE.unpack(data)
+    return rows, columns
+
+
+def content_of(frame: bytes) -> bytes:
+    """The content of a frame.
+
+    >>> [content_of(frame) for frame in typed(bytes(8), 0, b"ls")]
+    [b'ls']
+    """
+    return frame[_HEAD.size :]
+
+
+class Keyboard:
+    """The reading end: opened once, so that writers may come and go."""
+
+    def __init__(self, attempt_dir: str) -> None:
+        self._path = os.path.join(attempt_dir, PIPE)
+        os.mkfifo(self._path, 0o600)
+        # Open for writing, too: else it would be at its end whenever nobody else has it open.
+        self.fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._bytes = b""
+        self._places: dict[bytes, int] = {}  # how much each writer has typed; the latest last
+
+    def read(self) -> Iterator[tuple[bytes, bytes]]:
+        """The frames that have come, kind and content; of what was typed, only what is new."""
+        try:
+            self._bytes += os.read(self.fd, _AHEAD)
+        except BlockingIOError:
+            return
+        while len(self._bytes) >= _HEAD.size:
+            kind, length, writer, place = _HEAD.unpack_from(self._bytes)
+            if len(self._bytes) < _HEAD.size + length:
+                return
+            data = self._bytes[_HEAD.size : _HEAD.size + length]
+            self._bytes = self._bytes[_HEAD.size + length :]
+            if kind == TYPED:
+                data = self._new(writer, place, data)
+            yield kind, data
+
+    def close(self) -> None:
+        """Take nothing more."""
+        os.close(self.fd)
+        remove_if_there(self._path)
+
+    def _new(self, writer: bytes, place: int, data: bytes) -> bytes:
+        written = self._places.pop(writer, 0)
+        self._places[writer] = max(written, place + len(data))
+        if len(self._places) > _MOST_WRITERS:
+            del self._places[next(iter(self._places))]
+        return data[max(written - place, 0) :]

@@ -1,0 +1,65 @@
+"""Shell start-up files: the user's own shell with the trial's interpreter first on its PATH.
+
+Start-up files of the user may put other folders first, as conda does, so the shell sets the PATH
+again after it has read them.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BASH = """\
+for each in /etc/bash.bashrc ~/.bashrc; do [ -f "$each" ] && . "$each"; done
+unset each
+PATH={folder}:"$PATH"
+"""
+_ZSHENV = '[ -f "$HOME/.zshenv" ] && . "$HOME/.zshenv"\nZDOTDIR={own}\n'
+_ZSHRC = """\
+ZDOTDIR={home}
+[ -f "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"
+path=({folder} $path)
+"""
+
+
+def own_shell(environ: dict[str, str], attempt_dir: str) -> list[str]:
+    """The command line of the user's shell. `environ` may be changed for it."""
+    shell = environ.get("SHELL") or "/bin/sh"
+    folder = environ["PATH"].split(os.pathsep)[0]
+    kind = os.path.basename(shell)
+    if kind == "bash":
+        path = os.path.join(attempt_dir, "bashrc")
+        _write(path, _BASH.format(folder=_quoted(folder)))
+        return [shell, "--rcfile", path]
+    if kind == "zsh":
+        own = os.path.join(attempt_dir, "zsh")
+        os.makedirs(own, mode=0o700, exist_ok=True)
+        home = _zsh_home(environ)
+        _write(os.path.join(own, ".zshenv"), _ZSHENV.format(own=_quoted(own)))
+        text = _ZSHRC.format(home=_quoted(home), folder=_quoted(folder))
+        _write(os.path.join(own, ".zshrc"), text)
+        environ["ZDOTDIR"] = own
+    if kind == "fish":
+        return [shell, "-C", f"set -gx PATH {_quoted(folder)} $PATH"]
+    return [shell]
+
+
+def _zsh_home(environ: Mapping[str, str]) -> str:
+    return environ.get("ZDOTDIR") or environ.get("HOME") or os.path.expanduser("~")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _quoted(text: str) -> str:
+    r"""As a shell takes it for one word.
+
+    >>> print(_quoted("/it's here"))
+    '/it'\''s here'
+    """
+    return "'" + text.replace("'", "'\\''") + "'"

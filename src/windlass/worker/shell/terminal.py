@@ -1,0 +1,195 @@
+"""Terminal of a shell: stores its output and passes on typed input.
+
+Without a terminal, the shell has two pipes, and its input has an end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import termios
+
+from windlass.worker.shell import input_pipe
+from windlass.worker.shell.output_log import Writer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+_READ = 64 * 1024
+_TURN = 256 * 1024  # bytes that are taken at once of what comes without end
+_AHEAD = 64 * 1024  # bytes that wait for the program to read those before
+
+
+class Terminal:
+    """What a shell is attached to. `poll` is told what to wait for, and `attend` what came."""
+
+    def __init__(
+        self,
+        attempt_dir: str,
+        call: Mapping[str, Any],
+        poll: select.poll,
+        on_output: Callable[[], None],
+    ) -> None:
+        self._kept = Writer(attempt_dir)
+        self._poll = poll
+        self._on_output = on_output  # called when more is kept
+        self._waiting = b""  # typed, and not yet taken by the program
+        self._is_ending = False
+        self.has_terminal = bool(call["has_terminal"])
+        self._typed: int | None
+        self._shown: int | None
+        if self.has_terminal:
+            ours, theirs = os.openpty()
+            self.inner = (theirs, theirs)
+            self._typed, self._shown = ours, ours
+        else:
+            stdin, self._typed = os.pipe()
+            self._shown, stdout = os.pipe()
+            self.inner = (stdin, stdout)
+        if self.has_terminal:
+            self._resize(call["rows"], call["columns"])
+        for fd in {self._typed, self._shown}:
+            os.set_blocking(fd, False)
+        self._keyboard: input_pipe.Keyboard | None = input_pipe.Keyboard(attempt_dir)
+        self._armed: dict[int, int] = {}
+        self._arm()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can still come out of it."""
+        return self._shown is not None
+
+    def let_go(self) -> None:
+        """Close the ends that are the program's: it has them now."""
+        for fd in set(self.inner):
+            os.close(fd)
+
+    def knows(self, fd: int) -> bool:
+        """Whether what happened to a descriptor is for `attend`."""
+        return fd in self._armed
+
+    def attend(self, fd: int, events: int) -> None:
+        """See to what came."""
+        if self._keyboard is not None and fd == self._keyboard.fd:
+            self._take_typed()
+        if fd == self._shown and events & ~select.POLLOUT:
+            self._take_shown()
+        if fd == self._typed:
+            self._hand_in()
+        self._arm()
+
+    def hang_up(self) -> None:
+        """As if somebody pulled the plug: who sits at a terminal is told by SIGHUP."""
+        if self.has_terminal and self._shown is not None:
+            self._take_shown()
+            self.close()
+
+    def close(self) -> None:
+        """Let go of everything; nothing more comes out, and nothing goes in."""
+        if self._keyboard is not None:
+            self._disarm(self._keyboard.fd)
+            self._keyboard.close()
+            self._keyboard = None
+        self._close_typed()
+        if self._shown is not None:
+            self._disarm(self._shown)
+            os.close(self._shown)
+            self._shown = None
+        self._kept.close()
+
+    def _take_shown(self) -> None:
+        pieces, size = [], 0
+        is_over = False
+        while size < _TURN:
+            try:
+                piece = os.read(self._shown, _READ) if self._shown is not None else b""
+            except BlockingIOError:
+                break
+            except OSError:
+                piece = b""  # Linux says so when the last of the other ends is closed
+            if not piece:
+                is_over = True
+                break
+            pieces.append(piece)
+            size += len(piece)
+        if pieces:
+            self._kept.add(b"".join(pieces))
+            self._on_output()
+        if is_over:
+            self.close()
+
+    def _take_typed(self) -> None:
+        assert self._keyboard is not None  # noqa: S101 -- the caller looked
+        for kind, data in self._keyboard.read():
+            if kind == input_pipe.TYPED:
+                self._waiting += data
+            elif kind == input_pipe.SIZE and self.has_terminal:
+                self._resize(*input_pipe.size_of(data))
+            elif kind == input_pipe.END:
+                self._is_ending = True
+        self._hand_in()
+
+    def _hand_in(self) -> None:
+        while self._waiting and self._typed is not None:
+            try:
+                written = os.write(self._typed, self._waiting)
+            except BlockingIOError:
+                break
+            except OSError:  # nobody will read it any more
+                self._waiting = b""
+                break
+            self._waiting = self._waiting[written:]
+        if self._is_ending and not self._waiting and not self.has_terminal:
+            self._close_typed()
+
+    def _close_typed(self) -> None:
+        if self._typed is None:
+            return
+        if self._typed != self._shown:
+            self._disarm(self._typed)
+            os.close(self._typed)
+        self._typed = None
+
+    def _resize(self, rows: int, columns: int) -> None:
+        if self._shown is None:
+            return
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        try:
+            before = fcntl.ioctl(self._shown, termios.TIOCGWINSZ, bytes(len(size)))
+            fcntl.ioctl(self._shown, termios.TIOCSWINSZ, size)
+            if before == size:
+                # Somebody has come whose window is as large: what fills it is to be drawn anew,
+                # and the kernel tells only of what is other.
+                os.killpg(os.tcgetpgrp(self._shown), signal.SIGWINCH)
+        except OSError:
+            pass  # the program is gone
+
+    def _arm(self) -> None:
+        """Say what is waited for now."""
+        wanted: dict[int, int] = {}
+        if self._shown is not None:
+            wanted[self._shown] = select.POLLIN
+        if self._typed is not None and self._waiting:
+            wanted[self._typed] = wanted.get(self._typed, 0) | select.POLLOUT
+        if self._keyboard is not None and len(self._waiting) < _AHEAD:
+            wanted[self._keyboard.fd] = select.POLLIN
+        for fd in [fd for fd in self._armed if fd not in wanted]:
+            self._disarm(fd)
+        for fd, events in wanted.items():
+            if self._armed.get(fd) != events:
+                self._poll.register(fd, events)
+                self._armed[fd] = events
+
+    def _disarm(self, fd: int) -> None:
+        if self._armed.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+
+def take_controls(inner: int) -> None:
+    """In the child: have the terminal as one's own, so that its keys are signals."""
+    fcntl.ioctl(inner, termios.TIOCSCTTY, 0)

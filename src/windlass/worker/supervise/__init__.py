@@ -1,0 +1,1 @@
+"""The supervisor of an attempt: starts its process, watches it, and writes how it ended."""

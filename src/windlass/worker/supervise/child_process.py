@@ -1,0 +1,347 @@
+"""The user's process: its environment, its command line, its start."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+
+from windlass.worker.common.own_attempt import OUTPUTS
+from windlass.worker.common.process_tree import AWAY, DETACHED
+from windlass.worker.supervise import linux, signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from windlass.worker.shell.terminal import Terminal
+
+# What a process is given of the supervisor's environment when its author's is not known.
+_BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
+# What the author may have of a trial that it runs in: not this one.
+# What a trial has in its environment that is none of the business of those it submits; besides,
+# what GIVEN names.
+_OF_ANOTHER = (
+    AWAY,
+    DETACHED,
+    "WINDLASS_EXTERNAL",
+    "WINDLASS_RANK",
+    "WINDLASS_CHECKPOINT",
+    "WINDLASS_CHECKPOINTS",
+)
+GIVEN = "WINDLASS_GIVEN"
+_WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_BOOTSTRAP = os.path.join(_WORKER, "bootstrap.py")
+
+
+class StartError(Exception):
+    """The process could not be started; `exit_code` is what a shell would have said."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Child:
+    """A process that was started, and the ends of its pipes that we read."""
+
+    def __init__(self, pid: int, stdout: int, stderr: int | None) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+def build_environ(
+    launch: Mapping[str, Any],
+    private: Mapping[str, Any],
+    python: str,
+    own: Mapping[str, str],
+) -> dict[str, str]:
+    """The environment of the user's process: its author's, what the job sets, what we add."""
+    author = private.get("environ") or {
+        name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
+    }
+    key = launch["key"]
+    foreign = {*_OF_ANOTHER, GIVEN, *author.get(GIVEN, "").split(",")}
+    author = {name: value for name, value in author.items() if name not in foreign}
+    environ = {
+        "PYTHONUNBUFFERED": "1",
+        **(launch.get("defaults") or {}),
+        **author,
+        **launch["env"],
+        **(private.get("secrets") or {}),
+    }
+    environ["WINDLASS_TRIAL_ID"] = str(key["trial_id"])
+    environ["WINDLASS_ROLE"] = key["role"]
+    environ["WINDLASS_INDEX"] = str(key["index"])
+    environ["WINDLASS_ATTEMPT"] = str(key["attempt"])
+    environ["WINDLASS_HOME"] = os.path.dirname(launch["server_file"])
+    environ["WINDLASS_REPLICA"] = replica_marker(key)
+    environ["WINDLASS_OUTPUT_DIR"] = output_folder(launch)
+    if launch.get("checkpoints"):
+        environ["WINDLASS_CHECKPOINTS"] = launch["checkpoints"]
+        environ.update(_latest_checkpoint(launch))
+    environ["PATH"] = _joined(os.path.dirname(python), environ.get("PATH", os.defpath))
+    if launch.get("environment"):
+        environ["VIRTUAL_ENV"] = launch["environment"]["target"]
+    if launch["executable"]["type"] == "shell":
+        for stale in ("LINES", "COLUMNS"):  # of the terminal it was asked for from
+            environ.pop(stale, None)
+    if launch["executable"]["type"] != "function":
+        paths = [*import_paths(launch), *launch["extra_paths"]]
+        environ["PYTHONPATH"] = _joined(*paths, environ.get("PYTHONPATH", ""))
+        if not environ["PYTHONPATH"]:
+            del environ["PYTHONPATH"]
+    return environ
+
+
+def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
+    """The variable with the path of the restored checkpoint; empty for most trials."""
+    folder = launch["checkpoints"]
+    begin = launch.get("begin")
+    if begin:
+        from windlass.worker.checkpoints.records import write_origin
+
+        write_origin(folder, begin)
+    if not os.path.isdir(folder):
+        return {}
+    from windlass.worker.checkpoints import copies as checkpoint_copies
+    from windlass.worker.checkpoints import shards
+    from windlass.worker.checkpoints.records import Saver
+
+    key = launch["key"]
+    saver = Saver(folder, key["role"], key["index"], key["attempt"])
+    is_together = bool(launch.get("together"))
+    if is_together:
+        shards.forget_dead(folder, saver.attempt)
+    checkpoint_copies.forget_superseded(saver)
+    path = checkpoint_copies.latest(saver, shared=is_together)
+    return {} if path is None else {"WINDLASS_CHECKPOINT": path}
+
+
+def replica_marker(key: Mapping[str, Any]) -> str:
+    """The marker in the environment of every process of an attempt, to find stray processes.
+
+    >>> replica_marker({"uid": "c0ffee", "role": "main", "index": 0, "attempt": 1})
+    'c0ffee/main/0/1'
+    """
+    return f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
+
+
+def output_folder(launch: Mapping[str, Any]) -> str:
+    """The folder for the artifacts of the replica.
+
+    >>> output_folder({"work": "/home/w/trials/7/main-0/work"})
+    '/home/w/trials/7/main-0/outputs'
+    """
+    return os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
+
+
+def import_paths(launch: Mapping[str, Any]) -> list[str]:
+    """The author's import paths in the restored tree.
+
+    >>> import_paths({"work": "/home/w/work", "import_paths": [".", "src"]})
+    ['/home/w/work', '/home/w/work/src']
+    """
+    return [os.path.normpath(os.path.join(launch["work"], path)) for path in launch["import_paths"]]
+
+
+def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
+    """Whether a fork of this process would be just like a new one for that function.
+
+    Not if it is of another interpreter, or has modules loaded that would be the project's own.
+    """
+    if launch["executable"]["type"] != "function" or python != sys.executable:
+        return False
+    loaded = {name for name in sys.modules if "." not in name}
+    return not any(loaded & _module_names(path) for path in import_paths(launch))
+
+
+def build_argv(
+    launch: Mapping[str, Any], attempt_dir: str, python: str, environ: dict[str, str], cwd: str
+) -> list[str]:
+    """The command line; its first word is the path of the program, or `StartError` says why not."""
+    executable = launch["executable"]
+    if executable["type"] == "function":
+        return [_program(python, environ, cwd), _BOOTSTRAP, attempt_dir]
+    if executable["type"] == "shell" and not executable["argv"]:
+        from windlass.worker.shell.startup_files import own_shell
+
+        name, *arguments = own_shell(environ, attempt_dir)
+    else:
+        name, *arguments = executable["argv"]
+    if name in ("python", "python3"):
+        name = python
+    return [_program(name, environ, cwd), *arguments]
+
+
+class Fork:
+    """A process of ours, in a session of its own, that waits to be told what to become.
+
+    It can be made before anyone knows: what takes time, the fork, is then done. One that is
+    never told ends with us. It holds none of those descriptors of ours that are `closed` there.
+    """
+
+    def __init__(self, *, closed: tuple[int, ...] = ()) -> None:
+        stdout, stdout_end = os.pipe()
+        stderr, stderr_end = os.pipe()
+        orders, self._orders = os.pipe()
+        self._fault, fault_end = os.pipe()
+        ours = (stdout, stderr, self._orders, self._fault)
+        theirs = (stdout_end, stderr_end, orders, fault_end)
+        parent = os.getpid()
+        try:
+            self._pid = os.fork()
+        except OSError as error:
+            _close(*ours, *theirs)
+            raise StartError(f"no process could be started: {error.strerror}", 126) from error
+        if self._pid == 0:
+            _close(*ours, *closed)
+            _become_what_is_told(parent, *theirs)
+        _close(*theirs)
+        self._stdout, self._stderr = stdout, stderr
+
+    def has_ended(self) -> bool:
+        """Whether somebody killed it while it waited; it is then let go of."""
+        ended, _ = os.waitpid(self._pid, os.WNOHANG)
+        if ended:
+            _close(self._stdout, self._stderr, self._orders, self._fault)
+        return bool(ended)
+
+    def become(
+        self,
+        argv: list[str],
+        environ: Mapping[str, str],
+        cwd: str,
+        *,
+        merged: bool = False,
+        author: Mapping[str, Any] | None = None,
+        call: str | None = None,
+        terminal: Terminal | None = None,
+    ) -> Child:
+        """Let it be a program, its output in two pipes, or one if `merged`.
+
+        `author` may hold the umask and the limit of open files of whoever asked for it. With
+        `call`, an attempt's directory, it calls the function of that in place of the program.
+        A `terminal` that was opened before this was forked takes the place of the pipes.
+        """
+        author = {name: (author or {}).get(name) for name in ("umask", "open_files")}
+        order = {"argv": argv, "environ": dict(environ), "cwd": cwd, "merged": merged}
+        if terminal is not None:
+            order["inner"], order["has_terminal"] = terminal.inner, terminal.has_terminal
+        try:
+            with open(self._orders, "wb") as pipe:
+                pipe.write(json.dumps({**order, "author": author, "call": call}).encode())
+        except BrokenPipeError:
+            pass  # it was killed: whoever waits for it will see
+        with open(self._fault, "rb") as pipe:
+            failure = pipe.read()
+        if merged:
+            _close(self._stderr)
+        if failure:
+            os.waitpid(self._pid, 0)
+            _close(self._stdout, *(() if merged else (self._stderr,)))
+            raise _start_error(argv[0], cwd, int(failure))
+        return Child(self._pid, self._stdout, None if merged else self._stderr)
+
+
+def _become_what_is_told(
+    parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
+) -> None:
+    """In the forked child: wait for an order and follow it. Never returns."""
+    try:
+        os.setsid()
+        linux.die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+        signals.reset_for_exec()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        with open(orders, "rb") as pipe:
+            text = pipe.read()
+        if not text:
+            os._exit(0)
+        order = json.loads(text)
+        _take_on(order["author"])
+        os.chdir(order["cwd"])
+        os.dup2(stdout_end, 1)
+        os.dup2(stdout_end if order["merged"] else stderr_end, 2)
+        if "inner" in order:
+            _sit_down(order)
+        if order["call"] is not None:
+            from windlass.worker.supervise.warm_fork import call_here
+
+            os.close(fault_end)
+            call_here(order["call"], order["environ"])
+        os.execve(order["argv"][0], order["argv"], order["environ"])  # noqa: S606  # as asked for
+    except OSError as error:
+        os.write(fault_end, str(error.errno).encode())
+    except ValueError:
+        os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in a word, a = in a name
+    finally:
+        os._exit(127)
+
+
+def _sit_down(order: Mapping[str, Any]) -> None:
+    """In the forked child: have a terminal, or its pipes, for input and output."""
+    stdin, stdout = order["inner"]
+    if order["has_terminal"]:
+        from windlass.worker.shell.terminal import take_controls
+
+        take_controls(stdin)
+    for fd, ours in ((stdin, 0), (stdout, 1), (stdout, 2)):
+        os.dup2(fd, ours)
+
+
+def _take_on(author: Mapping[str, Any]) -> None:
+    """In the forked child: have the author's own settings in place of the server's."""
+    if author.get("umask") is not None:
+        os.umask(author["umask"])
+    if author.get("open_files") is not None:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = author["open_files"]
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        except (OSError, ValueError):
+            pass  # the kernel's own bounds are lower: it keeps what it has
+
+
+def _start_error(program: str, cwd: str, number: int) -> StartError:
+    if not os.path.isdir(cwd):
+        return StartError(f"the working directory is not there: {cwd}", 126)
+    return StartError(f"{program} cannot be run: {os.strerror(number)}", 126)
+
+
+def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
+    """The path of a program, as a shell in that directory would find it."""
+    if "/" in name:
+        path = os.path.join(cwd, name)
+        if os.path.exists(path):
+            return path
+        raise StartError(f"there is no program {name}", 127)
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(cwd, folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise StartError(f"there is no program {name!r} on the PATH", 127)
+
+
+def _module_names(folder: str) -> set[str]:
+    try:
+        return {name.partition(".")[0] for name in os.listdir(folder)}
+    except OSError:
+        return set()
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _joined(*paths: str) -> str:
+    return os.pathsep.join(path for path in paths if path)

@@ -1,0 +1,168 @@
+"""Event loop of a supervisor: waits for output, signals and the next heartbeat."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+
+from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.nudge import LOG, Nudger
+from windlass.worker.logs.output_pump import Stream
+from windlass.worker.logs.segment import SegmentWriter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from windlass.worker.shell.terminal import Terminal
+    from windlass.worker.supervise.signals import SignalPipe
+
+_HEARTBEAT = 5.0
+_DEFAULT_GRACE = 10.0
+_NUDGE_AGAIN = 0.02
+_BREATH = 0.003  # that output is left to gather in its pipe, while it comes thick and fast
+_AT_ONCE = 0.005  # output that comes sooner than this after the last comes fast
+
+
+class Watch:
+    """Carries output to the log and learns of signals, whenever `wait` is called."""
+
+    def __init__(
+        self, attempt_dir: str, signals: SignalPipe, nudger: Nudger, secrets: Sequence[str]
+    ) -> None:
+        self.log = SegmentWriter(os.path.join(attempt_dir, "log"))
+        self.stop_by: float | None = None  # set once we are told to stop: when the grace is over
+        self.is_out_of_time = False  # whether nobody told us but the deadline
+        self._deadline: float | None = None
+        self._dir = attempt_dir
+        self._signals = signals
+        self._nudger = nudger
+        self._secrets = secrets
+        self._streams: dict[int, Stream] = {}
+        self._poll = select.poll()
+        self._poll.register(signals.fileno(), select.POLLIN)
+        self._next_beat = time.monotonic() + _HEARTBEAT
+        self._terminal: Terminal | None = None
+        self._look: Callable[[], float | None] | None = None
+        self._next_look = 0.0
+        self._signalled = select.poll()
+        self._signalled.register(signals.fileno(), select.POLLIN)
+        self._last_read = 0.0
+        self._is_flooded = False
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether any stream is still open."""
+        return bool(self._streams) or (self._terminal is not None and self._terminal.is_open)
+
+    def open(self, fd: int, name: str) -> None:
+        """Carry what comes out of a pipe to the log, as the stream of that name."""
+        os.set_blocking(fd, False)
+        self._streams[fd] = Stream(fd, name, self._secrets, self.log)
+        self._poll.register(fd, select.POLLIN)
+
+    def open_terminal(self, call: Mapping[str, Any]) -> Terminal:
+        """A terminal for a shell, attended to from now on."""
+        from windlass.worker.shell.terminal import Terminal  # few have one
+
+        self._terminal = Terminal(self._dir, call, self._poll, lambda: self._nudger.nudge(LOG))
+        return self._terminal
+
+    def hang_up(self) -> None:
+        """Let a shell know that nobody sits at its terminal any more."""
+        if self._terminal is not None:
+            self._terminal.hang_up()
+
+    def wait(self, until: float | None) -> None:
+        """Wait until something happens or that moment comes; see to what happened."""
+        now = time.monotonic()
+        due = min(
+            until if until is not None else self._next_beat,
+            self._next_beat,
+            now + _NUDGE_AGAIN if self._nudger.is_pending else self._next_beat,
+            self._deadline if self._deadline is not None else self._next_beat,
+            self._next_look if self._look is not None else self._next_beat,
+            *(stream.due for stream in self._streams.values() if stream.due is not None),
+        )
+        if self._is_flooded and due > now + _BREATH:
+            # A program that writes line by line would have us wake for each of its lines, and
+            # take as much of the machine as itself. What ends it, or us, is still heard at once.
+            self._signalled.poll(_BREATH * 1000)
+        # Rounded up: a wait that ends before its time is a loop that spins.
+        ready = self._poll.poll(max(0, int((due - now) * 1000) + 1) if due > now else 0)
+        now = time.monotonic()
+        for fd, events in ready:
+            if fd == self._signals.fileno():
+                if signal.SIGTERM in self._signals.drain():
+                    self.begin_to_stop()
+            elif self._terminal is not None and self._terminal.knows(fd):
+                self._terminal.attend(fd, events)
+            elif fd in self._streams:
+                self._read(fd, now)
+        for stream in self._streams.values():
+            stream.flush(now)
+        if self._nudger.is_pending:
+            self._nudger.retry()
+        if now >= self._next_beat:
+            self._beat(now)
+        if self._deadline is not None and now >= self._deadline:
+            self._deadline = None
+            self.is_out_of_time = self.stop_by is None
+            self.begin_to_stop()
+        if self._look is not None and now >= self._next_look:
+            self.look_in(self._look(), self._look)
+        self.flush_log()
+
+    def look_in(self, seconds: float | None, look: Callable[[], float | None]) -> None:
+        """Call something after so much time, which says when to call it again, or not at all."""
+        self._look = look if seconds is not None else None
+        self._next_look = time.monotonic() + (seconds or 0.0)
+
+    def set_deadline(self, seconds: float) -> None:
+        """Begin to stop by ourselves when so much time has passed."""
+        self._deadline = time.monotonic() + seconds
+
+    def begin_to_stop(self) -> None:
+        """Take note that we were told to stop; told again, the shorter grace counts."""
+        order = read_json(os.path.join(self._dir, "stop.json")) or {}
+        grace = order.get("grace")
+        grace = float(grace) if isinstance(grace, (int, float)) else _DEFAULT_GRACE
+        by = time.monotonic() + max(0.0, grace)
+        self.stop_by = by if self.stop_by is None else min(self.stop_by, by)
+
+    def flush_log(self) -> None:
+        """Write what there is to write, and tell the server."""
+        if self.log.flush(time.time()):
+            self._nudger.nudge(LOG)
+
+    def close_streams(self) -> None:
+        """Stop reading what someone outside keeps open."""
+        for fd in list(self._streams):
+            self._close(fd)
+        if self._terminal is not None:
+            self._terminal.close()
+        self.flush_log()
+
+    def _read(self, fd: int, now: float) -> None:
+        stream = self._streams[fd]
+        if not stream.read(now):
+            self._close(fd)
+            return
+        # A pipe that was full is read again at once; one that filled in no time can wait.
+        self._is_flooded = now - self._last_read < _AT_ONCE and not stream.was_full
+        self._last_read = now
+
+    def _close(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        self._streams.pop(fd).finish()
+        os.close(fd)
+
+    def _beat(self, now: float) -> None:
+        self._next_beat = now + _HEARTBEAT
+        try:
+            os.utime(os.path.join(self._dir, "state.json"))
+        except OSError:
+            pass  # not written yet, for want of space

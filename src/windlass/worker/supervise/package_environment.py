@@ -1,0 +1,93 @@
+"""Environments for `packages=`: uv creates and caches them on top of the author's interpreter."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MARKER = "complete"
+
+# Run by the author's interpreter: what it has installed stays visible, after the new packages.
+_SHOW_OWN_PACKAGES = """
+import glob, os, site, sys
+folders = site.getsitepackages()
+if site.ENABLE_USER_SITE:
+    folders.append(site.getusersitepackages())
+[target] = glob.glob(os.path.join(sys.argv[1], "lib", "python*", "site-packages"))
+with open(os.path.join(target, "_windlass_author.pth"), "w") as file:
+    for folder in folders:
+        if os.path.isdir(folder):
+            file.write("import site; site.addsitedir(%r)\\n" % folder)
+"""
+
+
+def name_here(name: str) -> str:
+    """What an environment is called where others that see it have another interpreter, or system.
+
+    What is in it fits one of each: a folder that images share has one for each of them.
+    """
+    import hashlib
+    import platform
+    import sys
+
+    place = [sys.version_info[:2], sys.executable, os.uname().machine, platform.libc_ver()]
+    return f"{name}-{hashlib.sha256(repr(place).encode()).hexdigest()[:16]}"
+
+
+class Environment:
+    """One environment: where it is, and what commands make it."""
+
+    def __init__(self, spec: Mapping[str, str], author_python: str) -> None:
+        self.target = spec["target"]
+        self._lock = spec["lock"]
+        self._uv = spec["uv"]
+        self._author_python = author_python
+
+    @property
+    def python(self) -> str:
+        return os.path.join(self.target, "bin", "python")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it was made to the end. The marker is written last of all."""
+        return os.path.exists(os.path.join(self.target, _MARKER))
+
+    def package_count(self) -> int:
+        """The number of packages in the lock file."""
+        with open(self._lock, "rb") as file:
+            return sum(line[:1].isalnum() for line in file)
+
+    def prepare(self) -> None:
+        """Make room: what an interrupted attempt left is no use to anyone."""
+        import shutil
+
+        if os.path.lexists(self.target):
+            shutil.rmtree(self.target)
+        os.makedirs(os.path.dirname(self.target), exist_ok=True)
+
+    def commands(self) -> list[list[str]]:
+        """The commands that make it, in order."""
+        quiet = ["--no-progress", "--color", "never"]
+        return [
+            [self._uv, "venv", "--quiet", "--no-project", "--python", self._author_python,
+             *quiet, self.target],
+            # A lock names all there is to be: what else one of them would like is not looked for.
+            [self._uv, "pip", "install", "--no-deps", "--python", self.python, *quiet,
+             "-r", self._lock],
+            [self._author_python, "-c", _SHOW_OWN_PACKAGES, self.target],
+        ]  # fmt: skip
+
+    def environ(self, author: Mapping[str, str]) -> dict[str, str]:
+        """The environment of uv: index settings of the author and the job, no redirections."""
+        kept = dict(author)
+        for name in ("VIRTUAL_ENV", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH"):
+            kept.pop(name, None)
+        return kept
+
+    def finish(self) -> None:
+        """Say that it is complete."""
+        with open(os.path.join(self.target, _MARKER), "wb"):
+            pass

@@ -1,0 +1,194 @@
+"""Usage sampler: CPU, memory, disk, network and GPU use of a replica.
+
+CPU, memory, disk and GPU numbers cover the replica's own processes; the network numbers cover all
+processes that share the network, usually the machine. The supervisor loads this module when the
+first sample is due, so short trials do not pay for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from windlass.worker.common.process_tree import descendants, is_detached
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUP = "system"
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Usage:
+    """Counters of resource use up to a moment."""
+
+    def __init__(self) -> None:
+        self.time = time.monotonic()
+        self.cpu = cpu_of_the_dead()
+        self.read = self.written = 0
+        self.received = self.sent = 0
+        self.memory = 0
+        self.processes = 0
+
+
+class Sampler:
+    """Takes looks at the processes that came of this one, the first of them not counted."""
+
+    def __init__(self, devices: Sequence[int], began: float, cpu_before: float) -> None:
+        """`began` and `cpu_before`: when the replica started, and what was used before that."""
+        self._gpus = _gpus(devices) if devices else []
+        self._last: Usage | None = None
+        self._began = began
+        self._cpu_before = cpu_before
+
+    def look(self) -> dict[str, float]:
+        """Sample the current use, and the use per second since the last sample."""
+        now = _usage()
+        last, self._last = self._last, now
+        values: dict[str, float] = {}
+        if last is None:
+            # Of the rest it is not known what there was before.
+            passed = max(now.time - self._began, 1e-3)
+            values["cpu_percent"] = 100 * max(now.cpu - self._cpu_before, 0.0) / passed
+        else:
+            passed = max(now.time - last.time, 1e-3)
+            values["cpu_percent"] = 100 * max(now.cpu - last.cpu, 0.0) / passed
+        if now.processes:
+            values["memory_bytes"] = float(now.memory)
+            values["processes"] = float(now.processes)
+        if last is not None and now.processes:
+            for name, after, before in (
+                ("disk_read_bytes_per_second", now.read, last.read),
+                ("disk_written_bytes_per_second", now.written, last.written),
+                ("network_received_bytes_per_second", now.received, last.received),
+                ("network_sent_bytes_per_second", now.sent, last.sent),
+            ):
+                values[name] = max(after - before, 0) / passed
+        for gpu in self._gpus:
+            values.update(gpu.look())
+        return {name: round(value, 3) for name, value in values.items()}
+
+
+def cpu_of_the_dead() -> float:
+    """CPU seconds of all that came of this process, and has ended."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _usage() -> Usage:
+    usage = Usage()
+    if sys.platform != "linux":
+        return usage  # the rest is told by /proc alone
+    for pid in _family():
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                text = file.read()
+            fields = text[text.rindex(b")") + 2 :].split()
+            usage.cpu += sum(map(int, fields[11:15])) / _TICK  # with its children that have ended
+            usage.memory += int(fields[21]) * _PAGE
+            usage.processes += 1
+            _add_io(usage, f"/proc/{pid}/io")
+        except (OSError, ValueError, IndexError):
+            continue  # it ended meanwhile, or is somebody else's now
+    _add_io(usage, "/proc/self/io")  # of those that have ended and were buried by us
+    _add_network(usage)
+    return usage
+
+
+def _family() -> list[int]:
+    """All that came of this process: found from parent to child, whoever else there is."""
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        return [pid for pid, _ in descendants()]  # this kernel tells only of parents
+    pids: list[int] = []
+    to_visit = [os.getpid()]
+    while to_visit:
+        pid = to_visit.pop()
+        try:
+            threads = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            try:
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                    children = [int(child) for child in file.read().split()]
+            except OSError:
+                continue  # it ended
+            children = [child for child in children if not is_detached(child)]
+            pids += children
+            to_visit += children
+    return pids
+
+
+def _add_io(usage: Usage, path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError:
+        return
+    for line in text.splitlines():
+        name, _, value = line.partition(b": ")
+        if name == b"read_bytes":
+            usage.read += int(value)
+        elif name == b"write_bytes":
+            usage.written += int(value)
+
+
+def _add_network(usage: Usage) -> None:
+    try:
+        with open("/proc/net/dev", "rb") as file:
+            lines = file.read().splitlines()[2:]
+    except OSError:
+        return
+    for line in lines:
+        name, _, rest = line.partition(b":")
+        fields = rest.split()
+        if name.strip() != b"lo" and len(fields) >= 9:
+            usage.received += int(fields[0])
+            usage.sent += int(fields[8])
+
+
+class _Gpu:
+    """One device, asked through the library that its driver brings."""
+
+    def __init__(self, index: int, library: object, handle: object) -> None:
+        self._index = index
+        self._library = library
+        self._handle = handle
+
+    def look(self) -> dict[str, float]:
+        import ctypes
+
+        library = self._library
+        used = (ctypes.c_uint * 2)()  # percent of its time, percent of its memory's time
+        memory = (ctypes.c_ulonglong * 3)()  # total, free, used
+        values = {}
+        # Its functions are found when they are called: no checker knows of them.
+        if library.nvmlDeviceGetUtilizationRates(self._handle, used) == 0:  # type: ignore[attr-defined]
+            values[f"gpu{self._index}_percent"] = float(used[0])
+        if library.nvmlDeviceGetMemoryInfo(self._handle, memory) == 0:  # type: ignore[attr-defined]
+            values[f"gpu{self._index}_memory_bytes"] = float(memory[2])
+        return values
+
+
+def _gpus(devices: Sequence[int], name: str = "libnvidia-ml.so.1") -> list[_Gpu]:
+    """The devices of a replica; none where there is no such driver."""
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(name)
+        if library.nvmlInit_v2() != 0:
+            return []
+        gpus = []
+        for index in devices:
+            handle = ctypes.c_void_p()
+            if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == 0:
+                gpus.append(_Gpu(index, library, handle))
+    except (OSError, AttributeError):
+        return []
+    return gpus

@@ -1,0 +1,91 @@
+"""Usage schedule: a first sample soon after the start, then at longer intervals.
+
+The supervisor loads the sampler when the first sample is due. Most short trials end before.
+"""
+
+from __future__ import annotations
+
+import time
+
+from windlass.worker.common.nudge import METRICS, Nudger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from windlass.worker.supervise.usage_sampler import Sampler
+
+VARIABLE = "WINDLASS_SYSTEM_METRICS"  # seconds between looks, in the author's environment; 0: none
+EVERY = 10.0  # seconds
+FIRST = 2.0  # seconds after the start: what runs for a few seconds is told of, too
+_WORTH_IT = 1.0  # since the last look, for one more at the end
+
+
+class Looks:
+    """Usage samples of one attempt."""
+
+    def __init__(
+        self,
+        attempt_dir: str,
+        launch: Mapping[str, Any],
+        environ: Mapping[str, str],
+        nudger: Nudger,
+    ) -> None:
+        self._dir = attempt_dir
+        self._launch = launch
+        self._nudger = nudger
+        self._began = self._last = time.monotonic()
+        self._cpu_before = 0.0
+        self._sampler: Sampler | None = None
+        self._every: float | None = EVERY
+        self.first_in: float | None = FIRST
+        if VARIABLE in environ:
+            self._every = parse_interval(environ[VARIABLE])
+            self.first_in = None if self._every is None else min(self._every, FIRST)
+        if launch.get("environment"):  # making it was no part of the program
+            from windlass.worker.supervise.usage_sampler import cpu_of_the_dead
+
+            self._cpu_before = cpu_of_the_dead()
+
+    def take(self) -> float | None:
+        """Take a look; the seconds until the next one."""
+        try:
+            self._look()
+        except Exception:  # noqa: BLE001 -- whatever a machine tells, its replica goes on
+            return None
+        self._last = time.monotonic()
+        return self._every
+
+    def _look(self) -> None:
+        from windlass.worker.common.metrics_file import append_metrics
+        from windlass.worker.supervise.usage_sampler import GROUP, Sampler
+
+        if self._sampler is None:
+            devices = self._launch.get("devices") or ()
+            self._sampler = Sampler(devices, self._began, self._cpu_before)
+        now = time.time()  # steps that go on over attempts
+        append_metrics(self._dir, int(now), GROUP, self._sampler.look(), now)
+        self._nudger.nudge(METRICS)
+
+    def take_last(self) -> None:
+        """Tell of the time since the last look; of one that was over before the first, nothing."""
+        if self._sampler is not None and time.monotonic() - self._last >= _WORTH_IT:
+            self.take()
+
+
+def parse_interval(text: str | None) -> float | None:
+    """The seconds between two looks that somebody asked for; none if there are to be none.
+
+    >>> [parse_interval(text) for text in (None, "2.5", "0", "off", "soon")]
+    [10.0, 2.5, None, None, 10.0]
+    """
+    if text is None or text == "":
+        return EVERY
+    if text.lower() in ("off", "no", "false"):
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        return EVERY
+    return max(seconds, 0.1) if 0 < seconds < float("inf") else None

@@ -1,0 +1,221 @@
+"""Disks are finite: a pod's holds what the server lacks, the server's keeps room for records."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_processes import Elsewhere, programs, request
+
+import windlass as wl
+from harness import PATIENCE, eventually, kill_server, stop_server
+from mounts import give_back, in_own_mounts, small_disk, take_space
+from windlass.model.job import Assignment, Job
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths, remote_attempt
+from windlass.worker.common.atomic_files import is_locked
+
+LARGE = 20 << 20
+FULL = 507
+
+
+@pytest.fixture
+def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
+    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    yield place
+    place.front.close()
+
+
+@pytest.mark.thorough
+def test_what_parts_are_made_of_goes_from_the_pod_once_the_server_has_them(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    trial = (
+        wl.run(programs.save_parts_and_wait, replicas=2).submit(3, str(go)).wait(timeout=PATIENCE)
+    )
+    go.unlink()
+    agents = [elsewhere.run(trial, index=index) for index in (0, 1)]
+    for agent in agents:
+        agent.says("all are saved")
+        eventually(lambda blobs=agent.there / "blobs": _large(blobs) == [], "the disk has room")
+    go.touch()
+    assert [agent.wait() for agent in agents] == [0, 0]
+    uids = pickle.loads((agents[0].folder / paths.RESULT).read_bytes())
+    known = {each.uid: each for each in trial.refresh().list_checkpoints()}
+    assert sorted(known) == sorted(uids)
+    for step, uid in enumerate(uids):
+        folder = known[uid].download(tmp_path / str(step))
+        for rank in (0, 1):
+            text = (folder / f"{rank}.bin").read_text()
+            assert text == f"step {step} of {rank} " * 20_000
+            assert (folder / f"frozen-{rank}").read_text() == chr(rank + 65) * 400_000
+
+
+def _large(blobs: Path) -> list[str]:
+    found = []
+    for path in _files(blobs):
+        with contextlib.suppress(FileNotFoundError):
+            found += [path] if os.lstat(path).st_size > 200_000 else []
+    return found
+
+
+@pytest.mark.thorough
+def test_an_upload_that_a_killed_server_was_taking_in_is_gone_with_the_next(home: Path) -> None:
+    trial = wl.run(programs.nothing).submit().wait(timeout=PATIENCE)
+    before = set(_files(home))
+    with _upload(home, trial, "half", LARGE) as sending:
+        sending.sendall(b"x" * (LARGE // 2))
+        eventually(lambda: _bytes_in(home, before) > LARGE // 4, "some of it has come")
+        kill_server(home)
+    assert _bytes_in(home, before) > LARGE // 4, "it lies there"
+    wl.server_info()  # starts another
+    assert _bytes_in(home, before) < LARGE // 4
+
+
+def _files(home: Path) -> Iterator[str]:
+    """All files there are; those that go meanwhile may be among them."""
+    for folder, _, names in os.walk(home):
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def _bytes_in(home: Path, before: set[str]) -> int:
+    """How much there is in files that were not there."""
+    found = 0
+    for path in _files(home):
+        with contextlib.suppress(FileNotFoundError):
+            found += 0 if path in before else os.lstat(path).st_size
+    return found
+
+
+@in_own_mounts
+@pytest.mark.thorough
+def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, sign = tmp_path / "disk", tmp_path / "sign"
+    home = disk / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(home))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    with small_disk(disk, size="100m"):
+        try:
+            trial = _at_home(home, wl.run(programs.save_large).submit(LARGE, str(sign)))
+            sign.touch()
+            take_space(disk, leave=LARGE)  # a twentieth of the disk is not for it
+            elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+            agent = elsewhere.run(trial)
+            agent.says("saved")
+            eventually(lambda: "no room for 21.0 MB" in _message(agent.folder), "it is told")
+            assert agent.process.poll() is None
+            assert agent.ending() == {}
+            assert [each.step for each in trial.list_checkpoints()] == [1]
+            give_back(disk)
+            assert agent.wait() == 0
+            assert agent.ending()["exit_code"] == 0
+            (new,) = [each for each in trial.refresh().list_checkpoints() if each.step == 2]
+            assert new.download(tmp_path / "there").read_bytes() == b"m" * LARGE
+            elsewhere.front.close()
+        finally:
+            give_back(disk)
+            stop_server(home)
+
+
+def _at_home(home: Path, trial: wl.Trial[Any]) -> wl.Trial[Any]:
+    """A trial that has ended, and with it the room that its code took: the end is told first."""
+    trial.wait(timeout=PATIENCE)
+    lock = paths.trial_dir(home, trial.id) / "main-0" / "work.lock"
+    eventually(lambda: not is_locked(str(lock)), "its code was taken out")
+    return trial
+
+
+@in_own_mounts
+@pytest.mark.thorough
+def test_what_a_function_returned_is_taken_in_whatever_room_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "disk"
+    home = disk / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(home))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    with small_disk(disk, size="100m"):
+        try:
+            trial = _at_home(home, wl.run(programs.answer).submit("all"))
+            take_space(disk, leave=3 << 20)  # less than what is for the records
+            elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+            agent = elsewhere.run(trial)
+            assert agent.wait() == 0
+            assert agent.ending()["exit_code"] == 0
+            left = (agent.folder / paths.RESULT).read_bytes()
+            assert pickle.loads(left) == "the answer to all"
+            _ask_for(home, trial, attempt=3)  # of one that has ended nobody may ask
+            room = f"{elsewhere.url()}/api/v1/agents/{trial.record.uid}/main/0/3/room?size=1"
+            told = request(room, elsewhere.token(trial.record.uid))
+            assert told == FULL, "anything else has no room"
+            elsewhere.front.close()
+        finally:
+            give_back(disk)
+            stop_server(home)
+
+
+@in_own_mounts
+@pytest.mark.thorough
+def test_that_the_room_went_while_a_file_was_coming_is_told_before_all_of_it_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "disk"
+    home = disk / "home"
+    monkeypatch.setenv("WINDLASS_HOME", str(home))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    with small_disk(disk, size="200m"):
+        try:
+            trial = _at_home(home, wl.run(programs.nothing).submit())
+            before = set(_files(home))
+            with _upload(home, trial, "large", 5 * LARGE) as sending:
+                sending.sendall(b"x" * (LARGE // 2))
+                eventually(lambda: _bytes_in(home, before) > LARGE // 4, "some of it has come")
+                take_space(disk, leave=LARGE // 2 - (2 << 20))  # a twentieth is not for it
+                sending.sendall(b"x" * (LARGE // 2 - (3 << 20)))
+                assert sending.recv(100).startswith(b"HTTP/1.1 507 ")
+            eventually(lambda: _bytes_in(home, before) < LARGE // 4, "what has come is gone")
+        finally:
+            give_back(disk)
+            stop_server(home)
+
+
+def _upload(home: Path, trial: wl.Trial[Any], name: str, size: int) -> socket.socket:
+    """A connection over which an agent is about to bring a file that is kept."""
+    _ask_for(home, trial, attempt=2)
+    record = trial.record
+    place = Elsewhere.__new__(Elsewhere)
+    place.home = home
+    host, port = place.url().removeprefix("http://").split(":")
+    head = (
+        f"PUT /api/v1/agents/{record.uid}/main/0/2/outputs?path={name} HTTP/1.1\r\n"
+        f"Host: {host}\r\nAuthorization: Bearer {place.token(record.uid)}\r\n"
+        f"Content-Length: {size}\r\n\r\n"
+    )
+    made = socket.create_connection((host, int(port)), PATIENCE)
+    made.sendall(head.encode())
+    return made
+
+
+def _ask_for(home: Path, trial: wl.Trial[Any], attempt: int) -> None:
+    """Have another attempt of a trial, which no agent takes up."""
+    record = trial.record
+    job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
+    remote_attempt.ask_for(home, job, ReplicaId("main", 0, attempt), Assignment())
+
+
+def _message(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / paths.STATE).read_text())["message"])
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,167 @@
+"""What an agent may send that means harm, or is odd: refused or taken, and nothing else suffers."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_processes import Elsewhere, programs, request
+
+import windlass as wl
+from harness import PATIENCE
+from windlass.model.job import Assignment, Job
+from windlass.model.records import TrialRecord
+from windlass.model.status import ReplicaId
+from windlass.runtimes import remote_attempt
+from windlass.worker.agent.http_channel import Changed, Channel, FileBody
+
+
+@pytest.fixture
+def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
+    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    yield place
+    place.front.close()
+
+
+class Hostile:
+    """Whoever has the token of a trial, and sends what they like."""
+
+    def __init__(self, place: Elsewhere, record: TrialRecord, attempt: int) -> None:
+        job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
+        self._token = place.token(record.uid)
+        role = record.spec.roles[0].name
+        self._part = uuid.uuid4().hex
+        self._bases = []
+        for index in range(2):
+            remote_attempt.ask_for(place.home, job, ReplicaId(role, index, attempt), Assignment())
+            base = f"{place.url()}/api/v1/agents/{record.uid}/{role}/{index}/{attempt}"
+            self._bases.append(base)
+
+    def put(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        assert request(f"{self._bases[0]}/blobs/{digest}", self._token, "PUT", data) == 200
+        return digest
+
+    def part(self, rank: int, manifest: str) -> int:
+        part = {
+            "uid": self._part, "name": "model", "manifest": manifest, "step": 1,
+            "rank": rank, "ranks": 2,
+        }  # fmt: skip
+        return self._post(rank, "parts", part)
+
+    def checkpoint(self, manifest: str, name: str = "model") -> int:
+        record = {
+            "uid": uuid.uuid4().hex, "name": name, "manifest": manifest, "is_folder": True,
+            "time": 1.0,
+        }  # fmt: skip
+        return self._post(0, "checkpoints", record)
+
+    def _post(self, rank: int, where: str, value: Any) -> int:
+        body = json.dumps(value).encode()
+        return request(f"{self._bases[rank]}/{where}", self._token, "POST", body)
+
+
+@pytest.fixture(scope="module")
+def attempted(module_home: Path) -> tuple[TrialRecord, Iterator[int]]:
+    """A trial that is over, and the numbers of attempts that it had not yet."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("WINDLASS_HOME", str(module_home))
+        environment.delenv("WINDLASS_SERVER", raising=False)
+        trial = wl.run(programs.save_odd_names, replicas=2).submit([]).wait(timeout=PATIENCE)
+        return trial.record, itertools.count(2)
+
+
+@pytest.fixture
+def hostile(elsewhere: Elsewhere, attempted: tuple[TrialRecord, Iterator[int]]) -> Hostile:
+    record, attempts = attempted
+    return Hostile(elsewhere, record, next(attempts))
+
+
+def listing(*entries: tuple[Any, ...]) -> bytes:
+    return json.dumps({"files": entries, "version": 2}, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("p", "f", "../token", 1, 0, "x"),
+        ("p", "f", "../token", 1),
+        ("p", "f", "../../../../../../../../dev/zero", 2 << 30, 0, "x"),
+        ("p", "f", "{own}", 2 << 30, 0, "x"),
+        ("p", "f", "{own}", 1, 1 << 62, "x"),
+        ("../p", "f", "{own}", 1),
+    ],
+)
+def test_files_of_the_server_are_compared_with_nothing(
+    hostile: Hostile, entry: tuple[Any, ...]
+) -> None:
+    own = hostile.put(b"a")
+    asked = hostile.put(listing((entry[0], entry[1], entry[2].format(own=own), *entry[3:])))
+    assert hostile.part(0, hostile.put(listing(("p", "f", own, 1)))) == 200
+    assert hostile.part(1, asked) == 400
+    assert hostile.checkpoint(asked) == 400
+
+
+def test_what_is_no_list_of_files_is_no_checkpoint(hostile: Hostile) -> None:
+    good = hostile.put(listing(("p", "f", hostile.put(b"a"), 1)))
+    assert hostile.checkpoint(hostile.put(b'{"files":[' + b" " * 1000)) == 400
+    assert hostile.checkpoint("f" * 64) == 409
+    assert hostile.checkpoint(good, name="..") == 400
+    assert hostile.checkpoint(good) == 200
+
+
+@pytest.mark.thorough
+def test_what_is_refused_keeps_nothing_else_back(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    # At home one rank is told at once that its file is another's, and fails.
+    trial = wl.run(programs.save_odd_names, replicas=2).submit([0, 1, 2]).wait(timeout=PATIENCE)
+    assert trial.state == "FAILED"
+    known = {each.uid for each in trial.list_checkpoints()}
+    agents = [elsewhere.run(trial, index=index) for index in (0, 1)]
+    assert [agent.wait() for agent in agents] == [0, 0]
+    assert [agent.ending()["exit_code"] for agent in agents] == [0, 0]
+    new = [each for each in trial.refresh().list_checkpoints() if each.uid not in known]
+    assert sorted(each.step or 0 for each in new) == [0, 2]
+    for each in new:
+        folder = each.download(tmp_path / str(each.step))
+        assert (folder / ("ab" * 32)).read_text() == "a file that is called like a blob"
+        assert (folder / "same").read_text() == "the same"
+    outputs = agents[0].folder.parent / "outputs"
+    assert (outputs / "kept.txt").read_bytes() == b"kept.txt"
+    # Under names that can be said, and each under its own.
+    assert (outputs / "odd%FF").read_bytes() == b"odd\xff"
+    assert (outputs / "odd%FE").read_bytes() == b"odd\xfe"
+
+
+@pytest.mark.thorough
+def test_an_output_that_changes_while_it_is_sent_stops_nothing(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    sign = tmp_path / "sign"
+    trial = wl.run(programs.rewrite_outputs).submit(str(sign)).wait(timeout=PATIENCE)
+    sign.touch()
+    agent = elsewhere.run(trial)
+    assert agent.wait() == 0
+    assert agent.ending()["exit_code"] == 0
+    assert (agent.folder.parent / "outputs" / "state.json").read_bytes() == b"last"
+
+
+def test_a_file_that_changed_under_its_upload_is_told_apart_from_a_server_that_is_away(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    channel = Channel([elsewhere.front.url], "any", None)
+    body = tmp_path / "state.json"
+    body.write_bytes(b"x" * 5_000_000)
+    sent = FileBody(str(body))
+    body.write_bytes(b"short")
+    with pytest.raises(Changed, match="shorter"):
+        channel.ask("PUT", "/api/v1/agents/none", sent)
+    body.unlink()
+    with pytest.raises(Changed, match="No such file"):
+        channel.ask("PUT", "/api/v1/agents/none", sent)
+    channel.close()

@@ -1,0 +1,317 @@
+"""Job files: the same jobs as in Python, and everything wrong in them told with its line."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from windlass.authoring.prepare.job_spec import build_outline
+from windlass.authoring.public.job_file import read_job
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with jobs in a folder of their own, and we at its top."""
+    project = tmp_path / "project"
+    for name in ("train.py", "jobs/other.py", "pkg/__init__.py", "pkg/train.py"):
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (project / "pyproject.toml").touch()
+    (project / "jobs" / "steps_of_a_job.py").write_text("def add(a, b=2): return a + b\n")
+    (project / "jobs" / "broken_steps.py").write_text("1 / 0\n")
+    (project / "jobs" / "tool.sh").write_text("#!/bin/sh\n")
+    (project / "jobs" / "tool.sh").chmod(0o755)
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return project
+
+
+def write(text: str, name: str = "jobs/job.toml") -> str:
+    Path(name).write_text(textwrap.dedent(text).lstrip("\n"))
+    return name
+
+
+def refused(text: str) -> list[str]:
+    """What is told of a file: each problem, without the head that counts them."""
+    with pytest.raises(wl.InvalidArgument) as error:
+        read_job(write(text))
+    told = str(error.value).splitlines()
+    if "problems:" in told[0]:
+        assert told[0] == f"{len([line for line in told if line.startswith('  - ')])} problems:"
+        return [line.removeprefix("  - ") for line in told[1:] if line.startswith("  - ")]
+    return told[:1]
+
+
+def test_a_single_job_has_its_fields_at_the_top(folder: Path) -> None:
+    job = read_job(
+        write("""
+        script = "other.py"
+        args = { lr = 0.1, tags = ["a", "b"] }
+        env = { A = "1" }
+        executor = { cpus = 2, memory = "4GB" }
+        replicas = 4
+        framework = "torch"
+        restart_policy = "ExitCode"
+        restart_scope = "job"
+        backoff_limit = 3
+        active_deadline = "2h"
+        ttl_after_finished = 90
+        clean_policy = "None"
+        priority = 2
+        suspend = true
+        name = "mine"
+        experiment = "ours"
+        secrets = ["TOKEN"]
+        volumes = { data = "../pkg" }
+        """)
+    )
+    assert job == wl.Job(
+        wl.PythonScript("jobs/other.py"),
+        args={"lr": 0.1, "tags": ["a", "b"]},
+        env={"A": "1"},
+        executor=wl.Local(cpus=2, memory="4GB"),
+        replicas=4,
+        framework="torch",
+        restart_policy="ExitCode",
+        restart_scope="job",
+        backoff_limit=3,
+        active_deadline="2h",
+        ttl_after_finished=90,
+        clean_policy="None",
+        priority=2,
+        suspend=True,
+        name="mine",
+        experiment="ours",
+        secrets=["TOKEN"],
+        volumes={"data": "pkg"},
+    )
+    assert build_outline(job).volumes[0].source == str(folder / "pkg")
+
+
+def test_a_job_with_roles_has_a_table_for_each() -> None:
+    job = read_job(
+        write("""
+        framework = "tensorflow"
+
+        [roles.chief]
+        script = "../train.py"
+        args = ["--lr", 0.1]
+
+        [roles.worker]
+        module = "pkg.train"
+        replicas = 2
+        [roles.worker.env]
+        A = "1"
+
+        [roles.ps]
+        command = ["./tool.sh", "x"]
+        """)
+    )
+    assert job == wl.JobGroup(
+        chief=wl.Job(wl.PythonScript("train.py"), args=["--lr", 0.1]),
+        worker=wl.Job(wl.PythonModule("pkg.train"), replicas=2, env={"A": "1"}),
+        ps=wl.Job(wl.Command(["jobs/tool.sh", "x"])),
+        framework="tensorflow",
+    )
+
+
+def test_a_function_is_found_beside_the_file_and_its_arguments_are_checked() -> None:
+    job = read_job(write('function = "steps_of_a_job:add"\nargs = { a = 1 }'))
+    assert isinstance(job, wl.Job)
+    assert isinstance(job.executable, wl.PythonFunction)
+    assert job.executable.function(1) == 3
+    assert refused('function = "steps_of_a_job:add"\nargs = { c = 1 }') == [
+        "jobs/job.toml:2: args: add(a, b=2): missing a required argument: 'a'; there is no 'c'"
+    ]
+
+
+def test_commands_of_the_machine_are_left_as_they_are() -> None:
+    assert read_job(write('command = ["echo", "x"]')) == wl.Job(wl.Command(["echo", "x"]))
+    assert read_job(write('command = ["tool.sh"]')) == wl.Job(wl.Command(["jobs/tool.sh"]))
+    beside = write('command = ["./tool.sh"]', "job.toml")
+    Path("jobs/tool.sh").rename("tool.sh")
+    assert read_job(beside) == wl.Job(wl.Command(["./tool.sh"]))
+
+
+def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path) -> None:
+    text = """
+        # a comment
+        frameworkk = "x"
+        framework = "tensorflow"
+        backoff_limit = -1
+        "clean_policy" = "Runing"
+        env = { A = "1" }
+
+        [roles.chief]
+        script = "../trian.py"
+        replicas = 2
+        args = { lr = 0.1, "a key" = 3 }
+
+        [roles.worker]
+        module = "pkg.train"
+        command = ["ls"]
+        restart_policy = "OnFailur"
+        framework = "torch"
+        [roles.worker.env]
+        GOOD = "x"
+        BAD = 3
+        [roles.worker.executor]
+        cpus = -2
+        memry = "4GB"
+
+        [roles.chef]
+        function = "steps_of_a_job:ad"
+    """
+    assert refused(text) == [
+        "jobs/job.toml:2: there is no key 'frameworkk'; did you mean 'framework'?",
+        "jobs/job.toml:4: backoff_limit: -1 is no number of restarts; write 0, 1, 2, ...",
+        "jobs/job.toml:5: clean_policy: there is no 'Runing'; did you mean 'Running'?",
+        "jobs/job.toml:6: env is said of each role: write it under [roles.…]",
+        "jobs/job.toml:8: tensorflow has one chief; there are 2",
+        f"jobs/job.toml:9: chief: executable: there is no script 'trian.py' in {folder}",
+        "jobs/job.toml:11: chief: args: 'a key' is no name of a flag",
+        "jobs/job.toml:15: worker: module and command are given; "
+        "write one of script, module, command, function",
+        "jobs/job.toml:16: worker: restart_policy: there is no 'OnFailur'; "
+        "did you mean 'OnFailure'?",
+        "jobs/job.toml:17: worker: framework is said of the whole job: write it above [roles.…]",
+        'jobs/job.toml:20: worker: env: BAD is 3; a variable is a text: "3"',
+        "jobs/job.toml:22: worker: executor: cpus: -2 is out of range; ask for more than 0",
+        "jobs/job.toml:23: worker: there is no key 'memry'; did you mean 'memory'?",
+        "jobs/job.toml:25: tensorflow has no role 'chef'; did you mean 'chief'?",
+        "jobs/job.toml:26: chef: function: steps_of_a_job has no 'ad'; "
+        "did you mean 'steps_of_a_job:add'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "jobs/job.toml:1: nothing to run is given; write one of script, module, command"),
+        ('\nscript = "x.py"\nreplicas = = 3', "jobs/job.toml:2: this is no TOML: invalid value."),
+        ('script = "x.py', "jobs/job.toml:1: this is no TOML: "),
+        ("a = 1\na = 2", "jobs/job.toml:2: this is no TOML: cannot overwrite a value."),
+        ("roles = 3", "jobs/job.toml:1: roles: write a table for each: [roles.worker]"),
+        ("[roles]", "jobs/job.toml:1: there is no role"),
+        ("[roles]\nchief = 3", "jobs/job.toml:2: chief: 3 is no table; write [roles.chief]"),
+        ("name = 'x'\n[roles.chief]", "jobs/job.toml:2: chief: nothing to run is given"),
+        ("script = 3", "jobs/job.toml:1: script: 3 is not a text"),
+        ("command = 'ls -l'", "jobs/job.toml:1: executable: a command is a list of words"),
+        ("command = []", "jobs/job.toml:1: executable: the command is empty"),
+        ("module = 'pkg.trian'", "jobs/job.toml:1: executable: there is no module 'pkg.trian'"),
+        ("function = 'x'", "jobs/job.toml:1: function: 'x' names none; write 'pkg.module:name'"),
+        (
+            "function = 'broken_steps:f'",
+            "jobs/job.toml:1: function: broken_steps cannot be imported: ZeroDivisionError",
+        ),
+        (
+            "function = 'not_there_at_all:f'",
+            "function: not_there_at_all cannot be imported: ModuleNotFoundError",
+        ),
+        (
+            "script = 'other.py'\nexecutor = 'local'",
+            "jobs/job.toml:2: executor: 'local' is no table; write executor = { cpus = 2",
+        ),
+        ("script = 'other.py'\nargs = 'x'", "jobs/job.toml:2: args: 'x' is neither a mapping"),
+        (
+            "script = 'other.py'\n[args]\na = 1\nb = 2026-01-01",
+            "jobs/job.toml:4: args: b is datetime.date(2026, 1, 1), which is neither",
+        ),
+        ("script = 'other.py'\nenv.A = 1", "jobs/job.toml:2: env: A is 1; a variable is a text"),
+        ("script = 'other.py'\n\nreplicas = 0", "jobs/job.toml:3: replicas: 0 is no number of"),
+        ("script = 'other.py'\nreplicas = 1.5", "jobs/job.toml:2: replicas: 1.5 is no number of"),
+        ("script = 'other.py'\nframework = 'pytorch'", "job.toml:2: framework: there is no"),
+        (
+            "script = 'other.py'\nsuccess_policy = 'AllWorkers'",
+            'jobs/job.toml:2: success_policy "AllWorkers" is for framework "tensorflow"',
+        ),
+        (
+            "script = 'other.py'\n[volumes]\ndata = '../none'",
+            "jobs/job.toml:3: volumes: there is no 'none' on this machine",
+        ),
+        (
+            "script = 'other.py'\ncpus = 1",
+            "job.toml:2: there is no key 'cpus'; write executor = { cpus = 1 }",
+        ),
+        (
+            "script = 'other.py'\nmemory = '4GB'",
+            "no key 'memory'; write executor = { memory = \"4GB\" }",
+        ),
+        ("script = 'other.py'\naccelerator = {}", "write executor = { accelerator = … }"),
+        ("script = 'other.py'\ntimeout = '2h'", "no key 'timeout'; write active_deadline"),
+        ("script = 'other.py'\nretries = 3", "no key 'retries'; write backoff_limit"),
+        (
+            "[worker]\nscript = 'other.py'",
+            "job.toml:1: there is no key 'worker'; write [roles.worker]",
+        ),
+        (
+            "[roles.a]\nscript = 'other.py'\n[worker]\nscript = 'x.py'",
+            "job.toml:3: there is no key 'worker'; write [roles.worker]",
+        ),
+        (
+            "[roles.a]\nscript = 'other.py'\ntimeout = 3",
+            "job.toml:3: a: there is no key 'timeout'; write active_deadline above [roles.…]",
+        ),
+        (
+            "script = 'other.py'\nzzz = 3",
+            "there is no key 'zzz'; there are: script, module, command, function, args, env, "
+            "executor, replicas, ...",
+        ),
+        (
+            "script = 'other.py'\nexecutor = { zzz = 1 }",
+            "there is no key 'zzz'; there are: cpus, memory, accelerator",
+        ),
+        ("[roles.A]\nscript = 'other.py'", "jobs/job.toml:1: 'A' is no name of a role"),
+        ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is an option, and so no name"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_line(text: str, told: str) -> None:
+    [found] = refused(text)
+    assert told in found
+
+
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    write("script = 'other.py'")
+    with pytest.raises(
+        wl.InvalidArgument, match=r"no job file 'jbo.toml' in /.*/jobs\.\n.*job.toml'\?"
+    ):
+        read_job("jobs/jbo.toml")
+    with pytest.raises(wl.InvalidArgument, match="cannot be read: Is a directory"):
+        read_job("jobs")
+    Path("latin.toml").write_bytes(b"name = '\xe9'")
+    with pytest.raises(wl.InvalidArgument, match="is no UTF-8 text"):
+        read_job("latin.toml")
+
+
+def test_a_function_whose_module_leaves_or_has_none_such_is_told(folder: Path) -> None:
+    (folder / "jobs" / "leaving_steps.py").write_text("raise SystemExit(3)\n")
+    assert refused("function = 'leaving_steps:add'") == [
+        "jobs/job.toml:1: function: leaving_steps cannot be imported: SystemExit: 3"
+    ]
+    assert refused("function = 'os:getcwd.x'") == [
+        "jobs/job.toml:1: function: os has no 'getcwd.x'"
+    ]
+
+
+@pytest.mark.parametrize(
+    "value", ["9" * 5000, "[" * 5000 + "]" * 5000, "{a=" * 3000 + "1" + "}" * 3000]
+)
+def test_what_python_cannot_read_is_told_as_well(value: str) -> None:
+    path = write(f"script = 'other.py'\nargs = {{ x = {value} }}\n")
+    with pytest.raises(wl.InvalidArgument, match="cannot be read: it holds a number of thousands"):
+        read_job(path)
+
+
+def test_a_file_without_an_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(wl.InvalidArgument, match="'/dev/zero' is larger than 1000 KB"):
+        read_job("/dev/zero")
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_none_of_it() -> None:
+    job = read_job(write("\ufeffscript = 'other.py'\n"))
+    assert job == wl.Job(wl.PythonScript("jobs/other.py"))

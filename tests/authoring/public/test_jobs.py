@@ -1,0 +1,445 @@
+"""Jobs and groups: values that say what they come to, and everything that is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from windlass.authoring.checks.job import ROLE, WHOLE, check_job
+from windlass.authoring.prepare.job_spec import build_outline, prepare_job
+from windlass.frameworks import cluster_of
+from windlass.model.job import (
+    CleanPolicy,
+    RestartPolicy,
+    RestartScope,
+    SuccessPolicy,
+    Volume,
+)
+
+SCRIPT = wl.PythonScript("train.py")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a script, and we in it. There is no server, and none is started."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").touch()
+    (project / "train.py").touch()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("WINDLASS_SERVER", "http://127.0.0.1:9")
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "home"))
+    return project
+
+
+def refusal(make: Any) -> str:
+    """What is told of a job that makes no sense, and that nothing was done about it."""
+    with pytest.raises(wl.InvalidArgument) as refused:
+        make()
+    return str(refused.value)
+
+
+# -- what they come to ----------------------------------------------------------------
+
+
+def test_a_plain_job_runs_once_and_has_the_defaults() -> None:
+    spec = build_outline(wl.Job(SCRIPT))
+    [role] = spec.roles
+    assert (role.name, role.replicas, role.service) == ("main", 1, False)
+    assert role.restart_policy is RestartPolicy.NEVER
+    assert (spec.framework, spec.backoff_limit) == ("", 6)
+    assert spec.restart_scope is RestartScope.REPLICA
+    assert spec.clean_policy is CleanPolicy.RUNNING
+    assert spec.success_policy is SuccessPolicy.DEFAULT
+    assert (spec.active_deadline, spec.ttl_after_finished) == (None, None)
+    assert (spec.suspend, spec.priority) == (False, 0)
+
+
+def test_a_job_of_a_framework_or_of_several_replicas_starts_again_when_it_fails() -> None:
+    torch = build_outline(wl.Job(SCRIPT, framework="torch"))
+    assert (torch.roles[0].name, torch.restart_scope) == ("worker", RestartScope.JOB)
+    several = build_outline(wl.Job(SCRIPT, replicas=2))
+    assert (several.roles[0].name, several.restart_scope) == ("main", RestartScope.REPLICA)
+    two = build_outline(wl.JobGroup(a=wl.Job(SCRIPT), b=wl.Job(SCRIPT)))
+    policies = {role.restart_policy for spec in (torch, several, two) for role in spec.roles}
+    assert policies == {RestartPolicy.ON_FAILURE}
+
+
+def test_every_field_reaches_the_spec(folder: Path) -> None:
+    job = wl.Job(
+        SCRIPT,
+        env={"A": "1"},
+        executor=wl.Local(cpus=2, memory="4GB", accelerator="a100x2"),
+        replicas=4,
+        framework="torch",
+        restart_policy="ExitCode",
+        restart_scope="replica",
+        backoff_limit=0,
+        active_deadline="2h",
+        ttl_after_finished=90,
+        clean_policy="None",
+        priority=-5,
+        suspend=True,
+        service=False,
+        secrets=["TOKEN"],
+        volumes={"data": folder},
+    )
+    check_job(job)
+    spec = build_outline(job)
+    [role] = spec.roles
+    assert (role.replicas, role.env, role.service) == (4, {"A": "1"}, False)
+    assert str(role.resources) == "2 CPUs, 4.0 GB, a100x2"
+    assert role.restart_policy is RestartPolicy.EXIT_CODE
+    assert spec.restart_scope is RestartScope.REPLICA
+    assert (spec.backoff_limit, spec.active_deadline, spec.ttl_after_finished) == (0, 7200, 90)
+    assert spec.clean_policy is CleanPolicy.NONE
+    assert (spec.priority, spec.suspend, spec.secret_names) == (-5, True, ("TOKEN",))
+    assert spec.volumes == (Volume(target="data", source=str(folder)),)
+
+
+def test_a_group_keeps_the_order_of_its_roles_and_knows_which_serve_the_others() -> None:
+    group = wl.JobGroup(
+        {"ps": wl.Job(SCRIPT)},
+        chief=wl.Job(SCRIPT),
+        worker=wl.Job(SCRIPT, replicas=2),
+        evaluator=wl.Job(SCRIPT, service=False),
+        framework="tensorflow",
+        success_policy=SuccessPolicy.ALL_WORKERS,
+        ttl_after_finished=0,
+    )
+    spec = build_outline(group)
+    assert [(role.name, role.replicas, role.service) for role in spec.roles] == [
+        ("ps", 1, True),
+        ("chief", 1, False),
+        ("worker", 2, False),
+        ("evaluator", 1, False),
+    ]
+    assert spec.success_policy is SuccessPolicy.ALL_WORKERS
+    assert spec.ttl_after_finished == 0
+
+
+def test_arguments_are_recorded_by_role_unless_all_that_train_have_the_same() -> None:
+    def recorded(**args: Any) -> object:
+        roles = {name: wl.Job(SCRIPT, args=given) for name, given in args.items()}
+        return prepare_job(wl.JobGroup(roles, framework="tensorflow")).params
+
+    flags = {"lr": 0.1}
+    assert recorded(chief=flags, worker=flags) == flags
+    assert recorded(chief=flags, worker=flags, ps=["600"]) == flags
+    assert recorded(chief=None, worker=None, ps=["600"]) == {"ps": {"args": [600]}}
+    assert recorded(chief=flags, worker=None, ps=flags) == {"chief": flags, "ps": flags}
+    assert recorded(chief=flags, worker={"lr": 1}) == {"chief": flags, "worker": {"lr": 1}}
+    assert recorded(chief=None, worker=None) == {}
+
+
+@pytest.mark.parametrize("policy", [RestartPolicy.EXIT_CODE, "ExitCode"])
+def test_a_policy_is_a_text_or_the_value_itself(policy: str) -> None:
+    job = wl.Job(SCRIPT, restart_policy=policy)
+    check_job(job)
+    assert build_outline(job).roles[0].restart_policy is RestartPolicy.EXIT_CODE
+
+
+def test_jobs_are_values() -> None:
+    job = wl.Job(SCRIPT, replicas=2)
+    assert job == wl.Job(SCRIPT, replicas=2) != wl.Job(SCRIPT)
+    assert repr(job) == "Job(executable=PythonScript(path='train.py'), replicas=2)"
+    assert wl.JobGroup(a=job) == wl.JobGroup({"a": job})
+    for value in (job, wl.JobGroup(a=job), wl.Local(), SCRIPT):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            value.name = "other"  # type: ignore[union-attr, misc]
+
+
+def test_values_of_secrets_are_neither_shown_nor_pickled() -> None:
+    secret = {"TOKEN": "swordfish"}
+    for job in (wl.Job(SCRIPT, secrets=secret), wl.JobGroup(a=wl.Job(SCRIPT), secrets=secret)):
+        assert "swordfish" not in repr(job)
+        assert b"swordfish" not in pickle.dumps(job)
+        assert pickle.loads(pickle.dumps(job)).secrets == ("TOKEN",)
+
+
+def test_a_job_and_a_group_have_the_same_options_but_for_those_of_a_role() -> None:
+    import inspect
+
+    of_job = set(inspect.signature(wl.Job).parameters)
+    of_group = set(inspect.signature(wl.JobGroup).parameters)
+    assert of_job == {*WHOLE, *ROLE}
+    assert of_group == {*WHOLE, "roles", "role_jobs"}
+    assert all(f"    {name}: " in (wl.Job.__doc__ or "") for name in of_job)
+
+
+# -- what can be wrong ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"replicas": 0}, "replicas: 0 is no number of replicas; write 1, 2, 3, ..."),
+        ({"replicas": -1}, "replicas: -1 is no number of replicas"),
+        ({"replicas": 1.0}, "replicas: 1.0 is no number of replicas"),
+        ({"replicas": True}, "replicas: True is no number of replicas"),
+        ({"replicas": "4"}, "replicas: '4' is no number of replicas"),
+        ({"replicas": 10_001}, "replicas: 10001 is out of range"),
+        ({"framework": "pytorch"}, "there is no framework 'pytorch'; did you mean 'torch'?"),
+        ({"framework": 3}, "framework: 3 is no framework"),
+        ({"framework": ["torch"]}, "framework: ['torch'] is no framework"),
+        ({"restart_policy": "OnFailur"}, "there is no 'OnFailur'; did you mean 'OnFailure'?"),
+        ({"restart_policy": "exitcode"}, "did you mean 'ExitCode'?"),
+        ({"restart_policy": 3}, "there are: 'Never', 'OnFailure', 'Always', 'ExitCode'"),
+        ({"restart_policy": CleanPolicy.ALL}, "restart_policy: there is no"),
+        ({"restart_scope": "jobs"}, "restart_scope: there is no 'jobs'; did you mean 'job'?"),
+        ({"clean_policy": "Runing"}, "clean_policy: there is no 'Runing'; did you mean 'Running'?"),
+        ({"success_policy": "AllWorker"}, "did you mean 'AllWorkers'?"),
+        ({"success_policy": "AllWorkers"}, 'is for framework "tensorflow" with workers'),
+        ({"backoff_limit": -1}, "backoff_limit: -1 is no number of restarts"),
+        ({"backoff_limit": True}, "backoff_limit: True is no number of restarts"),
+        ({"active_deadline": "soon"}, "active_deadline: 'soon' is no duration"),
+        ({"active_deadline": 0}, "active_deadline: 0 is out of range"),
+        ({"ttl_after_finished": -1}, "ttl_after_finished: -1 is out of range"),
+        ({"ttl_after_finished": False}, "ttl_after_finished: False is no duration"),
+        ({"priority": 1.5}, "priority: 1.5 is no priority"),
+        ({"priority": 10**9}, "priority: 1000000000 is no priority"),
+        ({"suspend": "yes"}, "suspend: 'yes' is not True or False"),
+        ({"service": 1}, "service: 1 is not True or False"),
+        ({"name": ""}, "name: '' is no name"),
+        ({"experiment": "a\nb"}, "is no name; write a text on one line"),
+        ({"env": {"A": 3}}, 'env: A is 3; a variable is a text: "3"'),
+        ({"env": ["A=3"]}, "env: ['A=3'] is no mapping"),
+        ({"env": {"WINDLASS_RANK": "1"}}, "env: WINDLASS_RANK is set by Windlass itself"),
+        ({"executor": "local"}, "executor: 'local' is no executor; write wl.Local(cpus=2)"),
+        ({"executor": wl.Local(cpus=0)}, "executor: cpus: 0 is out of range"),
+        ({"executor": wl.Local(memory="4XB")}, "executor: memory: '4XB' is no size"),
+        ({"executor": wl.Local(accelerator="h10")}, "did you mean 'h100'?"),
+        ({"args": {"--lr": 1}}, "args: '--lr' is no name of a flag"),
+        ({"volumes": {"data": "/not/there"}}, "volumes: there is no '/not/there'"),
+        ({"packages": "numpy"}, "packages: write a list"),
+        ({"secrets": "TOKEN"}, 'secrets: write a list: secrets=["TOKEN"]'),
+    ],
+    ids=repr,
+)
+def test_a_field_that_makes_no_sense_is_told(fields: dict[str, Any], told: str) -> None:
+    found = refusal(wl.Job(SCRIPT, **fields).submit)
+    assert found.startswith("wl.Job: ")
+    assert told in found
+    assert "problems" not in found
+
+
+def test_all_that_is_wrong_with_a_job_is_told_at_once() -> None:
+    job = wl.Job(
+        wl.PythonScript("trian.py"),
+        args={"--lr": 1},
+        replicas=0,
+        framework="pytorch",
+        restart_policy="OnFailur",
+        backoff_limit=-1,
+    )
+    told = refusal(job.submit)
+    assert told.startswith("wl.Job: 6 problems:")
+    for field in ("executable", "args", "replicas", "framework", "restart_policy", "backoff_limit"):
+        assert f"- {field}: " in told
+
+
+def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() -> None:
+    def make() -> object:
+        return wl.JobGroup(
+            chef=wl.Job(SCRIPT, framework="torch"),
+            chief=wl.Job(wl.PythonModule("trainn"), replicas=2),
+            worker=wl.Job(SCRIPT, replicas=0, restart_policy="Alway"),
+            ps="train.py",  # type: ignore[arg-type]
+            Big=wl.Job(wl.Command([])),
+            framework="tensorflow",
+            clean_policy="Alll",
+        )
+
+    told = refusal(make).splitlines()
+    assert told[0] == "wl.JobGroup: 10 problems:"
+    assert [line for line in told[1:] if line.startswith("  - ")] == [
+        "  - clean_policy: there is no 'Alll'; did you mean 'All'?",
+        "  - chef: framework is said of the whole group: wl.JobGroup(..., framework=...)",
+        "  - chief: executable: there is no module 'trainn'",
+        "  - worker: replicas: 0 is no number of replicas; write 1, 2, 3, ...",
+        "  - worker: restart_policy: there is no 'Alway'; did you mean 'Always'?",
+        "  - ps: 'train.py' is no job; a role is one: ps=wl.Job(...)",
+        "  - 'Big' is no name of a role: it has up to 40 small letters, digits and dashes, "
+        "a letter first",
+        "  - Big: executable: the command is empty; write its words: "
+        'wl.Command(["torchrun", "train.py"])',
+        "  - tensorflow has no role 'chef'; did you mean 'chief'?",
+        "  - tensorflow has one chief; there are 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: wl.JobGroup(), "there is no role; give at least one: worker=wl.Job(...)"),
+        (lambda: wl.JobGroup({}), "there is no role"),
+        (lambda: wl.JobGroup(wl.Job(SCRIPT)), "is no mapping of roles"),  # type: ignore[arg-type]
+        (lambda: wl.JobGroup({"a": wl.Job(SCRIPT)}, a=wl.Job(SCRIPT)), "a is given twice"),
+        (lambda: wl.JobGroup(name=wl.Job(SCRIPT)), "'name' is an option, and so no name of a role"),  # type: ignore[arg-type]
+        (lambda: wl.JobGroup({"env": wl.Job(SCRIPT)}), "'env' is an option, and so no name"),
+        (lambda: wl.JobGroup({"a_b": wl.Job(SCRIPT)}), "'a_b' is no name of a role"),
+        (lambda: wl.JobGroup({"a" * 41: wl.Job(SCRIPT)}), "is no name of a role"),
+        (lambda: wl.JobGroup({3: wl.Job(SCRIPT)}), "3 is no name of a role"),  # type: ignore[dict-item]
+        (
+            lambda: wl.JobGroup(a=wl.JobGroup(b=wl.Job(SCRIPT))),  # type: ignore[arg-type]
+            "a: a group has jobs as its roles, not groups",
+        ),
+        (
+            lambda: wl.JobGroup(a=wl.Job(SCRIPT), frame_work="torch"),  # type: ignore[arg-type]
+            "there is no option 'frame_work'; did you mean 'framework'?",
+        ),
+        (
+            lambda: wl.JobGroup(a=wl.Job(SCRIPT), restart_policy="Never"),  # type: ignore[arg-type]
+            "restart_policy is said of each role, not of the group",
+        ),
+        (
+            lambda: wl.JobGroup(
+                chief=wl.Job(SCRIPT), master=wl.Job(SCRIPT), framework="tensorflow"
+            ),
+            "a job has a chief or a master, not both",
+        ),
+    ],
+)  # fmt: skip
+def test_a_group_that_makes_no_sense_is_told(make: Any, told: str) -> None:
+    assert told in refusal(make)
+
+
+@pytest.mark.parametrize(
+    ("framework", "role", "told"),
+    [
+        ("torch", "wroker", "torch has no role 'wroker'; did you mean 'worker'?"),
+        (
+            "torch",
+            "chief",
+            "torch has no role 'chief'; its roles are: master, worker "
+            "(and any that says service=True)",
+        ),
+        ("jax", "workers", "jax has no role 'workers'; did you mean 'worker'?"),
+        (
+            "jax",
+            "chief",
+            "jax has no role 'chief'; its roles are: worker (and any that says service=True)",
+        ),
+        (
+            "tensorflow",
+            "board",
+            "tensorflow has no role 'board'; its roles are: chief, master, worker, ps, evaluator",
+        ),
+    ],
+)
+def test_a_role_that_the_framework_does_not_know_joins_nobody(
+    framework: str, role: str, told: str
+) -> None:
+    roles = {"worker": wl.Job(SCRIPT), role: wl.Job(SCRIPT)}
+    assert refusal(lambda: wl.JobGroup(roles, framework=framework)) == f"wl.JobGroup: {told}"
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_what_only_serves_has_any_name_and_no_rank(framework: str) -> None:
+    board = wl.Job(SCRIPT, service=True)
+    group = wl.JobGroup(board=board, worker=wl.Job(SCRIPT, replicas=2), framework=framework)
+    cluster = cluster_of(build_outline(group), {})
+    assert [(each.role, cluster.rank(each)) for each in cluster.members] == [
+        ("board", None),
+        ("worker", 0),
+        ("worker", 1),
+    ]
+
+
+def test_what_serves_would_be_a_task_of_tensorflow_and_so_has_one_of_its_names() -> None:
+    board = wl.Job(SCRIPT, service=True)
+    told = refusal(lambda: wl.JobGroup(board=board, worker=wl.Job(SCRIPT), framework="tensorflow"))
+    assert "tensorflow has no role 'board'" in told
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_a_field_of_the_whole_job_is_refused_in_a_role(name: str, folder: Path) -> None:
+    value = {
+        "priority": 3,
+        "suspend": True,
+        "backoff_limit": 2,
+        "packages": ["numpy"],
+        "secrets": ["TOKEN"],
+        "volumes": {"data": folder},
+    }.get(name, "torch")
+    told = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT, **{name: value})))
+    assert told == (
+        f"wl.JobGroup: a: {name} is said of the whole group: wl.JobGroup(..., {name}=...)"
+    )
+
+
+def test_roles_of_different_projects_are_refused(tmp_path: Path) -> None:
+    far = tmp_path / "elsewhere" / "far.py"
+    far.parent.mkdir()
+    far.touch()
+    told = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT), b=wl.Job(wl.PythonScript(far))))
+    assert f"wl.JobGroup: b: executable: {str(far)!r} is outside the project" in told
+    check_job(wl.Job(wl.PythonScript(far)))  # alone, it has a project of its own
+
+
+def test_arguments_that_a_function_does_not_take_are_refused() -> None:
+    def train(lr: float, epochs: int = 3) -> None: ...
+
+    for args, told in (
+        ({"rate": 1}, "args: train(lr: 'float', epochs: 'int' = 3) -> 'None': missing a required"),
+        ({"rate": 1}, "missing a required argument: 'lr'; there is no 'rate'"),
+        ({"lr": 1, "rate": 1}, "got an unexpected keyword argument 'rate'"),
+        ([1, 2, 3], "too many positional arguments"),
+        ({1: 2}, "args: the arguments of a function have names that are texts"),
+        ("fast", "is neither a mapping of arguments by name nor a list of arguments"),
+    ):
+        assert told in refusal(wl.Job(wl.PythonFunction(train), args=args).submit)  # type: ignore[arg-type]
+    check_job(wl.Job(wl.PythonFunction(train), args={"lr": object()}))
+
+
+def test_a_secret_is_not_taken_where_it_would_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "swordfish")
+    for fields in ({"args": ["--token=swordfish"]}, {"env": {"COPY": "swordfish"}}):
+        told = refusal(wl.Job(SCRIPT, secrets=["TOKEN"], **fields).submit)  # type: ignore[arg-type]
+        assert "The value of the secret TOKEN is in args= or env=, which are recorded." in told
+    assert "secret 'NOT_SET' is not set" in refusal(wl.Job(SCRIPT, secrets=["NOT_SET"]).submit)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda: wl.Job(SCRIPT, replica=2, cpus=1),  # type: ignore[call-arg]
+            "wl.Job: 2 problems:\n"
+            "  - there is no option 'replica'; did you mean 'replicas'?\n"
+            "  - there is no option 'cpus'; write executor=wl.Local(cpus=...)",
+        ),
+        (
+            lambda: wl.Job(SCRIPT, timeout="2h"),  # type: ignore[call-arg]
+            "wl.Job: there is no option 'timeout'; did you mean 'active_deadline'?",
+        ),
+        (
+            lambda: wl.Local(gpus=1),  # type: ignore[call-arg]
+            "wl.Local: there is no option 'gpus'; did you mean 'accelerator'?",
+        ),
+        (
+            lambda: wl.Kubernetes(image="lab/train"),  # type: ignore[call-arg]
+            "wl.Kubernetes: there is no option 'image'; did you mean 'container_image'?",
+        ),
+        (
+            lambda: wl.run(gpus=1),  # type: ignore[call-overload]
+            "wl.run: there is no option 'gpus'; did you mean 'accelerator'?",
+        ),
+    ],
+)
+def test_a_field_that_there_is_not_is_told_with_the_one_that_was_meant(
+    make: Any, told: str
+) -> None:
+    assert refusal(make) == told
+
+
+def test_options_of_run_for_several_replicas_are_checked_with_the_others() -> None:
+    told = refusal(lambda: wl.run(replicas=0, framework="pytorch", cpus=-1))
+    assert told.startswith("wl.run: 3 problems:")
+    assert "replicas: 0 is no number of replicas" in told
+    assert "framework: there is no framework 'pytorch'; did you mean 'torch'?" in told

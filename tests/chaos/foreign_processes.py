@@ -1,0 +1,143 @@
+"""Processes of nobody's concern that come to have the numbers of processes of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness import eventually
+from windlass.worker.common.process_identity import process_identity
+
+# Notes each signal that can be noted; the one that cannot ends it. `family` also leaves a
+# process behind in its session, as daemons do, and ends.
+_STRANGER = """
+import os, signal, sys, time
+note, family = sys.argv[1], sys.argv[2] == "family"
+
+def hear(number, frame):
+    with open(note + ".heard", "a") as file:
+        file.write(f"{number}\\n")
+
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+    signal.signal(number, hear)
+if family and os.fork():
+    os._exit(0)
+with open(note + ".new", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(note + ".new", note)
+while True:
+    time.sleep(0.05)
+"""
+
+
+class Stranger:
+    """A process in a session of its own that has, or whose session has, a certain number."""
+
+    def __init__(self, folder: Path, number: int, *, is_family: bool) -> None:
+        self._note = folder / f"stranger-{number}"
+        self._first = subprocess.Popen(
+            [sys.executable, "-c", _STRANGER, self._note, "family" if is_family else "alone"],
+            env={},
+            start_new_session=True,
+        )
+        self.number = self._first.pid
+        self.is_family = is_family
+        self.living: psutil.Process | None = None
+
+    def wait_until_there(self) -> None:
+        """It listens by now; of a family the first is gone and buried."""
+        eventually(self._note.exists, "a stranger lives")
+        self.living = psutil.Process(int(self._note.read_text()))
+        if self.is_family:
+            self._first.wait()
+
+    @property
+    def is_unharmed(self) -> bool:
+        """Whether it lives and never heard a signal."""
+        if self.living is None or self._note.with_suffix(".heard").exists():
+            return False
+        return self.living.is_running() and self.living.status() != psutil.STATUS_ZOMBIE
+
+    def end(self) -> None:
+        if self.living is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self.living.kill()
+        else:  # nobody has waited for the first: the number is still its own
+            os.killpg(self.number, signal.SIGKILL)
+        self._first.wait()
+
+
+class Strangers:
+    """Gives numbers of dead processes to strangers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.all: list[Stranger] = []
+        self._names = itertools.count()
+
+    def take_over(self, told: dict[str, Any], *, is_family: bool) -> Stranger:
+        """Have a stranger get the number that a file tells of.
+
+        The kernel gives it the very number if we may ask for that; else the file is made to
+        tell of the number it got, which is all that a later reader can see of it.
+        """
+        stranger = self._with_number(told["pid"], is_family=is_family)
+        told["pid"] = stranger.number
+        return stranger
+
+    def _with_number(self, number: int, *, is_family: bool) -> Stranger:
+        for _ in range(50):  # others may be given it first, and leave again
+            is_asked = _ask_for_number(number)
+            stranger = Stranger(self._folder, next(self._names), is_family=is_family)
+            if stranger.number == number or not is_asked:
+                break
+            stranger.end()
+        else:
+            stranger = Stranger(self._folder, next(self._names), is_family=is_family)
+        self.all.append(stranger)
+        stranger.wait_until_there()
+        return stranger
+
+    def end(self) -> None:
+        for stranger in self.all:
+            stranger.end()
+
+
+def _ask_for_number(number: int) -> bool:
+    """Have the kernel give that number to the next process; whether it will."""
+    try:
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(number - 1))
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def rewritten(path: Path) -> Iterator[dict[str, Any]]:
+    """The object in a JSON file, to be changed; the file is an hour old afterwards.
+
+    Numbers come round again after many processes, not in the blink of an eye.
+    """
+    written = path.stat().st_mtime
+    told: dict[str, Any] = json.loads(path.read_text())
+    yield told
+    path.write_text(json.dumps(told))
+    os.utime(path, (written - 3600, written - 3600))
+
+
+def of_another_boot(stranger: Stranger) -> str:
+    """What a process was known by that began at the same tick after another start of the
+    machine."""
+    assert stranger.living is not None
+    tick, _, _ = process_identity(stranger.living.pid).rpartition("@")
+    return f"{tick}@11111111-2222-3333-4444-555555555555"

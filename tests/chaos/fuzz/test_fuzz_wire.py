@@ -1,0 +1,235 @@
+"""What goes over the wire: every struct comes back as it went, and anything else is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from chaos_seed import Chaos
+from fuzz_examples import anything_but, examine, mutated, mutated_json, within
+from hypothesis import strategies as st
+
+import windlass as wl
+from harness import stop_trials
+from server_requests import API, Server
+from windlass.client.connection.transport import decode
+from windlass.model.errors import InvalidArgument
+from windlass.model.job import JobSpec
+from windlass.model.logs import LogPage, LogPart
+from windlass.model.records import ErrorInfo, Provenance, ResultInfo, TrialRecord, TrialState
+from windlass.model.requests import CreateTrial, Fault, ServerInfo, StreamEnd, TrialPage
+from windlass.model.status import Condition, ConditionType, JobStatus, ReplicaHistory
+from windlass.server.api.blobs import _Intake
+from windlass.server.stores.blobs.files import FileBlobStore
+from windlass.server.web.error_responses import to_fault
+
+DIGEST = "ab" * 32
+SPEC: dict[str, Any] = {
+    "roles": [
+        {
+            "executable": {"type": "process", "argv": ["true", "é\n"]},
+            "name": "main",
+            "resources": {"cpus": 0.5, "memory": 1},
+            "env": {"A": "b"},
+            "restart_policy": "Never",
+        }
+    ],
+    "code": {"workdir": ".", "import_paths": ["src"], "root": "/nowhere"},
+    "python": {"extra_paths": ["/nowhere/lib"]},
+    "backoff_limit": 0,
+    "active_deadline": 60,
+    "priority": 1,
+}
+REQUEST: dict[str, Any] = {
+    "key": "0" * 32, "experiment": "fuzz", "spec": SPEC, "name": "n", "project": "p",
+    "params": {"lr": 0.1, "layers": [1, 2]}, "provenance": {"user": "ada", "packages": None},
+}  # fmt: skip
+RECORD = TrialRecord(
+    id=1, uid="0" * 32, name="n", experiment="e", experiment_id=1, project="p",
+    state=TrialState.FAILED, spec=msgspec.convert(SPEC, JobSpec), params={"lr": 0.1},
+    error=ErrorInfo(type="ValueError", message="é", traceback="…", pickle=DIGEST),
+    result=ResultInfo(digest=DIGEST, size=3, text="[1]"), provenance=Provenance(user="ada"),
+    conditions=(Condition(type=ConditionType.FAILED, status=True),),
+)  # fmt: skip
+STATUS = JobStatus(replicas=(ReplicaHistory(role="main", index=0),), devices={"main-0": (1,)})
+PART = LogPart(time=1.5, stream="stdout", text="é")
+EXAMPLES: list[msgspec.Struct] = [
+    msgspec.convert(REQUEST, CreateTrial),
+    RECORD,
+    STATUS,
+    TrialPage(items=(RECORD,), next="W10"),
+    LogPage(items=(PART,), next="main-0.1:5"),
+    StreamEnd(trial=RECORD, result=b"\x80\x04", error=b"\0"),
+    Fault(code="conflict", message="m", missing=(DIGEST,)),
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: type(each).__name__)
+def test_bytes_become_a_struct_that_goes_back_and_forth_or_a_fault_of_ours(
+    chaos: Chaos, example: msgspec.Struct
+) -> None:
+    kind = type(example)
+    valid = msgspec.json.encode(example)
+    assert msgspec.json.decode(valid, type=kind) == example
+
+    def check(data: bytes) -> None:
+        try:
+            value = msgspec.json.decode(data, type=kind)
+        except Exception as error:  # whatever it is: this is what the two ends make of it
+            assert to_fault(error, Path.cwd()).code == "invalid_argument", repr(error)
+            with pytest.raises(wl.ServerError, match="not Windlass"):
+                decode(data, kind)
+        else:
+            again = msgspec.json.encode(value)
+            assert msgspec.json.encode(msgspec.json.decode(again, type=kind)) == again
+
+    examine(chaos, check, anything_but(valid), short=60)
+
+
+def test_requests_that_were_right_once_are_refused_or_run(chaos: Chaos, home: Path) -> None:
+    wl.Client().server_info()
+    server = Server(home)
+    seen: set[int] = set()
+
+    def check(data: bytes) -> None:
+        kind = {"Content_Type": "application/json"}
+        status, answer = server.ask("POST", f"{API}/trials", data, **kind)
+        assert status in (201, 400, 409), (status, answer)
+        seen.add(status)
+        if status != 201:
+            assert set(answer) <= {"code", "message", "hint", "missing"}
+
+    valid = json.dumps(REQUEST).encode()
+    examine(chaos, check, mutated_json(valid) | mutated(valid), short=25, long=1500)
+    stop_trials(home)
+    assert 400 in seen
+    assert "Traceback" not in (home / "server.log").read_text()
+
+
+def test_a_pack_of_blobs_in_any_pieces_is_taken_whole_or_refused(
+    chaos: Chaos, tmp_path: Path
+) -> None:
+    store = FileBlobStore(tmp_path / "blobs")
+    contents = [b"", b"hello", b"x" * 100]
+    valid = b"".join(
+        hashlib.sha256(each).digest() + len(each).to_bytes(8, "big") + each for each in contents
+    )
+
+    def check(pack: bytes, cuts: list[int]) -> None:
+        intake = _Intake(store)
+        edges = sorted({0, len(pack), *(cut % (len(pack) + 1) for cut in cuts)})
+        is_refused = False
+        try:
+            for start, end in itertools.pairwise(edges):
+                intake.feed(pack[start:end])
+        except InvalidArgument:
+            is_refused = True
+        finally:
+            intake.close()
+        if pack == valid:
+            assert (intake.stored, intake.is_torn, is_refused) == (3, False, False)
+        for path in (tmp_path / "blobs").iterdir():
+            assert not path.name.startswith("."), "nothing half written is left"
+            for blob in path.iterdir():
+                assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
+
+    packs = st.just(valid) | mutated(valid) | st.binary(max_size=200)
+    examine(chaos, check, packs, st.lists(st.integers(0, 400), max_size=6))
+
+
+# A server that is none of ours
+
+
+class Stranger:
+    """Something that listens where a server should be, and says the same to everyone."""
+
+    def __init__(self) -> None:
+        self.says = b""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(5)
+                connection.recv(65536)
+                connection.sendall(self.says)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Stranger]:
+    stranger = Stranger()
+    yield stranger
+    stranger.close()
+
+
+def answer(body: bytes, kind: str = "application/json", status: str = "200 OK") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + body
+
+
+def test_whatever_answers_in_place_of_a_server_is_told_as_an_error_of_ours(
+    chaos: Chaos, stranger: Stranger
+) -> None:
+    client = wl.Client(stranger.url, token="t")
+    record = msgspec.json.encode(RECORD)
+    page = b'{"items":[' + record + b"]}"
+    asked = [
+        client.server_info,
+        lambda: client.get_trial(1),
+        lambda: list(client.list_trials()),
+        lambda: list(client.list_experiments()),
+    ]
+
+    def check(said: bytes, which: int) -> None:
+        stranger.says = said
+        with contextlib.suppress(wl.WindlassError):
+            asked[which % len(asked)]()
+
+    info = msgspec.json.encode(
+        ServerInfo(version="1", pid=1, home="/", started=1.0, capacity={"cpus": 1, "memory": 1})  # type: ignore[arg-type]
+    )
+    bodies = anything_but(record) | mutated_json(page) | mutated(info)
+    said = bodies.map(answer) | mutated(answer(page)) | st.binary(max_size=100)
+    examine(chaos, check, said, st.integers(0, 3), short=60, long=1500)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer(b"<html>hello</html>", "text/html"),
+        answer(b"event: end\ndata: {}\n\n", "text/event-stream"),
+        answer(b"event: trial\ndata: \xff\n\n", "text/event-stream"),
+        answer(b"event: \xff\ndata: [[[[\n\n", "text/event-stream"),
+    ],
+    ids=["page", "end", "bytes", "name"],
+)
+def test_following_what_is_no_stream_of_ours_ends_with_an_error(
+    stranger: Stranger, said: bytes
+) -> None:
+    client = wl.Client(stranger.url, token="t")
+    stranger.says = answer(msgspec.json.encode(msgspec.structs.replace(RECORD, state="RUNNING")))
+    trial = client.get_trial(1)
+    stranger.says = said
+    with within(30), pytest.raises(wl.ServerError, match="not Windlass"):
+        trial.wait()

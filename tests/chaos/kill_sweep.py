@@ -1,0 +1,93 @@
+"""Many deeds at once, and a thread that kills meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from planned_trials import Plan
+
+import windlass as wl
+from harness import PATIENCE
+
+
+class Killer(threading.Thread):
+    """Strikes again and again, a moment between, until it has struck so often or is told."""
+
+    def __init__(
+        self,
+        strike: Callable[[], int],
+        chance: random.Random,
+        *,
+        longest: float,
+        most: int | None = None,
+    ) -> None:
+        super().__init__(daemon=True)
+        self.kills = 0
+        self._strike = strike
+        self._chance = random.Random(chance.random())  # its own: nobody draws in between
+        self._longest = longest
+        self._most = most
+        self._enough = threading.Event()
+
+    def run(self) -> None:
+        while self._most is None or self.kills < self._most:
+            if self._enough.wait(self._chance.uniform(0, self._longest)):
+                return
+            self.kills += self._strike()
+
+    def stop(self) -> None:
+        self._enough.set()
+        self.join()
+
+
+class Sweep:
+    """Many deeds, all listened to from their beginning."""
+
+    def __init__(self, folder: Path) -> None:
+        self.trials: list[wl.Trial[Any]] = []
+        self._folder = folder
+        self._plans: dict[str, Plan] = {}
+        self._told: dict[str, list[str]] = {}
+        self._listeners: list[threading.Thread] = []
+
+    def submit(self, plan: Plan) -> None:
+        """Submit a deed, under a new name if nobody can tell whether it came through."""
+        self._plans[plan.name] = plan
+        try:
+            trial = plan.submit(self._folder)
+        except wl.ServerUnreachable:  # killed each time that it was tried
+            self.submit(dataclasses.replace(plan, name=plan.name + "x"))
+            return
+        self.trials.append(trial)
+        self._told[plan.name] = []
+        listener = threading.Thread(target=self._listen, args=(plan, trial), daemon=True)
+        listener.start()
+        self._listeners.append(listener)
+
+    def wait(self) -> None:
+        """Wait for the end of each, and of all that was to be heard of it."""
+        for trial in self.trials:
+            trial.wait(timeout=PATIENCE)
+        for listener in self._listeners:
+            listener.join(PATIENCE)
+            assert not listener.is_alive(), "a log that is followed ends with its trial"
+
+    def check(self, check: Callable[[Plan, wl.Trial[Any], list[str]], None]) -> None:
+        """Every deed that anyone knows of is recorded once, and passes the check."""
+        self.wait()
+        recorded = {str(trial.params["name"]): trial for trial in wl.list_trials()}
+        assert {trial.id for trial in self.trials} <= {trial.id for trial in recorded.values()}
+        for name, trial in recorded.items():
+            told = self._told[name] if name in self._told else list(trial.logs(follow=True))
+            check(self._plans[name], trial.wait(timeout=PATIENCE), told)
+        assert len(recorded) == len(list(wl.list_trials())), "each was recorded once"
+        done = {path.name for path in self._folder.iterdir()}
+        assert done <= recorded.keys(), "nothing ran of which there is no record"
+
+    def _listen(self, plan: Plan, trial: wl.Trial[Any]) -> None:
+        self._told[plan.name] += trial.logs(follow=True)

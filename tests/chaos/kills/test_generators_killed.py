@@ -1,0 +1,105 @@
+"""Servers and authors are killed while generators build: each trial is what its generator made."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chaos_seed import Chaos
+from home_processes import HomeWorld
+from kill_sweep import Killer
+
+import windlass as wl
+from harness import PATIENCE, eventually
+
+pytestmark = pytest.mark.thorough
+
+BUILD = """
+import sys
+import windlass as wl
+
+def build(trial, number, size):
+    for place in range(size):
+        script = f'echo $$ >> "{sys.argv[1]}/{number}.{place}"'
+        job = wl.Job(wl.Command(["sh", "-c", script]), executor=wl.Local(cpus=0.1), name="mark")
+        child = trial.add(job, args={"place": place})
+        if place % 2:
+            child.wait()
+
+with wl.create_experiment("chaos") as exp:
+    for number in range(int(sys.argv[2])):
+        exp.add(build, args={"number": number, "size": 6}, name=f"built-{number}")
+"""
+
+
+def author(folder: Path, generators: int) -> subprocess.Popen[bytes]:
+    script = folder.parent / "author.py"
+    script.write_text(BUILD)
+    return subprocess.Popen([sys.executable, str(script), str(folder), str(generators)])
+
+
+def parents() -> list[wl.Trial[Any]]:
+    return [trial for trial in wl.list_trials(where="experiment = 'chaos'") if trial.name != "mark"]
+
+
+def marks(folder: Path, number: int) -> list[int]:
+    """How often each trial of a generator ran."""
+    return [len(path.read_text().split()) for path in sorted(folder.glob(f"{number}.*"))]
+
+
+def test_generators_build_all_of_their_trials_once_though_the_server_is_killed(
+    world: HomeWorld, folder: Path, chaos: Chaos
+) -> None:
+    generators, kills = chaos.pick(3, 10), chaos.pick(3, 20)
+    moments = iter([chaos.random.uniform(0, 1.5) for _ in range(kills)])
+
+    def strike() -> int:
+        eventually(lambda: world.server() is not None, "somebody started a server")
+        time.sleep(next(moments))  # at no moment in particular
+        return world.kill_server()
+
+    building = author(folder, generators)
+    eventually(lambda: len(parents()) == generators, "all are being built")
+    killer = Killer(strike, chaos.random, longest=0, most=kills)
+    killer.start()
+    while killer.is_alive():  # who asks starts a server for the next kill
+        with contextlib.suppress(wl.ServerUnreachable):
+            wl.Client().server_info()
+        killer.join(0.05)
+    assert building.wait(PATIENCE) == 0
+    assert len(parents()) == generators
+    for number, trial in enumerate(parents()):
+        assert trial.wait(PATIENCE).state == "SUCCEEDED", trial.message
+        assert [child.params["place"] for child in trial.children] == list(range(6))
+        assert marks(folder, number) == [1] * 6
+
+
+def test_an_author_killed_at_any_moment_leaves_trials_that_end_and_say_so(
+    world: HomeWorld, folder: Path, chaos: Chaos
+) -> None:
+    wl.Client().server_info()  # whose start is no part of what is killed
+    building = author(folder, 3)
+    eventually(lambda: bool(parents()) or building.poll() is not None, "one is being built")
+    time.sleep(chaos.random.uniform(0, 0.5))
+    if chaos.random.random() < 0.5:
+        world.kill_server()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(building.pid, signal.SIGKILL)
+    building.wait()
+    for trial in parents():
+        trial.wait(PATIENCE)
+        children = [child.wait(PATIENCE) for child in trial.children]
+        assert {child.state for child in children} <= {"SUCCEEDED"}
+        if trial.state == "SUCCEEDED":  # it was done before
+            assert len(children) == 6
+        else:
+            assert (trial.state, trial.record.reason) == ("FAILED", "GeneratorLost")
+    assert wl.get_experiment("chaos").state in ("SUCCEEDED", "FAILED")
+    assert all(count == 1 for number in range(3) for count in marks(folder, number))

@@ -1,0 +1,186 @@
+"""Supervisors, processes and launchers are killed: ends are true, and nothing stays behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from chaos_seed import Chaos
+from home_processes import HomeWorld, is_running, kill_all
+from kill_sweep import Killer, Sweep
+from planned_trials import Plan, linger, marks, warm_up
+
+import windlass as wl
+from harness import PATIENCE, eventually
+
+LOST = "its supervisor died; what was found of it was killed"
+
+
+@dataclasses.dataclass
+class Victim:
+    """A trial that runs until it is told to go, and whom of it we kill."""
+
+    name: str
+    whom: tuple[str, ...]  # in that order, at once
+    daemons: int
+    retries: int
+
+    @classmethod
+    def draw(cls, name: str, chance: random.Random) -> Victim:
+        whom = chance.choice(
+            [
+                ("supervisor",),
+                ("process",),
+                ("supervisor", "process"),
+                ("process", "supervisor"),
+            ]
+        )
+        return cls(name, whom, chance.randrange(3), chance.randrange(2))
+
+    def start(self, world: HomeWorld, folder: Path) -> wl.Trial[str]:
+        function = linger.options(retries=self.retries) if self.retries else linger
+        trial = function.submit(self.name, str(folder), self.daemons)
+        eventually(lambda: bool(marks(folder, self.name)), f"{self.name} runs")
+        eventually(lambda: world.state(trial.id).get("stage") == "running", "that is written down")
+        # What still lies in a pipe dies with the supervisor; what is in the log must stay.
+        eventually(lambda: list(trial.logs()) == [f"{self.name} lingers"], "its line is kept")
+        return trial
+
+    @property
+    def ends(self) -> set[tuple[int | None, str]]:
+        """Exit code and signal of the attempt that was killed."""
+        lost, killed = (None, ""), (137, "SIGKILL")
+        if self.whom == ("process", "supervisor"):  # whether it was in time to write it down
+            return {lost, killed}
+        return {killed} if self.whom == ("process",) else {lost}
+
+    def check(self, trial: wl.Trial[str], folder: Path) -> None:
+        codes = [attempt.exit_code for attempt in trial.attempts]
+        assert codes[0] in {code for code, _ in self.ends}, self
+        if self.retries:
+            assert (trial.state, codes[1:]) == ("SUCCEEDED", [0]), self
+            assert trial.result() == self.name
+        else:
+            end = (trial.exit_code, trial.record.signal)
+            assert trial.state == "FAILED", self
+            assert end in self.ends, self
+            assert (LOST if trial.exit_code is None else "SIGKILL") in trial.message, self
+        assert len(marks(folder, self.name)) == len(codes) == 1 + self.retries, self
+        assert list(trial.logs()) == [f"{self.name} lingers"] * len(codes), self
+        daemons = marks(folder, f"{self.name}.daemons")
+        assert len(daemons) == self.daemons * len(codes)
+        assert not [pid for pid in daemons if is_running(pid)], self
+
+
+def test_whoever_of_a_trial_is_killed_it_ends_in_truth_and_nothing_of_it_stays(
+    world: HomeWorld, folder: Path, chaos: Chaos
+) -> None:
+    for is_server_there in (True, False):
+        prefix = "with" if is_server_there else "without"
+        count = chaos.pick(3, 24)
+        victims = [Victim.draw(f"{prefix}-{n}", chaos.random) for n in range(count)]
+        trials = [victim.start(world, folder) for victim in victims]
+        states = [world.state(trial.id) for trial in trials]
+        if not is_server_there:  # then the next one finds out
+            world.kill_server()
+        for victim, state in zip(victims, states, strict=True):
+            kill_all([psutil.Process(state[who]["pid"]) for who in victim.whom])
+            (folder / f"{victim.name}.go").touch()  # for the attempt after it
+        for victim, trial in zip(victims, trials, strict=True):
+            victim.check(trial.wait(timeout=PATIENCE), folder)
+        world.check_idle()
+        if is_server_there:
+            warm_up()  # the first were started anew, the others are forks
+
+
+@pytest.mark.thorough
+def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
+    world: HomeWorld, folder: Path, chaos: Chaos
+) -> None:
+    warm_up()
+    forked = linger.submit("after", str(folder))
+    eventually(lambda: bool(marks(folder, "after")), "a fork runs")
+    kill_all(world.launchers())
+    plan = Plan.draw("before", chaos.random, lines=5, longest=0)
+    first = plan.submit(folder)  # the one it would have been forked from is dead
+    (folder / "after.go").touch()
+    assert forked.result(timeout=PATIENCE) == "after"
+    assert len(marks(folder, "after")) == 1
+    plan.check(first.wait(timeout=PATIENCE), folder, list(first.logs()))
+
+    warm_up()
+    count = chaos.pick(12, 300)
+    plans = [Plan.draw(f"d{n}.", chaos.random, lines=5, longest=0.01) for n in range(count)]
+    killer = Killer(lambda: kill_all(world.launchers()), chaos.random, longest=0.3)
+    killer.start()
+    trials = [plan.submit(folder) for plan in plans]
+    for trial in trials:
+        trial.wait(timeout=PATIENCE)
+    killer.stop()
+    assert killer.kills > 0
+    for plan, trial in zip(plans, trials, strict=True):
+        plan.check(trial, folder, list(trial.logs()))
+    world.check_idle()
+
+
+@pytest.mark.thorough
+def test_in_anarchy_every_trial_ends_once_and_nothing_stays(
+    world: HomeWorld, folder: Path, chaos: Chaos
+) -> None:
+    """Any process of ours may be killed at any moment, from the first of its life."""
+    chance = chaos.random
+    count = chaos.pick(8, 80)
+    plans = [Plan.draw(f"n{n}.", chance, lines=30, longest=0.1) for n in range(count)]
+    sweep = Sweep(folder)
+    killer = Killer(lambda: _kill_one(world, chance), chance, longest=chaos.pick(0.5, 0.25))
+    killer.start()
+    for plan in plans:
+        sweep.submit(plan)
+    sweep.wait()
+    killer.stop()
+    assert killer.kills > 0
+    sweep.check(lambda plan, trial, told: _check_survivor(plan, trial, folder, told))
+    world.check_idle()
+
+
+def _kill_one(world: HomeWorld, chance: random.Random) -> int:
+    """Kill one of a kind that chance names; how many that was."""
+    kind = chance.choice(["server", "launcher", "youngest", "any", "any"])
+    server, launchers = world.server(), world.launchers()
+    # Of trials. A server that is about to be is spared: with nothing else there, it never were.
+    spared = {server, *launchers, *world.servers()}
+    others = [each for each in world.processes() if each not in spared]
+    if kind == "youngest":  # much is decided in the first moments of a life
+        others.sort(key=_birth)
+        others = others[-1:]
+    of_kind = {"server": [server] if server else [], "launcher": launchers}.get(kind, others)
+    return kill_all([chance.choice(of_kind)]) if of_kind else 0
+
+
+def _birth(process: psutil.Process) -> float:
+    try:
+        return float(process.create_time())
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
+    """It ended as planned, or as one that was killed, and what it wrote before that is there."""
+    was_killed = trial.exit_code in (None, 137)  # by us, or by itself
+    if not was_killed:
+        plan.check(trial, folder, told)
+        return
+    runs = len(marks(folder, plan.name))
+    about = f"{plan} became trial {trial.id}: {trial.exit_code}, {trial.message!r}"
+    assert trial.state == "FAILED", about
+    assert runs <= 1, about
+    assert len(trial.attempts) == 1, about
+    assert (trial.record.signal == "SIGKILL") == (trial.exit_code == 137), about
+    for verb, stream in (("says", "stdout"), ("warns", "stderr")):
+        kept = [line for line in trial.logs(stream=stream) if line.startswith(plan.name)]
+        assert kept == plan.lines(verb)[: len(kept)], about
+        assert [line for line in told if f"{plan.name} {verb} " in line] == kept, about

@@ -1,0 +1,212 @@
+"""The disk with the home is full: what is new is refused, what runs is not lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from chaos_seed import Chaos
+
+import windlass as wl
+from harness import BIN, PATIENCE, Project, eventually, stop_server
+from job_requests import role
+from job_requests import submit as submit_roles
+from mounts import give_back, in_own_mounts, small_disk, take_inodes, take_space
+from windlass.worker.common.process_identity import is_alive
+
+WORK = """
+import os, time
+import windlass as wl
+
+@wl.run(cpus=0.05)
+def work(name, gate=""):
+    print(name, "begins", flush=True)
+    while gate and not os.path.exists(gate):
+        print(name, "goes on with a line that takes some room", flush=True)
+        time.sleep(0.01)
+    print(name, "ends")
+    return name * 1000
+"""
+
+SUBMIT = """
+import json, sys
+import windlass as wl
+from work import work
+
+gate, *names = sys.argv[1:]
+for name in names:
+    try:
+        told = {"id": work.submit(name, gate).id}
+    except wl.WindlassError as error:
+        told = {"refused": str(error), "type": type(error).__name__}
+    print(json.dumps({"name": name, **told}), flush=True)
+"""
+
+
+@pytest.fixture
+def author(project: Project) -> Project:
+    """A project that submits work by name."""
+    project.write("work.py", WORK)
+    project.write("submit.py", SUBMIT)
+    return project
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a small disk will be, with the home on it."""
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "disk" / "home"))
+    monkeypatch.delenv("WINDLASS_SERVER", raising=False)
+    return tmp_path / "disk"
+
+
+@contextmanager
+def home_on(disk: Path, **limits: str) -> Iterator[Path]:
+    """A home on a small disk; in the end it is sound, and nothing runs there."""
+    home = disk / "home"
+    with small_disk(disk, **limits):
+        try:
+            yield home
+        finally:
+            give_back(disk)
+            stop_server(home)
+        with closing(sqlite3.connect(home / "windlass.db")) as database:
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def submit(author: Project, gate: Path | str, *names: str) -> tuple[dict[str, int], list[str]]:
+    """The trials that were taken in, by name, and what was said of those that were not."""
+    done = author.python("submit.py", str(gate), *names)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["name"] for each in told] == list(names)
+    refused = [each["refused"] for each in told if "refused" in each]
+    return {each["name"]: each["id"] for each in told if "id" in each}, refused
+
+
+def check_is_clear(told: str, home: Path) -> None:
+    """It says what is wrong, where, and what to do."""
+    assert "disk is full" in told
+    assert str(home) in told
+    assert "Free some space" in told
+
+
+@in_own_mounts
+@pytest.mark.thorough
+@pytest.mark.parametrize("lacks", ["space", "inodes"])
+def test_on_a_full_disk_what_is_new_is_refused_and_what_runs_comes_to_its_end(
+    author: Project, disk: Path, tmp_path: Path, lacks: str
+) -> None:
+    gate = tmp_path / "gate"
+    with home_on(disk, size="16m", nr_inodes="400") as home:
+        taken, _ = submit(author, gate, "a")
+        trial = wl.get_trial(taken["a"])
+        eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
+        take = take_space if lacks == "space" else take_inodes
+        take(disk)
+
+        taken, [refused] = submit(author, gate, "b")
+        assert not taken
+        check_is_clear(refused, home)
+        assert author.run(BIN / "windlass", "ls").stdout.count("RUNNING") == 1
+        assert "Free some space" in author.run(BIN / "windlass", "doctor").stdout
+
+        # A server that is replaced meanwhile cannot start; the trial does not care.
+        assert author.run(BIN / "windlass", "server", "stop").returncode == 0
+        take(disk)  # what the server gave back
+        check_is_clear(author.run(BIN / "windlass", "ls").stderr, home)
+        gate.touch()
+
+        give_back(disk)
+        assert wl.get_trial(1).result(timeout=PATIENCE) == "a" * 1000
+        taken, refused_now = submit(author, gate, "c")
+        assert not refused_now
+        assert wl.get_trial(taken["c"]).result(timeout=PATIENCE) == "c" * 1000
+        assert [each.params["name"] for each in wl.list_trials()] == ["a", "c"]
+
+
+@in_own_mounts
+def test_what_fills_the_disk_can_be_stopped(author: Project, disk: Path, tmp_path: Path) -> None:
+    with home_on(disk, size="16m") as home:
+        submit(author, tmp_path / "never", "a")
+        trial = wl.get_trial(1)
+        eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
+        take_space(disk)
+        stopping = author.run(BIN / "windlass", "stop", "1")
+        assert stopping.returncode == 1
+        check_is_clear(stopping.stderr, home)
+        assert "told to end" in stopping.stderr
+        process = json.loads((home / "trials/1/main-0/1/state.json").read_text())["process"]
+        eventually(lambda: not is_alive(process["pid"], process["identity"]), "it is gone")
+        give_back(disk)
+        trial.wait(timeout=PATIENCE)
+        assert (trial.exit_code, trial.record.signal) == (143, "SIGTERM")
+        assert trial.state in ("STOPPED", "FAILED")  # as its end or the order was recorded first
+
+
+@in_own_mounts
+@pytest.mark.thorough
+def test_wherever_the_space_runs_out_each_trial_is_taken_whole_or_refused(
+    author: Project, disk: Path, chaos: Chaos
+) -> None:
+    """What was refused does not exist; what was taken ends with its value, or says what it lacked.
+
+    Its code may have found no room: then it never began.
+    """
+    expected: dict[int, str] = {}
+    with home_on(disk, size="32m"):
+        submit(author, "", "first")
+        for turn in range(chaos.pick(4, 60)):
+            take_space(disk, leave=chaos.random.randrange(1, 40) * 4096)
+            taken, refused = submit(author, "", *(f"{turn}-{number}" for number in range(8)))
+            for told in refused:
+                check_is_clear(told, disk / "home")
+            expected |= {trial_id: name for name, trial_id in taken.items()}
+            give_back(disk)
+        for trial_id, name in expected.items():
+            trial = wl.get_trial(trial_id).wait(timeout=PATIENCE)
+            if trial.state == "SUCCEEDED":
+                assert trial.result() == name * 1000
+            else:
+                assert (trial.state, trial.attempts[0].reason) == ("FAILED", "StartFailed")
+                assert "No space left on device" in trial.message
+        known = {trial.id: trial.params["name"] for trial in wl.list_trials()}
+        assert known == {1: "first", **expected}
+        # All have ended: nobody's environment or secrets are left, of the refused least of all.
+        eventually(lambda: not os.listdir(disk / "home" / "private"), "private files are gone")
+
+
+@in_own_mounts
+@pytest.mark.thorough
+def test_a_full_disk_does_not_end_the_program_and_what_was_kept_is_written_later(
+    disk: Path, tmp_path: Path
+) -> None:
+    program = f"""
+import windlass as wl
+FOLDER = {str(tmp_path)!r}
+wl.report(0, n=0)
+touch(os.path.join(FOLDER, "ready"))
+wait_for(os.path.join(FOLDER, "full"))
+for step in range(1, 500):
+    wl.report(step, n=step)
+touch(os.path.join(FOLDER, "reported"))
+wait_for(os.path.join(FOLDER, "space"))
+wl.report(500, n=500)
+"""
+    with home_on(disk, size="16m"):
+        trial = submit_roles(role(program))
+        eventually((tmp_path / "ready").exists, "it runs")
+        take_space(disk)
+        (tmp_path / "full").touch()
+        eventually((tmp_path / "reported").exists, "it goes on")
+        give_back(disk)
+        (tmp_path / "space").touch()
+        trial.wait(timeout=PATIENCE)
+        assert trial.state == "SUCCEEDED"
+        assert [point.value for point in trial.metrics("n")] == list(range(501))
+        assert trial.summary_metrics["n"].count == 501

@@ -1,0 +1,149 @@
+"""Two versions of Windlass meet in one home: a clear word, a clean handover, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import windlass
+from harness import BIN, PATIENCE, Project, eventually
+from windlass.version import __version__
+
+pytestmark = pytest.mark.thorough
+
+NEWER = "99.1.0"
+
+WORK = """
+import os, sys, time
+import windlass as wl
+
+@wl.run(cpus=0.1)
+def work(name, folder):
+    print(name, "begins", flush=True)
+    open(f"{folder}/{name}.begun", "a").write("x")
+    while not os.path.exists(f"{folder}/{name}"):
+        time.sleep(0.01)
+    print(name, "ends")
+    return name
+
+if __name__ == "__main__":
+    what, name, folder = sys.argv[1:]
+    if what == "submit":
+        print(work.submit(name, folder).id)
+    elif what == "call":
+        print("value", work(name, folder))
+    elif what == "result":
+        trial = wl.get_trial(int(name))
+        print(trial.result(), len(trial.refresh().attempts), list(trial.logs()))
+"""
+
+
+class Version:
+    """One of the versions, as its users use it."""
+
+    def __init__(self, number: str, project: Project, folder: Path, path: Path | None) -> None:
+        self.number = number
+        self._project = project
+        self._folder = folder
+        self._env = {"PYTHONPATH": str(path)} if path else {}
+
+    def work(self, what: str, name: str) -> subprocess.CompletedProcess[str]:
+        return self._project.python("work.py", what, name, str(self._folder), env=self._env)
+
+    def windlass(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return self._project.run(BIN / "windlass", *args, env=self._env)
+
+    def lists_a_running_trial(self) -> bool:
+        return "RUNNING" in self.windlass("ls").stdout
+
+    def call(self, name: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "work.py", "call", name, str(self._folder)],
+            cwd=self._project.path,
+            env={**os.environ, **self._env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def this(project: Project, fresh_home: Path, folder: Path) -> Version:
+    project.write("work.py", WORK)
+    return Version(__version__, project, folder, None)
+
+
+@pytest.fixture
+def newer(this: Version, project: Project, folder: Path, tmp_path: Path) -> Iterator[Version]:
+    """The very same code, but for its number."""
+    own = tmp_path / "newer"
+    [source] = windlass.__path__
+    shutil.copytree(source, own / "windlass")
+    (own / "windlass" / "version.py").write_text(f'__version__ = "{NEWER}"\n')
+    version = Version(NEWER, project, folder, own)
+    yield version
+    version.windlass("server", "stop")  # else this version would have to
+
+
+def check_refusal(told: str, server: Version, client: Version) -> None:
+    """Both versions are named, and the way out."""
+    assert "VersionMismatch" in told or told.startswith("Error")
+    assert f"is version {server.number}" in told
+    assert f"this is Windlass {client.number}" in told
+    assert "windlass server stop (running trials go on)" in told
+
+
+def test_either_of_two_versions_is_refused_by_the_other_and_may_take_its_place(
+    this: Version, newer: Version, fresh_home: Path, folder: Path
+) -> None:
+    turns = ((this, newer), (newer, this))
+    for number, (server, client) in enumerate(turns):
+        name = f"trial-{number}"
+        trial_id = server.work("submit", name).stdout.strip()
+        assert trial_id.isdecimal()
+        eventually((folder / f"{name}.begun").exists, "it runs")
+        refused = client.work("submit", "refused")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        check_refusal(refused.stderr, server, client)
+        eventually(server.lists_a_running_trial, "it goes on")
+
+        # As it says: and the trial of the one ends in the care of the other.
+        assert client.windlass("server", "stop").returncode == 0
+        assert client.windlass("server", "start").returncode == 0
+        assert json.loads((fresh_home / "server.json").read_text())["version"] == client.number
+        (folder / name).touch()
+        ended = client.work("result", trial_id)
+        assert ended.stdout == f"{name} 1 ['{name} begins', '{name} ends']\n", ended.stderr
+        assert (folder / f"{name}.begun").read_text() == "x"
+    assert "refused" not in this.windlass("ls").stdout
+
+
+def test_who_waits_while_the_server_is_replaced_by_another_version_is_told_so(
+    this: Version, newer: Version, folder: Path
+) -> None:
+    waiting = this.call("a")
+    eventually((folder / "a.begun").exists, "it runs")
+    os.kill(waiting.pid, signal.SIGSTOP)  # a laptop that was closed meanwhile
+    assert newer.windlass("server", "stop").returncode == 0
+    eventually(newer.lists_a_running_trial, "it goes on")
+    os.kill(waiting.pid, signal.SIGCONT)
+    _, told = waiting.communicate(timeout=PATIENCE)
+    assert waiting.returncode == 1
+    check_refusal(told, newer, this)
+    (folder / "a").touch()
+    assert newer.work("result", "1").stdout.startswith("a 1 ")

@@ -1,0 +1,262 @@
+"""Jobs whose end is known beforehand, whatever is killed under them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, RestartScope, Role
+from windlass.model.records import Attempt, TrialRecord
+from windlass.model.requests import CreateTrial
+from windlass.model.resources import Resources
+from windlass.worker.common.process_identity import is_alive
+
+_MEMBER = str(Path(__file__).with_name("replica_program.py"))
+_AGAIN = (128, 130, 134, 137, 143, 255)  # exits that are retried under ExitCode
+_FOR_GOOD = (1, 2, 64, 127)
+_BOTH = ("supervisor", "process")
+_AT_WORK = (psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING, psutil.STATUS_DISK_SLEEP)
+_MANY = 50  # more restarts than there could be
+
+
+@dataclasses.dataclass
+class Fate:
+    """One job: what its replicas will do, how it must end, and whom of it we killed."""
+
+    name: str
+    policy: str
+    scope: str
+    limit: int
+    ends: dict[str, list[tuple[int, float]]]  # by replica, one after the other
+    state: str = "SUCCEEDED"
+    reason: str = "Completed"
+    last: str | None = None  # it ends when all others have
+    slow: dict[str, float] = dataclasses.field(default_factory=dict)  # to go when asked to
+    killed: dict[tuple[str, int], str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def draw(cls, name: str, chance: random.Random, longest: float) -> Fate:
+        """One of a kind that chance names."""
+        kind = chance.choice(["alone", "alone", "together", "together", "never", "worn", "failed"])
+        replicas = [f"worker-{index}" for index in range(chance.randrange(1, 4))]
+        policy = chance.choice(["ExitCode", "OnFailure"])
+
+        def end(code: int) -> tuple[int, float]:
+            return code, round(chance.uniform(0, longest), 3)
+
+        ends = {each: [end(0)] for each in replicas}
+        culprit = chance.choice(replicas)
+        if kind == "never":
+            return cls(name, "Never", "replica", _MANY, ends)
+        if kind == "worn":
+            ends = {"worker-0": [end(chance.choice(_AGAIN))]}
+            return cls(name, policy, "replica", 1, ends, "FAILED", "BackoffLimitExceeded")
+        if kind == "failed":
+            ends[culprit] = [end(chance.choice(_FOR_GOOD))]
+            return cls(
+                name, "ExitCode", "replica", _MANY, ends, "FAILED", "ReplicaFailed", last=culprit
+            )
+        if chance.random() < 0.5:
+            ends[culprit].insert(0, end(chance.choice(_AGAIN)))
+        if kind == "alone":
+            return cls(name, policy, "replica", _MANY, ends)
+        # It takes longer to go than the others have to wait before they start again.
+        slow = {chance.choice(replicas): round(chance.uniform(0.5, 2.5), 3)}
+        return cls(name, policy, "job", _MANY, ends, slow=slow)
+
+    def request(self, folder: Path) -> CreateTrial:
+        """What is sent; sent again, it makes no second job."""
+        plan = json.dumps({"ends": self.ends, "last": self.last, "slow": self.slow})
+        argv = ("python", "-I", "-S", _MEMBER, str(folder), self.name, plan)
+        worker = Role(
+            name="worker",
+            executable=ProcessCall(argv=argv),
+            replicas=len(self.ends),
+            resources=Resources(cpus=0.05),
+            restart_policy=RestartPolicy(self.policy),
+        )
+        return CreateTrial(
+            key=uuid.uuid4().hex,
+            experiment="fates",
+            name=self.name,
+            spec=JobSpec(
+                roles=(worker,), restart_scope=RestartScope(self.scope), backoff_limit=self.limit
+            ),
+        )
+
+    def check(self, trial: wl.Trial[Any], marks: list[list[str]]) -> None:
+        """It ended as it must, ran nothing twice, and all that is told of it adds up."""
+        about = f"{self}\n{trial.record}\n{marks}"
+        assert not [each for each in marks if each[2] == "twice"], about
+        begun = Counter((each[0], int(each[1])) for each in marks if each[2] == "begins")
+        assert set(begun.values()) <= {1}, about
+        self._check_end(trial, about)
+        attempts = {(f"{each.role}-{each.index}", each.attempt): each for each in trial.attempts}
+        assert begun.keys() <= attempts.keys(), about
+        told = {(each[0], int(each[1])): int(each[3]) for each in marks if each[2] == "ends"}
+        for which, attempt in attempts.items():
+            self._check_attempt(trial, which, attempt, told.get(which), about)
+        self._check_count(trial, attempts, told, about)
+
+    def _check_end(self, trial: wl.Trial[Any], about: str) -> None:
+        if self.policy == "Never" and self.killed:
+            assert (trial.state, trial.record.reason) == ("FAILED", "ReplicaFailed"), about
+        else:
+            assert (trial.state, trial.record.reason) == (self.state, self.reason), about
+        if self.reason == "BackoffLimitExceeded":
+            assert trial.restarts == self.limit, about
+        if self.last is not None:
+            assert trial.exit_code == self.ends[self.last][0][0], about
+
+    def _check_attempt(
+        self,
+        trial: wl.Trial[Any],
+        which: tuple[str, int],
+        attempt: Attempt,
+        planned: int | None,
+        about: str,
+    ) -> None:
+        """Its exit is the one that it came to by itself, or what we did to it."""
+        if attempt.reason == "Stopped":  # because of another
+            assert self.scope == "job" or trial.state == "FAILED", about
+            return
+        lost_or_killed = {"supervisor": None, "process": 137}
+        right = lost_or_killed[self.killed[which]] if which in self.killed else planned
+        assert attempt.exit_code == right, f"{which} was to end with {right}: {about}"
+
+    def _check_count(
+        self,
+        trial: wl.Trial[Any],
+        attempts: dict[tuple[str, int], Attempt],
+        told: dict[tuple[str, int], int],
+        about: str,
+    ) -> None:
+        """Restarts, attempts and events are three ways to tell the same."""
+        newest: dict[str, int] = {}
+        for replica, attempt in attempts:
+            newest[replica] = max(attempt, newest.get(replica, 0))
+        events = trial.refresh().events
+        restarts = [event for event in events if event.reason == "ReplicaRestarting"]
+        assert len(restarts) == trial.restarts, about
+        asked = [event.message for event in events if event.reason == "ReplicaStarting"]
+        assert len(asked) == len(set(asked)), f"no attempt is asked for twice: {about}"
+        made = {f"starting {replica} attempt {attempt}" for replica, attempt in attempts}
+        # One may be asked for and never made: the server died, and then it was over for another.
+        assert made <= set(asked), about
+        if self.scope == "job":
+            assert len(set(newest.values())) == 1, about
+            # Ends of one attempt are one misfortune, however many there were.
+            unlucky = {attempt for _, attempt in self.killed}
+            unlucky |= {attempt for (_, attempt), code in told.items() if code != 0}
+            assert trial.restarts == max(newest.values()) - 1 == len(unlucky), about
+        else:
+            assert made == set(asked) or trial.state == "FAILED", about
+            assert len(attempts) == sum(newest.values()), about
+            assert trial.restarts == len(attempts) - len(newest), about
+            if self.policy != "Never" and self.limit == _MANY:
+                failures = sum(code != 0 for code in told.values())
+                failures -= self.last is not None  # which was the end of the job
+                assert trial.restarts == failures + len(self.killed), about
+
+
+class Fates:
+    """Many such jobs at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.jobs: list[tuple[Fate, wl.Trial[Any]]] = []
+        self._folder = folder
+
+    @property
+    def killed(self) -> int:
+        """How many attempts we killed."""
+        return sum(len(fate.killed) for fate, _ in self.jobs)
+
+    def submit(self, fate: Fate) -> None:
+        """Ask until there was a server that heard of it to the end; one key makes one job."""
+        request = fate.request(self._folder)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            transport = wl.Client().transport
+            try:
+                record = transport.ask("POST", "/trials", TrialRecord, body=request)
+                break
+            except wl.ServerUnreachable:
+                assert time.monotonic() < deadline
+        self.jobs.append((fate, wl.Trial(transport, record)))
+
+    def marks(self, fate: Fate) -> list[list[str]]:
+        """What the processes of a job wrote down: replica, attempt, what, with which code."""
+        path = self._folder / f"{fate.name}.marks"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def kill_some(self, chance: random.Random) -> int:
+        """Kill the supervisor or the process of an attempt that runs; how many that was.
+
+        Of each replica once, so that the pauses before restarts stay short.
+        """
+        found = [
+            (fate, replica, attempt, state)
+            for fate, trial in list(self.jobs)
+            for replica, attempt, state in _running(trial)
+            if not any(each == replica for each, _ in fate.killed)
+        ]
+        if not found:
+            return 0
+        fate, replica, attempt, state = chance.choice(found)
+        return self._kill(fate, replica, attempt, state, chance.choice(["supervisor", "process"]))
+
+    def _kill(
+        self, fate: Fate, replica: str, attempt: int, state: dict[str, Any], whom: str
+    ) -> int:
+        """Kill one of an attempt, unless it has come to its end by itself.
+
+        The process is halted meanwhile, so that there is no doubt which of both it was.
+        """
+        try:
+            process = psutil.Process(state["process"]["pid"])
+            victim = psutil.Process(state[whom]["pid"])
+            process.suspend()
+            eventually(lambda: process.status() not in _AT_WORK, "it is halted")
+            is_there = all(is_alive(state[who]["pid"], state[who]["identity"]) for who in _BOTH)
+            has_ended = [replica, str(attempt), "ends"] in [each[:3] for each in self.marks(fate)]
+            if has_ended or not is_there:
+                process.resume()
+                return 0
+            victim.kill()
+        except psutil.NoSuchProcess:
+            return 0
+        fate.killed[replica, attempt] = whom
+        return 1
+
+    def check(self) -> None:
+        """Every job ended as it must."""
+        for _, trial in self.jobs:
+            trial.wait(timeout=PATIENCE)
+        for fate, trial in self.jobs:
+            eventually(partial(_is_over, trial), "all of it has ended")
+            fate.check(trial, self.marks(fate))
+
+
+def _running(trial: wl.Trial[Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The attempts of a job that run: replica, attempt, what its supervisor wrote of it."""
+    for path in Path(trial.directory).glob("*/*/state.json"):
+        if not path.with_name("exit.json").exists():
+            state = json.loads(path.read_text())
+            if state["stage"] == "running":
+                yield path.parts[-3], int(path.parts[-2]), state
+
+
+def _is_over(trial: wl.Trial[Any]) -> bool:
+    return all(each.ended is not None for each in trial.refresh().attempts)

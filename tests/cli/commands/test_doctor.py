@@ -1,0 +1,88 @@
+"""`windlass doctor`."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from cli.shells import Shell
+from cli.terminals import eventually
+from windlass.worker.common.process_identity import process_identity
+
+
+def levels(shell: Shell, **env: str) -> dict[str, str]:
+    """What was looked at, and how it is."""
+    return {finding["check"]: finding["level"] for finding in shell.json("doctor", **env)}
+
+
+def test_all_is_well_where_nothing_has_run(own_shell: Shell) -> None:
+    told = own_shell.good("doctor")
+    assert "not running; it starts with the first thing that needs it" in told
+    assert "made when it is first needed" in told
+    assert set(levels(own_shell)) == {
+        "Python", "home", "disk", "server", "machine", "accelerators", "uv", "git",
+    }  # fmt: skip
+    assert not own_shell.home.exists()
+
+
+def test_a_home_that_others_can_read_is_a_warning_with_the_way_out(own_shell: Shell) -> None:
+    own_shell.home.mkdir()
+    own_shell.home.chmod(0o755)
+    told = own_shell.good("doctor")
+    assert f"chmod go-rwx {own_shell.home}" in told
+    assert levels(own_shell)["home"] == "warning"
+
+
+def test_a_home_that_is_none_is_an_error(own_shell: Shell) -> None:
+    own_shell.home.write_text("a file")
+    done = own_shell("doctor")
+    assert done.returncode == 1
+    assert "it is no directory" in done.stdout
+    assert "Set WINDLASS_HOME" in done.stdout
+    own_shell.home.unlink()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_home_that_cannot_be_written_to_is_an_error(own_shell: Shell) -> None:
+    own_shell.home.mkdir(mode=0o500)
+    done = own_shell("doctor")
+    assert done.returncode == 1
+    assert "it cannot be written to" in done.stdout
+    own_shell.home.chmod(0o700)
+
+
+def test_a_server_that_answers_is_well_and_one_that_was_killed_is_noticed(
+    own_shell: Shell,
+) -> None:
+    own_shell.good("server", "start")
+    told = own_shell.good("doctor")
+    assert "answers (pid" in told
+    assert "16 CPUs, 64.0 GB of memory" in told
+    assert "a100, a100" in told
+    assert set(levels(own_shell).values()) == {"ok"}
+
+    pid = own_shell.json("server", "status")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: process_identity(pid) == "", "the server is gone")
+    told = own_shell.good("doctor")
+    assert f"it was pid {pid}" in told
+    assert levels(own_shell)["server"] == "warning"
+    assert own_shell.good("server", "stop") == "No server was running.\n"
+
+
+def test_a_server_that_is_named_and_away_is_an_error(own_shell: Shell) -> None:
+    done = own_shell("doctor", WINDLASS_SERVER="http://127.0.0.1:9", WINDLASS_TOKEN="t")
+    assert done.returncode == 1
+    assert "http://127.0.0.1:9 cannot be reached" in done.stdout
+
+
+def test_what_is_missing_is_named(own_shell: Shell) -> None:
+    assert levels(own_shell, PATH="/nonexistent")["git"] == "warning"
+    told = own_shell.good("doctor", PATH="/nonexistent")
+    assert "Install git" in told
+
+
+def test_marks_are_plain_where_others_cannot_be_printed(own_shell: Shell) -> None:
+    assert own_shell.good("doctor", PYTHONIOENCODING="ascii").startswith("ok Python")

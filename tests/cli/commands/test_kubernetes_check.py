@@ -1,0 +1,115 @@
+"""`windlass kubernetes check` without a cluster: what it prints, and what this shell means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.shells import Shell
+from kube.kubeconfig_files import write_kubeconfig
+
+INDENT = " " * 15  # where the text of a finding begins
+
+
+@pytest.fixture
+def nowhere(own_shell: Shell, tmp_path: Path) -> Shell:
+    """A shell that knows no cluster."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        own_shell.env.pop(name, None)
+    own_shell.env["HOME"] = str(tmp_path)
+    return own_shell
+
+
+@pytest.fixture
+def served(nowhere: Shell, tmp_path: Path) -> Shell:
+    """The same, whose server was started by another shell, and knows one that is away."""
+    config = write_kubeconfig(tmp_path / "of-the-server", "lab")
+    config.write_text(config.read_text().replace("lab.example:6443", "127.0.0.1:1"))
+    nowhere.good("server", "start", KUBECONFIG=str(config))
+    return nowhere
+
+
+def this_shell(shell: Shell, **env: str) -> list[dict[str, str]]:
+    """What is found of this shell."""
+    found = json.loads(shell("kubernetes", "check", "--json", **env).stdout)
+    return [each for each in found if each["check"] == "this shell"]
+
+
+def unbroken(lines: list[str]) -> str:
+    """The words of findings, however their lines were broken."""
+    return " ".join(" ".join(lines).split())
+
+
+def test_findings_are_broken_under_their_text_to_fit_a_terminal(nowhere: Shell) -> None:
+    terminal = nowhere.terminal("kubernetes", "check", columns=80, NO_COLOR="1")
+    assert terminal.end() == 1
+    first, *others = terminal.lines
+    assert first.startswith("✗ cluster      No Kubernetes cluster is known here")
+    assert max(map(len, terminal.lines)) <= 80
+    assert others and all(line.startswith(INDENT) and line[15] != " " for line in others)
+    login = "wl.TokenAuthentication(token=..., server=...).login()"
+    assert any(line.endswith(login) for line in others), "it is copied as one"
+    piped = nowhere("kubernetes", "check").stdout.splitlines()
+    assert len(piped) == 5 and max(map(len, piped)) > 80, "a line is a line"
+    assert unbroken(piped) == unbroken(terminal.lines)
+
+
+def test_a_command_to_be_copied_is_never_broken(nowhere: Shell) -> None:
+    nowhere.home.mkdir()
+    nowhere.home.chmod(0o755)
+    terminal = nowhere.terminal("doctor", columns=40, NO_COLOR="1")
+    assert terminal.end() == 0
+    at = terminal.lines.index(f"{INDENT}Keep it to yourself:")
+    assert terminal.lines[at + 1] == f"{INDENT}chmod go-rwx {nowhere.home}"
+    piped = nowhere.good("doctor").splitlines()
+    assert f"{INDENT}Keep it to yourself: chmod go-rwx {nowhere.home}" in piped
+
+
+def test_a_kubeconfig_of_this_shell_that_is_not_there_is_told_while_a_server_runs(
+    served: Shell, tmp_path: Path
+) -> None:
+    assert this_shell(served) == [], "it says nothing of a cluster"
+    gone = str(tmp_path / "gone")
+    [found] = this_shell(served, KUBECONFIG=gone)
+    assert found["level"] == "warning"
+    assert (
+        f"it knows no cluster that can be used: There is no kubeconfig file '{gone}'."
+        in (found["text"])
+    )
+    assert "Jobs go where the server looks all the same: https://127.0.0.1:1" in found["text"]
+    assert "unset KUBECONFIG" in found["mend"]
+    rights = served("kubernetes", "rights", "--account", "ada", KUBECONFIG=gone)
+    assert "namespace: of-lab" in rights.stdout
+    assert "Warning: this shell knows no cluster that can be used: " in rights.stderr
+
+
+def test_a_kubeconfig_of_this_shell_that_cannot_be_read_is_told_as_well(
+    served: Shell, tmp_path: Path
+) -> None:
+    torn = tmp_path / "torn"
+    torn.write_text("{")
+    [found] = this_shell(served, KUBECONFIG=str(torn))
+    assert f"The kubeconfig file {torn} cannot be used" in found["text"]
+    assert "unset KUBECONFIG" in found["mend"]
+    served.good("server", "stop")
+    served.good("server", "start", KUBECONFIG=str(torn))
+    assert this_shell(served, KUBECONFIG=str(torn)) == [], "it is told of the server already"
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_who_prints_a_manifest_is_told_of_it_beside_the_output(
+    nowhere: Shell, tmp_path: Path, is_served: bool
+) -> None:
+    if is_served:
+        nowhere.good("server", "start")
+    nowhere.write("job.toml", 'command = ["true"]\nexecutor = { backend = "kubernetes" }\n')
+    words = ("kubernetes", "manifest", "job.toml")
+    gone = str(tmp_path / "gone")
+    done = nowhere(*words, KUBECONFIG=gone)
+    assert done.returncode == 0 and done.stdout == nowhere(*words).stdout
+    assert "Warning: this shell knows no cluster that can be used: " in done.stderr
+    assert f"There is no kubeconfig file '{gone}'" in done.stderr
+    assert ("Jobs go where the server looks all the same: no cluster" in done.stderr) is is_served
+    assert nowhere(*words).stderr == ""

@@ -1,0 +1,95 @@
+"""Many blobs in one answer: as a pack, in bounds, and never silently fewer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from server_requests import API, Server
+from stored_trials import upload
+from windlass.client.client import Client
+from windlass.client.connection import blobs
+from windlass.client.connection.blobs import fetch_blobs, fetch_lists, read_pack
+from windlass.client.connection.transport import Transport
+from windlass.model.requests import MOST_FETCHED
+
+
+@pytest.fixture
+def transport(home: Path) -> Transport:
+    return Client().transport
+
+
+def test_blobs_come_in_one_answer_and_those_that_are_not_there_are_left_out(
+    transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = [
+        b"",
+        b"small",
+        os.urandom(3_000_001),
+        b"x" * (1 << 20),
+        *(b"%d" % n for n in range(500)),
+    ]
+    digests = upload(*data)
+    asked: list[str] = []
+    fetch = Transport.fetch
+
+    def counted(self: Transport, method: str, path: str, **rest: object) -> bytes:
+        asked.append(path)
+        return fetch(self, method, path, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Transport, "fetch", counted)
+    found = fetch_blobs(transport, [*digests, "0" * 64, *digests])
+    assert found == dict(zip(digests, data, strict=True))
+    assert asked == ["/blobs/fetch"]
+    assert fetch_blobs(transport, ["0" * 64]) == {}
+
+
+def test_small_lists_are_asked_for_once(transport: Transport, home: Path) -> None:
+    [digest] = upload(b"numpy==2.1\n" + os.urandom(8).hex().encode())
+    first = fetch_lists(transport, [digest])
+    (home / "blobs" / digest[:2] / digest).unlink()
+    assert fetch_lists(transport, [digest]) == first
+    assert len(blobs._kept) <= 64
+
+
+def test_what_is_asked_for_has_bounds_and_a_form(transport: Transport, home: Path) -> None:
+    transport.ask("GET", "/server", dict)  # the server runs
+    server = Server(home)
+
+    def status(body: object) -> int:
+        sent = json.dumps(body).encode()
+        return server.ask("POST", f"{API}/blobs/fetch", sent, Content_Type="application/json")[0]
+
+    assert status({"digests": ["0" * 64] * MOST_FETCHED}) == 200
+    assert status({"digests": ["0" * 64] * (MOST_FETCHED + 1)}) == 400
+    assert status({"digests": []}) == 400
+    assert status({"digests": ["../../token"]}) == 400
+    assert status({"digests": ["0" * 63 + "\n"]}) == 400
+    assert status({}) == 400
+    code, _ = server.ask("POST", f"{API}/blobs/fetch", b"{}", token=None)
+    assert code == 401
+
+
+def test_a_blob_that_is_cut_while_it_is_sent_is_an_error_and_not_a_shorter_one(
+    transport: Transport, home: Path
+) -> None:
+    data = os.urandom(1000)
+    [digest] = upload(data)
+    place = home / "blobs" / digest[:2] / digest
+    place.chmod(0o600)
+    place.write_bytes(data[:-1])
+    with pytest.raises(wl.ServerError, match="is damaged"):
+        fetch_blobs(transport, [digest])
+
+
+@pytest.mark.parametrize("cut", [1, 31, 32, 39, 40, 44])
+def test_a_pack_that_is_cut_anywhere_is_refused(cut: int) -> None:
+    digest = hashlib.sha256(b"hello")
+    pack = digest.digest() + (5).to_bytes(8, "big") + b"hello"
+    with pytest.raises(wl.ServerError, match="is damaged"):
+        list(read_pack(pack + pack[:cut], [digest.hexdigest()]))

@@ -1,0 +1,36 @@
+"""Programs that ask the server from several threads."""
+
+from __future__ import annotations
+
+from harness import Project
+
+# Threads take turns as often as they can, so that what can come in between does.
+READ = """
+import sys
+import threading
+
+from windlass.client.connection.transport import decode
+from windlass.model.requests import TrialPage
+
+sys.setswitchinterval(1e-6)
+begin = threading.Barrier(8)
+pages = []
+
+def read():
+    begin.wait()
+    pages.append(decode(b'{"items": []}', TrialPage))
+
+threads = [threading.Thread(target=read) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(pages))
+"""
+
+
+def test_the_first_answers_may_be_read_by_many_threads_at_once(project: Project) -> None:
+    project.write("read.py", READ)
+    for _ in range(6):
+        done = project.python("read.py")
+        assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr

@@ -1,0 +1,66 @@
+"""Ways out of failures, in the words of whoever wrote the job."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.client.resources.trial.failure_tips import tip_for
+from windlass.model.job import Executable, FunctionCall, JobSpec, ProcessCall, RestartPolicy, Role
+from windlass.model.records import TrialRecord, TrialState
+
+SCRIPT = ProcessCall(argv=("python", "train.py"))
+FUNCTION = FunctionCall(payload="0" * 64)
+ONCE = 'restart_policy="Never" fails at once'
+
+
+def failed(executable: Executable, reason: str, *, replicas: int = 2, **spec: int) -> TrialRecord:
+    role = Role(executable=executable, replicas=replicas, restart_policy=RestartPolicy.ON_FAILURE)
+    return TrialRecord(
+        id=1, uid="", name="t", experiment="t", experiment_id=1, project="p", reason=reason,
+        state=TrialState.FAILED, spec=JobSpec(roles=(role,), **spec),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("executable", [SCRIPT, FUNCTION])
+def test_a_job_that_restarts_unasked_is_told_how_not_to(executable: Executable) -> None:
+    tip = tip_for(failed(executable, "BackoffLimitExceeded"), "")
+    assert tip == f'Tip: it is started again by restart_policy="OnFailure"; {ONCE}'
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        failed(FUNCTION, "BackoffLimitExceeded", backoff_limit=2),  # retries=2
+        failed(SCRIPT, "BackoffLimitExceeded", replicas=1),
+        failed(SCRIPT, "ReplicaFailed"),
+    ],
+)
+def test_who_asked_for_restarts_or_had_none_is_not(trial: TrialRecord) -> None:
+    assert tip_for(trial, "") is None
+
+
+def test_what_failed_is_told_before_how_often() -> None:
+    text = "ModuleNotFoundError: No module named 'sklearn'"
+    tip = tip_for(failed(SCRIPT, "BackoffLimitExceeded"), text)
+    first, second = (tip or "").splitlines()
+    assert 'packages=["scikit-learn"]' in first
+    assert second.endswith(ONCE)
+
+
+def test_a_job_has_a_deadline_and_a_function_a_timeout() -> None:
+    assert (tip_for(failed(SCRIPT, "DeadlineExceeded"), "") or "").endswith(": active_deadline=")
+    assert (tip_for(failed(FUNCTION, "DeadlineExceeded"), "") or "").endswith(": timeout=")
+
+
+def test_a_program_without_a_keyboard_is_no_function_to_be_called() -> None:
+    text = "EOFError: EOF when reading a line"
+    assert ".local(" in (tip_for(failed(FUNCTION, "ReplicaFailed"), text) or "")
+    assert ".local(" not in (tip_for(failed(SCRIPT, "ReplicaFailed"), text) or "")
+
+
+def test_the_port_of_a_replica_is_not_said_to_be_somebody_elses() -> None:
+    text = "OSError: [Errno 98] Address already in use"
+    assert "SO_REUSEADDR" in (tip_for(failed(SCRIPT, "ReplicaFailed"), text) or "")
+    alone = tip_for(failed(SCRIPT, "ReplicaFailed", replicas=1), text) or ""
+    assert "another trial" in alone
+    assert "SO_REUSEADDR" not in alone

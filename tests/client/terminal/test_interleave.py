@@ -1,0 +1,86 @@
+"""Lines of several replicas: whole, each its own, a progress bar as it last stood."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.client.resources.trial.log_lines import LineJoiner, LogLine
+from windlass.client.terminal.interleave import Lanes, Line
+from windlass.model.logs import LogPart
+
+NAMES = ["chief-0", "worker-0", "worker-1"]
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> list[LogPart]:
+    """Pieces of lines of some replicas, some of which are started anew now and then."""
+    attempts = dict.fromkeys(NAMES, 1)
+    parts = []
+    for name in draw(st.lists(st.sampled_from(NAMES), max_size=40)):
+        role, _, index = name.partition("-")
+        attempts[name] += draw(st.sampled_from([0, 0, 0, 0, 1]))
+        parts.append(
+            LogPart(
+                time=float(len(parts)),
+                stream=draw(st.sampled_from(["stdout", "stderr"])),
+                text=draw(st.text("ab\r", max_size=4)),
+                end=draw(st.booleans()),
+                role=role,
+                index=int(index),
+                attempt=attempts[name],
+            )
+        )
+    return parts
+
+
+def by_lane(lines: list[Line]) -> dict[tuple[str, str], list[str]]:
+    ordered = sorted(lines, key=lambda line: line[:2])
+    return {lane: [x.text for x in run] for lane, run in groupby(ordered, lambda each: each[:2])}
+
+
+def as_line(line: LogLine) -> Line:
+    text = line.rstrip("\r").rpartition("\r")[2]
+    return Line(f"{line.role}-{line.replica_index}", line.stream, text)
+
+
+@given(outputs())
+def test_every_line_comes_whole_once_and_in_its_writers_order(parts: list[LogPart]) -> None:
+    lanes = Lanes(NAMES)
+    shown = [line for part in parts for line in lanes.feed(part)]
+    shown += lanes.rest()
+    # Joined by attempt: what one left open is over when the next begins.
+    expected: list[Line] = []
+    for attempt in range(1, 42):
+        joiner = LineJoiner()
+        expected += map(as_line, joiner.feed(p for p in parts if p.attempt == attempt))
+        expected += map(as_line, joiner.rest())
+    assert by_lane(shown) == by_lane(expected)
+    assert lanes.unended(before=float("inf")) is None
+
+
+def test_a_line_that_begun_is_known_after_a_while_the_first_replicas_first() -> None:
+    lanes = Lanes(NAMES)
+
+    def begin(name: str, text: str, now: float) -> None:
+        role, _, index = name.partition("-")
+        part = LogPart(time=0, stream="stdout", text=text, end=False, role=role, index=int(index))
+        assert list(lanes.feed(part, now)) == []
+
+    begin("worker-1", "one", now=1.0)
+    begin("worker-0", "two", now=2.0)
+    begin("worker-0", "\rthree", now=3.0)
+    assert lanes.unended(before=0.9) is None
+    assert lanes.unended(before=1.0) == Line("worker-1", "stdout", "one")
+    assert lanes.unended(before=2.0) == Line("worker-0", "stdout", "three")
+
+
+def test_a_line_without_end_is_not_waited_for_for_ever() -> None:
+    lanes = Lanes(NAMES)
+    part = LogPart(time=0, stream="stdout", text="x" * 65536, end=False, role="worker")
+    shown = [line for _ in range(40) for line in lanes.feed(part)]
+    assert [len(line.text) for line in shown] == [17 * 65536, 17 * 65536]
+    bar = LogPart(time=0, stream="stderr", text="\r50%", end=False, role="worker")
+    assert [line for _ in range(100_000) for line in lanes.feed(bar)] == []

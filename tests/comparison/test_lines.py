@@ -1,0 +1,94 @@
+"""Line-level differences: they turn the one text into the other, whatever the texts are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.comparison import lines
+from windlass.comparison.lines import diff_lines, is_binary
+
+# Few different lines, so that they meet; with and without a newline at the end; no UTF-8, too.
+_line = st.sampled_from([b"a", b"b", b"c", b"", b"\r", b" x", b"-y", b"\xff", "é".encode()])
+_text = st.builds(
+    lambda body, end: b"\n".join(body) + end,
+    st.lists(_line, max_size=25),
+    st.sampled_from([b"", b"\n"]),
+)
+
+
+def patched(before: bytes, found: tuple[str, ...]) -> bytes:
+    """A text with a unified diff applied to it, which must fit everywhere."""
+    old = before.split(b"\n")
+    ends_open = old[-1] != b""
+    old = old if ends_open else old[:-1]
+    new: list[bytes] = []
+    position, new_open = 0, ends_open
+    for i, line in enumerate(found):
+        if heading := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line):
+            start = int(heading[1]) - (heading[2] != "0")
+            new += old[position:start]
+            position = start
+            assert int(heading[3]) - (heading[4] != "0") == len(new)
+            continue
+        text = line[1:].encode("utf-8", "surrogateescape")
+        is_open = found[i + 1 : i + 2] == ("\\ No newline at end of file",)
+        if line[0] in " -":
+            assert old[position] == text
+            assert is_open == (ends_open and position == len(old) - 1)
+            position += 1
+        if line[0] in " +":
+            new.append(text)
+            new_open = is_open
+    if position < len(old):
+        new += old[position:]
+        new_open = ends_open
+    return b"\n".join(new) + (b"" if new_open or not new else b"\n")
+
+
+@given(_text, _text)
+def test_a_difference_turns_the_one_text_into_the_other(before: bytes, after: bytes) -> None:
+    found = diff_lines(before, after)
+    assert patched(before, found.lines) == after
+    assert found.added == sum(line.startswith("+") for line in found.lines)
+    assert found.removed == sum(line.startswith("-") for line in found.lines)
+
+
+@given(_text)
+def test_a_text_does_not_differ_from_itself(text: bytes) -> None:
+    assert diff_lines(text, text) == ((), 0, 0)
+
+
+@given(_text, _text)
+def test_what_is_too_much_to_match_is_still_right(before: bytes, after: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "_MOST_MATCHED", 3)
+        assert patched(before, diff_lines(before, after).lines) == after
+
+
+def test_it_is_the_difference_that_diff_tells(tmp_path: Path) -> None:
+    before = b"".join(b"line %d\n" % n for n in range(40))
+    after = before.replace(b"line 3\n", b"").replace(b"line 20\n", b"line 20\nnew\n") + b"open"
+    (tmp_path / "a").write_bytes(before)
+    (tmp_path / "b").write_bytes(after)
+    told = subprocess.run(
+        ["diff", "-u", "a", "b"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert list(diff_lines(before, after).lines) == told.stdout.splitlines()[2:]
+
+
+def test_large_files_that_have_nothing_in_common_are_told_without_being_matched() -> None:
+    before = b"".join(b"%d\n" % n for n in range(50_000))
+    after = b"".join(b"%d\n" % n for n in range(50_000, 0, -1))
+    found = diff_lines(before, after)
+    assert (found.added, found.removed) == (50_000, 50_000)
+
+
+def test_a_byte_that_no_text_has_makes_a_file_binary() -> None:
+    assert is_binary(b"PNG\0\1")
+    assert not is_binary("naïve\r\n".encode("latin-1"))

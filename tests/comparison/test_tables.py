@@ -1,0 +1,219 @@
+"""Tables of trials: their columns, the order of their rows, the library they are of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compared_records import record, summary
+from hypothesis import given
+from hypothesis import strategies as st
+
+import windlass as wl
+from stored_trials import call, submit
+from windlass.comparison.data_frame import frame_of
+from windlass.comparison.tables import Table, sorted_by, table_of
+from windlass.model.job import GeneratorCall
+from windlass.model.records import TrialState
+
+SWEEP = [
+    record(1, params={"lr": 0.1, "seed": 7}, metrics={"loss": summary(3.0, 0.5)}),
+    record(2, params={"lr": 0.2, "seed": 7}, metrics={"loss": summary(0.1, 0.25)}),
+    record(3, params={"lr": 0.3, "seed": 7}, state=TrialState.RUNNING, ended=None),
+]
+
+
+def test_parameters_that_differ_and_metrics_are_the_columns() -> None:
+    table = table_of(SWEEP)
+    assert table.columns == ("id", "state", "seconds", "lr", "loss")
+    assert table.column("loss") == [0.5, 0.25, None]
+    assert str(table).splitlines() == [
+        "id  state      seconds   lr  loss",
+        " 1  SUCCEEDED     2.5s  0.1   0.5",
+        " 2  SUCCEEDED     2.5s  0.2  0.25",
+        " 3  RUNNING          -  0.3     -",
+    ]
+
+
+def test_names_are_told_where_they_differ_and_a_single_trial_has_all_its_parameters() -> None:
+    assert table_of([record(1), record(2, name="other")]).columns[1] == "name"
+    assert table_of([record(1, params={"lr": 0.1})]).columns == ("id", "state", "seconds", "lr")
+    assert table_of([]).columns == ("id", "state", "seconds")
+    assert str(table_of([])) == "id  state  seconds"
+
+
+def test_a_parameter_that_only_some_have_differs_and_nested_ones_have_dots() -> None:
+    table = table_of(
+        [record(1, params={"m": {"depth": 1}}), record(2, params={"m": {"depth": 2}, "x": None})]
+    )
+    assert table.columns[3:] == ("m.depth", "x")
+
+
+def test_names_that_meet_are_told_apart() -> None:
+    params = [{"id": 5, "lr": 0.1}, {"id": 6, "lr": 0.2}]
+    records = [
+        record(n, params=each, metrics={"lr": summary(0.01), "state": summary(n)})
+        for n, each in enumerate(params, start=1)
+    ]
+    table = table_of(records)
+    assert table.columns == (
+        "id",
+        "state",
+        "seconds",
+        "param.id",
+        "lr",
+        "metric.lr",
+        "metric.state",
+    )
+    assert table[0] == {
+        "id": 1, "state": "SUCCEEDED", "seconds": 2.5, "param.id": 5, "lr": 0.1,
+        "metric.lr": 0.01, "metric.state": 1,
+    }  # fmt: skip
+
+
+def test_metrics_can_be_chosen_with_their_statistics() -> None:
+    table = table_of(SWEEP, metrics=["loss.min", "loss", "loss.count"])
+    assert table.columns[-3:] == ("loss.min", "loss", "loss.count")
+    assert [list(row.values())[-3:] for row in table] == [[0.5, 0.5, 2], [0.1, 0.25, 2], [None] * 3]
+    assert table_of(SWEEP, metrics="loss.mean").column("loss.mean")[0] == 1.75
+    with pytest.raises(wl.InvalidArgument, match="No trial here has reported") as refused:
+        table_of(SWEEP, metrics=["lss"])
+    assert "Did you mean 'loss'?" in str(refused.value)
+    with pytest.raises(wl.InvalidArgument, match="None has been reported"):
+        table_of([record(1)], metrics="loss")
+
+
+def test_rows_are_sorted_and_those_without_a_value_come_last() -> None:
+    assert table_of(SWEEP, sort_by="loss").column("id") == [2, 1, 3]
+    assert table_of(SWEEP, sort_by="-loss").column("id") == [1, 2, 3]
+    assert table_of(SWEEP, sort_by="-lr").column("id") == [3, 2, 1]
+    with pytest.raises(wl.InvalidArgument, match="cannot be sorted by 'los'") as refused:
+        table_of(SWEEP, sort_by="los")
+    assert "Did you mean 'loss'?" in str(refused.value)
+
+
+_value = (
+    st.none()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.lists(st.integers(), max_size=2)
+)
+
+
+@given(st.lists(_value, max_size=12), st.sampled_from(["x", "-x"]))
+def test_whatever_is_in_a_column_it_can_be_sorted_by_and_printed(
+    values: list[Any], by: str
+) -> None:
+    table = Table(["n", "x"], [{"n": n, "x": value} for n, value in enumerate(values)])
+    done = sorted_by(table, by)
+    assert sorted(done.column("n")) == list(range(len(values)))
+    empty = [value is None or value != value for value in done.column("x")]
+    assert empty == sorted(empty)
+    assert len(str(done).splitlines()) == len(values) + 1
+    assert done._repr_html_().count("<tr>") == len(values) + 1
+    assert repr(done) == str(done)  # at a prompt, as of a data frame
+
+
+def test_a_table_is_drawn_for_notebooks_without_being_believed() -> None:
+    html = Table(["<b>"], [{"<b>": "<script>alert(1)</script>"}])._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html and "<th>&lt;b&gt;</th>" in html
+
+
+# -- data frames --------------------------------------------------------------------------
+
+MIXED = Table(
+    ["id", "lr", "mixed", "list", "big"],
+    [
+        {"id": 1, "lr": 0.1, "mixed": 1, "list": [1, 2], "big": 2**70},
+        {"id": 2, "lr": None, "mixed": "one", "list": None, "big": None},
+    ],
+)
+
+
+def test_with_pandas_it_is_a_data_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = frame_of(table_of(SWEEP, sort_by="loss"))
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns) == ["id", "state", "seconds", "lr", "loss"]
+    assert list(frame["id"]) == [2, 1, 3]
+    assert frame["loss"].dtype == "float64" and frame["loss"].isna().sum() == 1
+    assert list(frame_of(MIXED)["mixed"]) == [1, "one"]
+    assert frame_of(table_of([])).empty
+
+
+def test_without_pandas_it_is_one_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)  # it cannot be imported
+        frame = frame_of(table_of(SWEEP, sort_by="loss"))
+        mixed = frame_of(MIXED)
+        empty = frame_of(table_of([]))
+    assert isinstance(frame, polars.DataFrame)
+    assert frame["id"].to_list() == [2, 1, 3]
+    assert frame["loss"].to_list() == [0.25, 0.5, None]
+    assert mixed["mixed"].to_list() == ["1", "one"]
+    assert mixed["list"].to_list() == [[1, 2], None]
+    assert len(mixed["big"]) == 2
+    assert empty.columns == ["id", "state", "seconds"]
+
+
+def test_without_either_it_is_a_table() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)
+        patch.setitem(sys.modules, "polars", None)
+        table = frame_of(table_of(SWEEP))
+    assert isinstance(table, wl.Table)
+    assert table[:2].column("id") == [1, 2]
+
+
+def test_pandas_is_not_loaded_until_a_table_is_asked_for() -> None:
+    code = (
+        "import sys, windlass as wl\n"
+        "wl.Table, wl.Diff, wl.compare, wl.Experiment\n"
+        "import windlass.client.resources.comparison\n"
+        "assert not {'pandas', 'polars', 'numpy'} & set(sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- through the server ---------------------------------------------------------------------
+
+
+def test_a_table_of_an_experiment_has_what_ran_for_its_own_sake(home: Path) -> None:
+    for lr in (0.2, 0.1):
+        submit(experiment="tabled", params={"lr": lr, "seed": 7})
+    submit(experiment="tabled", params={"port": 6006}, auxiliary=True)
+    builder = call(executable=GeneratorCall(qualname="build"))
+    submit(None, builder, experiment="tabled", params={"depth": 3}, spec={"suspend": False})
+    frame = wl.get_experiment("tabled").table(sort_by="lr")
+    assert list(frame["lr"]) == [0.1, 0.2]
+    assert list(frame.columns) == ["id", "state", "seconds", "lr"]
+
+
+def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
+    one, two = submit(params={"lr": 1}), submit(params={"lr": 2})
+    frame = wl.compare([two, one.id], sort_by="lr")
+    assert list(frame["id"]) == [one.id, two.id]
+    assert list(wl.compare(iter([two, one]))["lr"]) == [2, 1]
+    for wrong, told in [
+        ([one.id], "only .* is named"),
+        ([], "none is named"),
+        ([one, one.id], f"Trial {one.id} is named twice"),
+        (one.id, "is no list of trials"),
+        ("12", "is no list of trials"),
+        ([one.id, "x"], "'x' is no trial"),
+    ]:
+        with pytest.raises(wl.InvalidArgument, match=told):
+            wl.compare(wrong)  # type: ignore[arg-type]
+    with pytest.raises(wl.NotFound, match="There is no trial 99999"):
+        wl.compare([one, 99999])
+
+
+def test_a_table_is_plain_values(home: Path) -> None:
+    assert json.loads(json.dumps(table_of(SWEEP).rows)) == table_of(SWEEP).rows

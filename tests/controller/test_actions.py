@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+from controller_doubles import ControllerHarness, job
+
+from windlass.model.job import RestartPolicy
+from windlass.model.records import TrialState
+from windlass.model.status import ReplicaId
+from windlass.runtimes.base import NameHeld
+
+FIRST, OTHER = ReplicaId("main", 0, 1), ReplicaId("main", 1, 1)
+
+
+def failures_told(harness):
+    return [each for each in harness.store.events["job-1"] if each.startswith("CreateFailed")]
+
+
+def test_a_controller_stopped_in_the_middle_of_a_look_makes_no_more():
+    """Who has lost a lease must not act: another does by now."""
+    harness = ControllerHarness(job(replicas=100))
+
+    def stop(uid, replica):
+        if replica.index == 1:
+            harness.controller.stop()
+
+    harness.runtime.on_create = stop
+    assert harness.work() == 1
+    assert harness.alive() == ["job-1 main-0.1", "job-1 main-1.1"]
+    assert failures_told(harness) == []
+    # What it had on record is done by the next, once.
+    harness.begin()
+    harness.work()
+    assert len(harness.alive()) == 100
+    assert set(harness.runtime.starts.values()) == {1}
+
+
+def test_a_controller_stopped_in_the_middle_of_a_look_deletes_no_more():
+    harness = ControllerHarness(job(replicas=3))
+    harness.work()
+    harness.runtime.on_delete = lambda uid, replica: harness.controller.stop()
+    harness.store.change("job-1", stop_requested=True)
+    harness.controller.wake("job-1")
+    harness.work()
+    assert len(harness.alive()) == 2
+    harness.begin()
+    harness.runtime.on_delete = lambda uid, replica: None
+    harness.work()
+    assert harness.alive() == []
+    assert harness.store.state("job-1") is TrialState.STOPPED
+
+
+def lagging(harness):
+    """Have deletes of a runtime not show in its view; which were asked for."""
+    asked = []
+    harness.runtime.delete = lambda uid, replica, grace: asked.append(replica)
+    return asked
+
+
+def test_no_decision_is_made_on_a_view_that_lags_behind():
+    harness = ControllerHarness(job(replicas=2))
+    harness.work()
+    harness.run_all()
+    asked = lagging(harness)
+    harness.scale(main=1)
+    harness.store.change("job-1", stop_requested=True)
+    harness.controller.wake("job-1")
+    harness.work()
+    assert asked == [OTHER]
+    harness.runtime.put("job-1", OTHER, deleting=True)
+    harness.runtime.tell("job-1")
+    harness.work()
+    assert FIRST in asked
+
+
+def test_a_delete_that_is_never_seen_is_asked_for_again_after_five_minutes():
+    harness = ControllerHarness(job(replicas=2))
+    harness.work()
+    harness.run_all()
+    asked = lagging(harness)
+    harness.scale(main=1)
+    harness.clock.advance(299.0)
+    harness.work()
+    assert asked == [OTHER]
+    harness.clock.advance(1.0)
+    harness.work()
+    assert asked == [OTHER, OTHER]
+
+
+def test_a_replica_made_and_gone_again_within_one_look_is_made_anew_at_once():
+    """A look at a large job takes long, and somebody deletes its first pod meanwhile."""
+    harness = ControllerHarness(job(replicas=2))
+
+    def vanish(uid, replica):
+        if replica == OTHER:
+            harness.runtime.on_create = lambda uid, replica: None
+            del harness.runtime.replicas["job-1", FIRST]
+
+    harness.runtime.on_create = vanish
+    harness.work()
+    assert harness.alive() == ["job-1 main-0.1", "job-1 main-1.1"]
+    assert harness.runtime.starts["job-1", FIRST] == 2
+
+
+def test_a_job_is_suspended_though_a_replica_was_gone_again_within_one_look():
+    harness = ControllerHarness(job(replicas=2))
+
+    def vanish(uid, replica):
+        if replica == OTHER:
+            del harness.runtime.replicas["job-1", FIRST]
+            harness.store.respec("job-1", suspend=True)
+
+    harness.runtime.on_create = vanish
+    harness.work()
+    assert harness.store.state("job-1") is TrialState.SUSPENDED
+    assert harness.alive() == []
+
+
+def test_a_create_that_fails_is_told_and_tried_again():
+    harness = ControllerHarness(job())
+
+    def fail(uid, replica):
+        raise OSError("no space left on device")
+
+    harness.runtime.on_create = fail
+    for _ in range(8):
+        harness.work()
+        harness.clock.advance(60.0)
+    told = "CreateFailed: starting main-0 attempt 1 failed: no space left on device"
+    assert failures_told(harness) == [told] * 2
+    assert not harness.status().is_finished
+    harness.runtime.on_create = lambda uid, replica: None
+    harness.work()
+    assert harness.alive() == ["job-1 main-0.1"]
+
+
+def test_one_replica_that_cannot_be_created_does_not_keep_the_others_from_it():
+    harness = ControllerHarness(job(replicas=3))
+
+    def fail(uid, replica):
+        if replica.index == 0:
+            raise OSError("no")
+
+    harness.runtime.on_create = fail
+    harness.work()
+    harness.clock.advance(0.005)
+    harness.work()
+    assert harness.alive() == ["job-1 main-1.1", "job-1 main-2.1"]
+
+
+def test_after_a_create_that_failed_no_other_is_tried_in_that_look_and_nobody_waits_for_them():
+    """A webhook that is down takes ten seconds to say so, of each of two hundred replicas."""
+    harness = ControllerHarness(job(replicas=200))
+    asked = []
+
+    def fail(uid, replica):
+        asked.append(replica.index)
+        raise ConnectionError("the webhook did not answer")
+
+    harness.runtime.on_create = fail
+    harness.work()
+    assert asked == [0]
+    # The next look is another's turn, and a stop is not held up by what was never asked for.
+    harness.clock.advance(0.005)
+    harness.work()
+    assert asked == [0, 1]
+    harness.store.change("job-1", stop_requested=True)
+    harness.controller.wake("job-1")
+    harness.work()
+    assert harness.store.state("job-1") is TrialState.STOPPED
+
+
+def test_what_keeps_every_replica_from_starting_is_told_with_a_name_and_not_for_each():
+    harness = ControllerHarness(job(replicas=200))
+
+    def fail(uid, replica):
+        raise ConnectionError("the webhook did not answer")
+
+    harness.runtime.on_create = fail
+    for _ in range(20):
+        harness.work()
+        harness.clock.advance(60.0)
+    assert failures_told(harness) == [
+        "CreateFailed: starting main-0 attempt 1 failed: the webhook did not answer",
+        "CreateFailed: starting main-4 attempt 1 failed: the webhook did not answer",
+    ]
+
+
+def test_a_failure_that_names_its_replica_is_told_once_in_a_look():
+    harness = ControllerHarness(job(replicas=3))
+
+    def fail(uid, replica):
+        raise OSError(f"the quota has no room for {replica.index}")
+
+    harness.runtime.on_create = fail
+    harness.work()
+    assert len(failures_told(harness)) == 1
+    harness.clock.advance(0.005)
+    harness.work()
+    assert len(failures_told(harness)) == 2
+
+
+def test_a_failure_that_comes_back_after_all_went_well_is_told_again():
+    harness = ControllerHarness(job(restart_policy=RestartPolicy.ON_FAILURE))
+
+    def fail(uid, replica):
+        raise OSError("no space left on device")
+
+    harness.runtime.on_create = fail
+    harness.work()
+    harness.runtime.on_create = lambda uid, replica: None
+    harness.clock.advance(1.0)
+    harness.work()
+    harness.runtime.end("job-1", FIRST, 1)
+    harness.runtime.on_create = fail
+    harness.work()
+    harness.clock.advance(1.0)
+    harness.work()
+    assert len(failures_told(harness)) == 2
+
+
+def test_an_attempt_that_waits_for_its_name_does_not_keep_the_others_from_being_tried():
+    harness = ControllerHarness(job(replicas=3))
+
+    def held(uid, replica):
+        if replica.index == 0:
+            raise NameHeld("what was there before is on its way out")
+
+    harness.runtime.on_create = held
+    harness.work()
+    assert harness.alive() == ["job-1 main-1.1", "job-1 main-2.1"]
+
+
+def test_an_attempt_whose_name_is_held_is_asked_for_again_when_that_is_told_and_not_before():
+    harness = ControllerHarness(job())
+    asked = []
+
+    def held(uid, replica):
+        asked.append(replica)
+        if len(asked) == 1:
+            raise NameHeld("what was there before is on its way out")
+
+    harness.runtime.on_create = held
+    harness.work()
+    harness.clock.advance(14.0)
+    harness.work()
+    assert asked == [FIRST]
+    harness.controller.wake("job-1")
+    harness.work()
+    assert asked == [FIRST, FIRST]
+    assert harness.alive() == ["job-1 main-0.1"]
+    assert failures_told(harness) == []
+
+
+def test_a_name_held_by_what_is_not_seen_is_asked_for_again_after_a_pause():
+    harness = ControllerHarness(job())
+    asked = []
+
+    def held(uid, replica):
+        asked.append(replica)
+        if len(asked) < 3:
+            raise NameHeld("something of another's is on its way out", is_notified=False)
+
+    harness.runtime.on_create = held
+    harness.work()
+    assert asked == [FIRST]
+    for _ in range(2):
+        harness.clock.advance(0.02)
+        harness.work()
+    assert asked == [FIRST] * 3
+    assert harness.alive() == ["job-1 main-0.1"]
+    assert failures_told(harness) == []

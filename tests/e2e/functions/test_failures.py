@@ -1,0 +1,224 @@
+"""What comes back when a trial fails: the exception itself, or why there is none."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_program import CASES, ERRORS, FUSSY, MAIN
+
+from harness import Project
+
+SHARES_HOME = True
+
+NOTES = sys.version_info >= (3, 11)
+
+
+class Outcomes:
+    """How each case of the program above came out, and where its sources are."""
+
+    def __init__(self, folder: Path, told: dict[str, dict[str, Any]]) -> None:
+        self.folder = folder
+        self._told = told
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        assert "value" not in self._told[name], f"{name} succeeded"
+        return self._told[name]
+
+    def note(self, name: str) -> str:
+        return "\n".join(self[name]["notes"])
+
+
+@pytest.fixture(scope="module")
+def outcomes(module_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    folder = tmp_path_factory.mktemp("failing") / "project"
+    project = Project(folder)
+    for name, text in (("main", MAIN), ("errors", ERRORS), ("cases", CASES), ("fussy", FUSSY)):
+        project.write(f"{name}.py", text)
+    answer = folder.parent / "outcomes.json"
+    done = project.python("main.py", answer, env={"WINDLASS_HOME": str(module_home)})
+    assert done.returncode == 0, done.stderr
+    return Outcomes(folder, json.loads(answer.read_text()))
+
+
+def test_an_exception_is_raised_as_its_own_type_with_the_remote_traceback_as_a_note(
+    outcomes: Outcomes,
+) -> None:
+    error = outcomes["value_error"]
+    assert (error["type"], error["text"]) == ("builtins.ValueError", "bad lr")
+    note = outcomes.note("value_error")
+    assert re.match(r"Traceback in trial \d+ \(value_error\):\n", note)
+    assert f'File "{outcomes.folder}/cases.py", line ' in note
+    assert 'raise ValueError("bad lr")' in note
+    assert "ValueError: bad lr" in note
+
+
+def test_a_traceback_names_the_users_files_and_hides_our_frames(outcomes: Outcomes) -> None:
+    for name in ("value_error", "chained", "boom", "fussy", "recursion", "no_module"):
+        files = re.findall(r'File "([^"]+)"', outcomes.note(name))
+        assert files, name
+        ours = [file for file in files if "windlass" in file or "/trials/" in file]
+        assert not ours, name
+    assert f'File "{outcomes.folder}/main.py"' in outcomes.note("boom")
+
+
+def test_classes_of_the_program_and_of_its_modules_come_back_as_themselves(
+    outcomes: Outcomes,
+) -> None:
+    assert outcomes["boom"]["is_boom"]
+    assert outcomes["boom"]["args"] == ["'out of luck'", "3"]
+    assert outcomes["own_error"]["is_own"]
+    assert outcomes["own_error"]["args"] == ["'of a module'", "{'n': 1}"]
+    assert outcomes["halt"]["type"] == "errors.Halt"
+    assert outcomes["local_error"]["type"].endswith(".Inner")
+    assert outcomes["local_error"]["text"] == "made here"
+
+
+def test_a_cause_comes_along(outcomes: Outcomes) -> None:
+    assert outcomes["chained"]["type"] == "builtins.RuntimeError"
+    assert outcomes["chained"]["cause"] == "KeyError('missing')"
+    note = outcomes.note("chained")
+    assert note.index("KeyError: 'missing'") < note.index("RuntimeError: the config is wrong")
+
+
+@pytest.mark.skipif(not NOTES, reason="exception groups are new in Python 3.11")
+def test_a_group_comes_back_with_its_parts(outcomes: Outcomes) -> None:
+    assert outcomes["group"]["type"] == "builtins.ExceptionGroup"
+    assert outcomes["group"]["parts"] == ["ValueError('one')", "OwnError('two')"]
+    assert "OwnError: two" in outcomes.note("group")
+
+
+def test_an_exception_whose_class_wants_other_arguments_comes_back_as_itself(
+    outcomes: Outcomes,
+) -> None:
+    assert outcomes["odd_error"]["type"] == "errors.OddError"
+
+
+def test_what_cannot_be_pickled_comes_as_a_remote_error(outcomes: Outcomes) -> None:
+    error = outcomes["locked_error"]
+    assert error["type"].endswith(".RemoteError")
+    assert (error["type_name"], error["text"]) == ("errors.LockedError", "holds a lock")
+    assert "errors.LockedError: holds a lock" in error["traceback"]
+    assert f'File "{outcomes.folder}/cases.py"' in error["traceback"]
+
+
+def test_odd_exceptions_come_through(outcomes: Outcomes) -> None:
+    assert outcomes["recursion"]["type"] == "builtins.RecursionError"
+    assert len(outcomes.note("recursion")) < 5000
+    assert outcomes["huge"]["type"] == "builtins.ValueError"
+    assert outcomes["huge"]["length"] == 3_000_000
+    assert "in huge" in outcomes.note("huge")
+    assert len(outcomes.note("huge")) <= 110_000
+    assert outcomes["foreign"]["length"] == 200_000
+    assert outcomes["surrogate"]["text"] == "bad name \udcff"
+    assert outcomes["mute_error"]["type"] == "errors.MuteError"
+    assert outcomes["mute_error"]["text"] == "RuntimeError('no text')"  # by its own __str__
+
+
+def test_a_module_that_cannot_be_imported_there_says_so(outcomes: Outcomes) -> None:
+    assert outcomes["fussy"]["type"] == "builtins.OSError"
+    assert outcomes["fussy"]["text"] == "cannot be imported there"
+    assert f'File "{outcomes.folder}/fussy.py", line 3' in outcomes.note("fussy")
+
+
+def test_a_result_that_cannot_be_pickled_says_which_part(outcomes: Outcomes) -> None:
+    error = outcomes["lock_returned"]
+    assert error["type"].endswith(".SerializationError")
+    assert "result['model'][1]" in error["text"]
+    assert "_thread.lock" in error["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "exit_code", "signal", "said"),
+    [
+        ("exit_3", 3, None, "failed: exit code 3"),
+        ("killed", 137, "SIGKILL", "killed by SIGKILL"),
+        ("crashed", 139, "SIGSEGV", "killed by SIGSEGV"),
+        ("sys_exit_2", 2, None, "failed: exit code 2"),
+        ("sys_exit_text", 1, None, "failed: exit code 1"),
+        ("sys_exit_0", 0, None, "ended without returning"),
+        ("interrupted", 130, None, "exit code 130 (SIGINT)"),
+    ],
+)
+def test_a_process_that_died_comes_as_trial_failed_with_how(
+    outcomes: Outcomes, name: str, exit_code: int, signal: str | None, said: str
+) -> None:
+    error = outcomes[name]
+    assert error["type"].endswith(".TrialFailed")
+    assert (error["exit_code"], error["signal"]) == (exit_code, signal)
+    assert re.match(rf"Trial {error['trial_id']} \({name}\) ", error["text"])
+    assert said in error["text"]
+
+
+def test_the_last_twenty_lines_come_along_a_progress_bar_as_it_last_stood(
+    outcomes: Outcomes,
+) -> None:
+    assert outcomes["talkative"]["log_tail"] == [*(f"line {n}" for n in range(41, 60)), "30%"]
+    assert outcomes["exit_3"]["log_tail"] == ["last words"]
+    assert "    last words\n" in outcomes["exit_3"]["text"]
+    assert f"windlass logs {outcomes['exit_3']['trial_id']}" in outcomes["exit_3"]["text"]
+    assert outcomes["sys_exit_text"]["log_tail"] == ["the data is not there"]
+    assert outcomes["interrupted"]["log_tail"][-1] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    ("name", "tip"),
+    [
+        ("no_module", 'packages=["sklearn_that_nobody_has"]'),
+        ("known_package", 'packages=["opencv-python-headless"]'),
+        ("no_name", "'json' is there but has no 'no_such_name'"),
+        ("memory_error", "memory="),
+        ("killed", "memory="),
+        ("port_taken", "the port is taken"),
+        ("no_file", "'data/train.csv' was not in the code snapshot"),
+        ("late", "timeout="),
+    ],
+)
+def test_a_known_failure_comes_with_a_tip(outcomes: Outcomes, name: str, tip: str) -> None:
+    told = "\n".join([outcomes[name]["text"], outcomes.note(name)])
+    assert tip in told.partition("Tip: ")[2]
+
+
+def test_an_unknown_failure_comes_without_a_tip(outcomes: Outcomes) -> None:
+    for name in ("value_error", "exit_3", "crashed", "no_absolute_file", "interrupted"):
+        assert "Tip:" not in outcomes[name]["text"] + outcomes.note(name), name
+
+
+def test_a_trial_out_of_time_says_how_long_it_had(outcomes: Outcomes) -> None:
+    assert outcomes["late"]["type"].endswith(".TrialFailed")
+    assert "ran out of time (timeout 300ms)" in outcomes["late"]["text"]
+
+
+def test_an_error_nobody_catches_shows_the_remote_traceback_at_the_end(
+    project: Project, home: Path
+) -> None:
+    train = project.write(
+        "train.py",
+        """
+        import windlass as wl
+
+        @wl.run
+        def train():
+            raise ValueError("bad lr")
+
+        train()
+        """,
+    )
+    done = project.python("train.py")
+    assert done.returncode == 1
+    remote = textwrap.dedent(f"""
+        Traceback in trial 1 (train):
+        Traceback (most recent call last):
+          File "{train}", line 5, in train
+            raise ValueError("bad lr")
+        ValueError: bad lr
+        """).lstrip()
+    told = re.sub(r"trial \d+", "trial 1", done.stderr)
+    assert remote in told
+    if NOTES:
+        assert told.endswith(remote)

@@ -1,0 +1,279 @@
+"""The embedded server: started by its first use, one a home, and never in a trial's way."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import windlass as wl
+from harness import BIN, PATIENCE, Project, eventually, kill_server, stop_server
+from windlass.version import __version__
+
+WORK = """
+import os, sys, time
+import windlass as wl
+
+@wl.run(cpus=0.1)
+def work(name, folder):
+    with open(f"{folder}/runs", "a") as runs:
+        runs.write(f"{name} {os.getpid()}\\n")
+    for number in range(50):
+        print(name, number)
+    while not os.path.exists(f"{folder}/{name}"):
+        time.sleep(0.01)
+    print(name, "ends")
+    return name
+"""
+
+
+def described(home: Path) -> dict[str, Any]:
+    """What the server wrote about itself."""
+    told: dict[str, Any] = json.loads((home / "server.json").read_text())
+    return told
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; a dead one that its parent has not buried is none."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def runs(folder: Path) -> dict[str, int]:
+    """Which trials began, each once, and their processes."""
+    lines = (folder / "runs").read_text().splitlines() if (folder / "runs").exists() else []
+    begun = [line.split() for line in lines]
+    assert len({name for name, _ in begun}) == len(begun), f"something ran twice: {lines}"
+    return {name: int(pid) for name, pid in begun}
+
+
+def lines_of(name: str) -> list[str]:
+    return [*(f"{name} {number}" for number in range(50)), f"{name} ends"]
+
+
+def test_the_first_use_starts_a_server_that_only_its_owner_can_read_and_reach(
+    project: Project, fresh_home: Path
+) -> None:
+    project.write(
+        "train.py",
+        """
+        import os, windlass as wl
+
+        @wl.run(secrets={"KEY": "hush-hush"})
+        def train():
+            os.mkdir("made")
+            open("made/by_trial", "w").close()
+            print("hello")
+
+        train()
+        """,
+    )
+    done = project.run("sh", "-c", 'umask 0; exec "$0" train.py', sys.executable)
+    assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+    # What a trial makes has the permissions its author's shell gives; nobody else can get there.
+    [made] = fresh_home.rglob("by_trial")
+    assert made.stat().st_mode & 0o777 == 0o666
+    paths = [
+        path
+        for path in (fresh_home, *fresh_home.rglob("*"))
+        if made.parent not in (path, *path.parents)
+    ]
+    open_to_others = {
+        str(path): oct(path.lstat().st_mode)
+        for path in paths
+        if not path.is_symlink() and path.lstat().st_mode & 0o077
+    }
+    assert not open_to_others
+
+    server = psutil.Process(described(fresh_home)["pid"])
+    listening = [c for c in server.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    assert {connection.laddr.ip for connection in listening} == {"127.0.0.1"}
+
+
+def test_a_stopped_server_leaves_trials_running_and_the_next_adopts_them(
+    project: Project, home: Path, tmp_path: Path
+) -> None:
+    project.write("train.py", WORK + "for name in 'ab': work.submit(name, sys.argv[1])\n")
+    assert project.python("train.py", tmp_path).returncode == 0
+    second, first = wl.list_trials(sort_by="-id", limit=2)
+    eventually(lambda: len(runs(tmp_path)) == 2, "both run")
+    old = described(home)["pid"]
+
+    done = subprocess.run([BIN / "windlass", "server", "stop"], check=False, timeout=PATIENCE)
+    assert done.returncode == 0
+    assert not is_running(old)
+    assert not (home / "server.json").exists()
+    pids = runs(tmp_path)
+    assert all(is_running(pid) for pid in pids.values())
+
+    (tmp_path / "a").touch()  # one ends while there is no server
+    eventually(lambda: not is_running(pids["a"]), "it ends by itself")
+    assert first.result(timeout=PATIENCE) == "a"
+    assert described(home)["pid"] != old
+    eventually(lambda: second.refresh().state == "RUNNING", "the next one knows that it runs")
+    (tmp_path / "b").touch()  # the other in the care of the next one
+    assert second.result(timeout=PATIENCE) == "b"
+
+    assert list(first.logs()) == lines_of("a")
+    assert list(second.logs()) == lines_of("b")
+    assert runs(tmp_path) == pids
+    assert [len(trial.attempts) for trial in (first.refresh(), second.refresh())] == [1, 1]
+
+
+def test_a_killed_server_is_started_again_by_who_waits_and_nothing_is_lost(
+    project: Project, home: Path, tmp_path: Path
+) -> None:
+    project.write("train.py", WORK + "print('value', work('c', sys.argv[1]))\n")
+    waiting = project.start("train.py", tmp_path)
+    eventually(lambda: len(runs(tmp_path)) == 1, "it runs")
+    old = described(home)["pid"]
+    kill_server(home)
+    eventually(lambda: described(home)["pid"] != old, "who waits starts another")
+    (tmp_path / "c").touch()
+    out, err = waiting.communicate(timeout=PATIENCE)
+    assert out.splitlines() == [*lines_of("c"), "value c"]
+    assert (waiting.returncode, err) == (0, "")
+    assert list(runs(tmp_path)) == ["c"]
+
+
+def test_a_file_that_a_dead_server_left_is_no_hindrance(home: Path) -> None:
+    assert wl.Client().server_info().pid == described(home)["pid"]
+    told = described(home)
+    with _listener() as (url, requests):
+        for left in (
+            json.dumps({**told, "pid": os.getpid(), "url": url}),  # both are others' now
+            json.dumps({**told, "version": "0.0.9"}),
+            '{"url": 7',
+        ):
+            kill_server(home)
+            (home / "server.json").write_text(left)
+            assert wl.Client().server_info().pid == described(home)["pid"]
+        assert requests == []  # least of all was our token told to whoever has the port
+
+
+@contextlib.contextmanager
+def _listener() -> Iterator[tuple[str, list[str]]]:
+    """A web server of somebody else, and what it was asked."""
+    requests: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", requests
+        server.shutdown()
+
+
+def test_a_server_of_another_version_is_named_with_the_way_out(home: Path) -> None:
+    client = wl.Client()
+    assert client.server_info().version == __version__
+    told = (home / "server.json").read_text()
+    (home / "server.json").write_text(told.replace(f'"{__version__}"', '"9.9.1"'))
+    with pytest.raises(wl.VersionMismatch) as caught:
+        wl.Client().server_info()
+    (home / "server.json").write_text(told)
+    assert "is version 9.9.1" in str(caught.value)
+    assert f"this is Windlass {__version__}" in str(caught.value)
+    assert "windlass server stop" in str(caught.value)
+
+
+def test_a_home_may_have_any_name(project: Project, tmp_path: Path) -> None:
+    long = tmp_path / "späces und 漢字 'quoted' %41 #?&" / ("x" * 120)
+    project.write("train.py", WORK + "print('value', work('d', sys.argv[1]))\n")
+    (tmp_path / "d").touch()
+    try:
+        done = project.python("train.py", tmp_path, env={"WINDLASS_HOME": str(long)})
+        assert done.stdout.splitlines() == [*lines_of("d"), "value d"], done.stderr
+    finally:
+        stop_server(long)
+    assert (long / "trials" / "1").is_dir()
+
+
+def test_a_home_that_cannot_be_used_is_told_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    homes = [tmp_path / "file", tmp_path / "file" / "home", Path("/proc/windlass")]
+    if os.getuid() != 0:  # who is root may write everywhere
+        (tmp_path / "locked").mkdir(mode=0o500)
+        homes.append(tmp_path / "locked" / "home")
+    for home in homes:
+        monkeypatch.setenv("WINDLASS_HOME", str(home))
+        with pytest.raises(wl.ServerError) as caught:
+            wl.Client().server_info()
+        assert str(home) in str(caught.value)
+        assert "Set WINDLASS_HOME" in str(caught.value)
+
+
+def test_another_server_can_be_named(project: Project, home: Path, tmp_path: Path) -> None:
+    wl.Client().server_info()
+    project.write("train.py", WORK + "print('value', work('e', sys.argv[1]))\n")
+    (tmp_path / "e").touch()
+    url = described(home)["url"] + "/"
+    token = (home / "token").read_text().strip()
+    elsewhere = {"WINDLASS_SERVER": url, "WINDLASS_TOKEN": token}
+    own = tmp_path / "own"
+    done = project.python("train.py", tmp_path, env={**elsewhere, "WINDLASS_HOME": str(own)})
+    assert done.stdout.splitlines() == [*lines_of("e"), "value e"], done.stderr
+    assert not (own / "server.json").exists()
+    assert not (own / "windlass.db").exists()
+    assert next(wl.list_trials(sort_by="-id")).params["name"] == "e"
+    done = project.python("train.py", tmp_path, env={**elsewhere, "WINDLASS_HOME": "/proc/none"})
+    assert done.stdout.splitlines()[-1:] == ["value e"], done.stderr  # nothing is kept here
+
+
+def test_a_server_that_is_not_there_is_named_in_the_error(home: Path) -> None:
+    wl.Client().server_info()
+    url = described(home)["url"]
+    with pytest.raises(wl.Unauthorized, match="WINDLASS_TOKEN"):
+        wl.Client(url, token="wrong").server_info()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(wl.ServerError, match=re.escape(nobody)):
+        wl.Client(nobody, token="t").server_info()
+    with _listener() as (other, _), pytest.raises(wl.ServerError, match="WINDLASS_SERVER"):
+        wl.Client(other, token="t").server_info()
+
+
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        ("ftp://127.0.0.1:8000", "t"),
+        ("127.0.0.1:8000", "t"),
+        ("http://", "t"),
+        ("http://127.0.0.1:eight", "t"),
+        ("http://127.0.0.1:99999", "t"),
+        ("http://[::1", "t"),
+        ("http://127.0.0.1:8000", ""),
+        ("http://127.0.0.1:8000", "two\nlines"),
+        ("http://127.0.0.1:8000", "žeton"),
+    ],
+)
+def test_an_address_or_token_that_makes_no_sense_is_refused(
+    url: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_SERVER", url)
+    monkeypatch.setenv("WINDLASS_TOKEN", token)
+    with pytest.raises(wl.InvalidArgument, match=r"WINDLASS_(SERVER|TOKEN)"):
+        wl.Client().server_info()

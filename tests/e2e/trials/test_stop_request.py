@@ -1,0 +1,126 @@
+"""Trials that are asked to end by themselves, and what a program knows of its trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from metric_functions import asked_again, until_asked, who_am_i
+from steps import all_cpus
+
+import windlass as wl
+from harness import PATIENCE, eventually, kill_server
+from job_requests import request, role
+from windlass.client.client import default_client
+from windlass.model.job import GeneratorCall, Role
+from windlass.model.records import TrialRecord
+
+SHARES_HOME = True
+
+
+def test_a_program_that_asks_ends_when_it_is_asked_to(home: Path, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    trial = until_asked.submit(str(started))
+    eventually(started.exists, "it runs")
+    assert trial.asked_to_stop == ""
+    trial.ask_to_stop("the loss does not fall")
+    assert trial.asked_to_stop == "the loss does not fall"
+    assert trial.result(timeout=PATIENCE) == "the loss does not fall"
+    assert trial.state == "SUCCEEDED"
+    assert wl.get_trial(trial.id).asked_to_stop == "the loss does not fall"
+    [event] = [each for each in trial.events if each.reason == "AskedToStop"]
+    assert event.message == "asked to stop: the loss does not fall"
+
+
+def test_one_that_is_queued_finds_it_when_it_starts(home: Path, tmp_path: Path) -> None:
+    holder = until_asked.options(cpus=all_cpus()).submit(str(tmp_path / "started"))
+    eventually((tmp_path / "started").exists, "it runs")
+    queued = until_asked.submit()
+    assert queued.ask_to_stop("too late").state == "QUEUED"
+    holder.ask_to_stop("enough")
+    assert queued.result(timeout=PATIENCE) == "too late"
+
+
+def test_one_that_starts_again_finds_it_still(home: Path, tmp_path: Path) -> None:
+    trial = asked_again.submit(str(tmp_path / "started"))
+    eventually((tmp_path / "started").exists, "it runs")
+    trial.ask_to_stop()
+    assert trial.result(timeout=PATIENCE) == [2, True]
+
+
+def test_one_that_has_ended_stays_as_it_is(home: Path) -> None:
+    trial = who_am_i.submit(0.1).wait(timeout=PATIENCE)
+    assert trial.ask_to_stop("too late").asked_to_stop == ""
+    assert [each for each in trial.events if each.reason == "AskedToStop"] == []
+
+
+def test_asked_twice_it_is_told_once_and_a_new_reason_counts(home: Path, tmp_path: Path) -> None:
+    trial = until_asked.options(cpus=all_cpus()).submit(str(tmp_path / "started"))
+    eventually((tmp_path / "started").exists, "it runs")
+    queued = until_asked.submit()
+    for reason in ("one", "one", "two"):
+        queued.ask_to_stop(reason)
+    messages = [each.message for each in queued.events if each.reason == "AskedToStop"]
+    assert messages == ["asked to stop: one", "asked to stop: two"]
+    trial.ask_to_stop()
+    assert queued.result(timeout=PATIENCE) == "two"
+
+
+def test_no_reason_and_no_trial_are_refused(home: Path, tmp_path: Path) -> None:
+    trial = until_asked.submit()
+    with pytest.raises(wl.InvalidArgument, match="reason"):
+        trial.ask_to_stop("")
+    trial.ask_to_stop().wait(timeout=PATIENCE)
+
+
+def test_a_program_that_outlives_sigterm_is_told_by_should_stop(home: Path, tmp_path: Path) -> None:
+    trial = until_asked.submit(str(tmp_path / "started"), deaf=True)
+    eventually((tmp_path / "started").exists, "it runs")
+    trial.stop(grace=PATIENCE).wait(timeout=PATIENCE)
+    assert trial.attempts[0].exit_code == 0  # by itself, though it did not hear the signal
+
+
+@pytest.mark.thorough
+def test_a_server_killed_before_it_told_the_program_does_so_when_it_starts(
+    fresh_home: Path, tmp_path: Path
+) -> None:
+    trial = until_asked.options(cpus=all_cpus()).submit(str(tmp_path / "started"))
+    eventually((tmp_path / "started").exists, "it runs")
+    queued = until_asked.submit().ask_to_stop("asked before")
+    kill_server(fresh_home)
+    (fresh_home / "trials" / str(queued.id) / "should_stop").unlink()
+    trial.ask_to_stop()  # starts a server
+    assert queued.result(timeout=PATIENCE) == "asked before"
+
+
+def test_a_program_knows_its_trial(home: Path) -> None:
+    trial = who_am_i.options(experiment="sweep").submit(0.1, name="mine")
+    found = trial.result(timeout=PATIENCE)
+    assert found == {
+        "id": trial.id,
+        "uid": trial.record.uid,
+        "name": "who_am_i",
+        "experiment": "sweep",
+        "params": {"lr": 0.1, "name": "mine"},
+        "directory": trial.directory,
+        "role": "main",
+        "index": 0,
+        "attempt": 1,
+        "rank": 0,
+        "repr": f"<CurrentTrial {trial.id} who_am_i: main-0, attempt 1>",
+    }
+
+
+def test_of_a_trial_that_a_generator_builds_all_that_it_consists_of_are_asked(home: Path) -> None:
+    asking = "import windlass as wl\nwhile not wl.should_stop(): time.sleep(0.01)"
+    generator = Role(executable=GeneratorCall(qualname="sweep"), name="main")
+    ask = default_client().transport.ask
+    parent = ask("POST", "/trials", TrialRecord, body=request(generator))
+    child_of = msgspec.structs.replace(
+        request(role(asking)), parent_id=parent.id, experiment_id=parent.experiment_id
+    )
+    child = wl.get_trial(ask("POST", "/trials", TrialRecord, body=child_of).id)
+    wl.get_trial(parent.id).ask_to_stop("enough")
+    assert child.wait(timeout=PATIENCE).asked_to_stop == "enough"
+    assert child.state == "SUCCEEDED"

@@ -1,0 +1,380 @@
+"""Blame: a job that ends says whose end that was, and it is the one that ended first."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from engine_simulation import World, job, role, started
+
+from windlass.model.job import RestartPolicy, RestartScope
+from windlass.model.records import TrialState
+from windlass.model.status import GIVEN_UP, ConditionType, Phase, ReplicaId
+
+ON_FAILURE, EXIT_CODE = RestartPolicy.ON_FAILURE, RestartPolicy.EXIT_CODE
+
+
+def end_at(world, name, time, exit_code=1, **options):
+    world.end(name, exit_code, **options)
+    world.put(world.newest(name), ended=time)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_of_several_failures_the_first_is_blamed_not_those_who_died_of_it(order):
+    world = started(job(role("worker", 3)))
+    for moment, index in enumerate(order):
+        end_at(world, f"worker-{index}", 2000.0 + moment, exit_code=index + 1)
+    world.look()
+    first = order[0]
+    message = f"worker-{first} (attempt 1) failed with exit code {first + 1}"
+    assert world.failure == ("ReplicaFailed", message)
+    assert world.status.decisive == ReplicaId("worker", first, 1)
+
+
+def test_what_ended_at_the_same_or_an_unknown_time_is_blamed_in_declared_order():
+    world = World(job(role("b", 2), role("a", 2)))
+    world.look()
+    for name in ("a-1", "a-0", "b-1"):
+        end_at(world, name, 2000.0)
+    end_at(world, "b-0", None)
+    assert world.look().status.decisive == ReplicaId("b", 1, 1)
+    world = World(job(role("b", 2), role("a", 2)))
+    world.look()
+    for name in ("a-0", "b-1"):
+        end_at(world, name, None)
+    assert world.look().status.decisive == ReplicaId("b", 1, 1)
+
+
+@pytest.mark.parametrize("reason", ["Stopped", GIVEN_UP])
+def test_who_was_stopped_by_us_is_not_blamed(reason):
+    world = started(job(role("worker", 2)))
+    end_at(world, "worker-0", 2000.0, 143, reason=reason)
+    end_at(world, "worker-1", 2001.0, 1)
+    assert world.look().status.decisive == ReplicaId("worker", 1, 1)
+
+
+def test_nobody_is_blamed_while_another_has_died_and_how_and_when_is_still_to_be_told():
+    world = started(job(role("worker", 2)))
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0)
+    world.put(world.newest("worker-1"), ended=2000.0)  # its program; its children take their time
+    assert world.look().is_idle
+    assert not world.status.is_finished
+    end_at(world, "worker-1", 1999.9, 41)
+    assert world.look().status.decisive == ReplicaId("worker", 1, 1)
+
+
+@pytest.mark.parametrize("scope", list(RestartScope))
+@pytest.mark.parametrize("limit", [0, 6])
+def test_a_restart_is_laid_to_the_first_though_how_it_died_is_told_later(scope, limit):
+    spec = job(
+        role("worker", 2, restart_policy=ON_FAILURE), restart_scope=scope, backoff_limit=limit
+    )
+    world = started(spec)
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0)
+    world.put(world.newest("worker-1"), ended=2000.0)
+    world.look()
+    is_alone = scope is RestartScope.REPLICA and limit > 0  # nobody else is concerned by it
+    assert world.status.restarts == int(is_alone)
+    assert not world.status.is_finished
+    end_at(world, "worker-1", 1999.9, 41)
+    world.look()
+    if limit == 0:
+        assert world.status.decisive == ReplicaId("worker", 1, 1)
+    elif is_alone:
+        assert world.status.restarts == 2
+    else:
+        assert world.status.restarts == 1
+        restarting = world.status.condition(ConditionType.RESTARTING)
+        assert "worker-1 (attempt 1) failed with exit code 41" in restarting.message
+
+
+def test_how_another_died_is_not_waited_for_for_ever():
+    world = started(job(role("worker", 2)))
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0)
+    world.put(world.newest("worker-1"), ended=2000.0)
+    world.look()
+    world.now = 2020.0
+    assert world.look().status.decisive == ReplicaId("worker", 0, 1)
+
+
+def test_with_the_scope_job_the_first_to_end_is_the_cause_of_the_restart():
+    spec = job(role("worker", 3, restart_policy=ON_FAILURE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    end_at(world, "worker-0", 2000.2, 1)
+    end_at(world, "worker-1", 2000.1, 1)
+    end_at(world, "worker-2", 2000.0, 137, reason="Signal")
+    world.look()
+    message = world.condition(ConditionType.RESTARTING).message
+    assert message == ("worker-2 (attempt 1) was killed by SIGKILL (exit code 137); restart 1 of 6")
+    assert [each.restarts for each in world.status.replicas] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_with_the_scope_job_a_peer_that_dies_of_a_retryable_end_fails_nobody(together):
+    """Whether its end is seen with the other's or later must not matter."""
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    end_at(world, "worker-1", 2000.0, 137, reason="Signal")
+    if not together:
+        decision = world.decide()
+        world.status = decision.status
+    end_at(world, "worker-0", 2000.1, 1)
+    world.look()
+    assert world.state is TrialState.RESTARTING
+    world.look(after=1)
+    assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+@pytest.mark.parametrize("ends", [(2000.0, 2000.0), (None, 2000.0)])
+def test_a_peer_that_may_have_died_of_a_retryable_end_fails_nobody(ends):
+    """Pods tell their ends in whole seconds, and one that is lost tells none."""
+    retryable, for_good = ends
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    end_at(world, "worker-0", retryable, 137)
+    end_at(world, "worker-1", for_good, 1)
+    world.look()
+    assert world.state is TrialState.RESTARTING
+    world.look(after=1)
+    assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+@pytest.mark.parametrize("ends", [(2000.1, 2000.0), (2000.0, None)])
+def test_else_a_failure_for_good_comes_before_a_restart(ends):
+    retryable, for_good = ends
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    end_at(world, "worker-0", retryable, 137)
+    end_at(world, "worker-1", for_good, 1)
+    world.look()
+    assert world.state is TrialState.FAILED
+    assert world.status.decisive == ReplicaId("worker", 1, 1)
+
+
+@pytest.mark.parametrize("clock", [0.0, -500.0, 500.0])
+def test_with_the_scope_job_word_of_peers_that_seem_to_live_is_waited_for_for_a_moment(clock):
+    """The machine of the one that was killed may tell of it after those that died of it.
+
+    Since when is waited does not depend on the clocks of machines.
+    """
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    world.now = 2004.0
+    end_at(world, "worker-0", 2000.0 + clock, 1)
+    assert world.look().requeue_after == 3.0
+    assert world.look(after=1).requeue_after == 2.0
+    assert world.state is TrialState.RUNNING
+    end_at(world, "worker-1", 2000.0 + clock, 137)
+    world.look(after=0.5)
+    assert world.state is TrialState.RESTARTING
+    assert world.status.failing_since is None
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_peer_that_is_being_taken_away_is_the_cause_of_what_the_others_die_of(has_ended):
+    """A machine that is drained: the pod is told to go, the others see it leave before it has."""
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec, keeps_ended=False)
+    world.put(world.newest("worker-1"), deleting=True)
+    if has_ended:
+        end_at(world, "worker-1", 1999.0, 143, deleting=True)
+    end_at(world, "worker-0", 2000.0, 1)
+    for _ in range(3):
+        world.look(after=10)
+        assert world.state is not TrialState.FAILED
+    world.vanish("worker-1")
+    world.look()
+    assert world.state is TrialState.RESTARTING
+    world.look(after=2)
+    world.look()
+    assert world.alive == ["worker-0.2", "worker-1.2"]
+
+
+def test_one_that_is_told_to_go_and_never_goes_is_not_waited_for_for_ever():
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec, keeps_ended=False)
+    world.put(world.newest("worker-1"), deleting=True)
+    end_at(world, "worker-0", 2000.0, 1)
+    assert world.look().requeue_after == 600.0
+    world.look(after=600)
+    assert world.status.decisive == ReplicaId("worker", 0, 1)
+
+
+@pytest.mark.parametrize("meanwhile", ["a peer dies of it", "deadline", "suspend", "clock"])
+def test_what_comes_while_word_is_waited_for_does_not_make_up_for_a_failure(meanwhile):
+    spec = job(
+        role("worker", 3, restart_policy=EXIT_CODE),
+        restart_scope=RestartScope.JOB,
+        active_deadline=1002.0,
+    )
+    world = started(spec)
+    world.now = 2000.0
+    end_at(world, "worker-0", 2000.0, 1)
+    world.look()
+    assert world.state is TrialState.RUNNING
+    if meanwhile == "a peer dies of it":
+        end_at(world, "worker-1", 2001.0, 134)
+        world.look(after=1)
+        assert (world.state, world.status.restarts) == (TrialState.RUNNING, 0)
+        end_at(world, "worker-2", 2001.0, 134)
+    elif meanwhile == "suspend":
+        world.spec = msgspec.structs.replace(world.spec, suspend=True)
+    world.look(after={"deadline": 2.5, "clock": -100}.get(meanwhile, 0.5))
+    assert world.failure[0] == "ReplicaFailed"
+    assert world.status.decisive == ReplicaId("worker", 0, 1)
+
+
+@pytest.mark.parametrize("peer", ["ended after it", "never starts again"])
+def test_word_of_peers_is_not_waited_for_without_need(peer):
+    policy = RestartPolicy.NEVER if peer == "never starts again" else EXIT_CODE
+    spec = job(
+        role("master", restart_policy=EXIT_CODE),
+        role("worker", restart_policy=policy),
+        restart_scope=RestartScope.JOB,
+    )
+    world = started(spec)
+    end_at(world, "master-0", 2000.0, 1)
+    if peer == "ended after it":
+        end_at(world, "worker-0", 2000.1, 134)
+    world.look()
+    assert world.status.decisive == ReplicaId("master", 0, 1)
+
+
+def test_word_of_peers_is_not_waited_for_for_long():
+    spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
+    world = started(spec)
+    end_at(world, "worker-0", 2000.0, 1)
+    world.look()
+    assert not world.status.is_finished
+    world.look(after=3)
+    assert world.status.decisive == ReplicaId("worker", 0, 1)
+
+
+def test_with_the_scope_replica_a_failure_for_good_fails_the_job_whenever_it_came():
+    world = started(job(role("worker", 2, restart_policy=EXIT_CODE)))
+    end_at(world, "worker-0", 2000.0, 137)
+    end_at(world, "worker-1", 2001.0, 1)
+    world.look()
+    assert world.status.decisive == ReplicaId("worker", 1, 1)
+
+
+def test_the_end_that_was_one_too_many_is_the_decisive_one():
+    world = started(job(role("worker", 3, restart_policy=ON_FAILURE), backoff_limit=2))
+    end_at(world, "worker-0", 2000.2)
+    world.look()
+    end_at(world, "worker-1", 2000.4, 1)
+    end_at(world, "worker-2", 2000.3, 2)
+    world.look()
+    assert world.failure[0] == "BackoffLimitExceeded"
+    assert world.status.decisive == ReplicaId("worker", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("roles", "framework", "decisive"),
+    [
+        ([("worker", 2), ("chief", 1)], "tensorflow", "chief"),
+        ([("worker", 2), ("master", 1)], "torch", "master"),
+        ([("ps", 1), ("worker", 2)], "tensorflow", "worker"),
+        ([("b", 1), ("a", 2)], "", "b"),
+    ],
+)
+def test_the_decisive_one_of_a_success_is_rank_0(roles, framework, decisive):
+    spec = job(
+        *(role(name, count, service=name == "ps") for name, count in roles), framework=framework
+    )
+    world = started(spec)
+    for each in list(world.replicas):
+        end_at(world, f"{each.role}-{each.index}", 2000.0 - each.index, 0)
+    world.look()
+    assert world.state is TrialState.SUCCEEDED
+    assert world.status.decisive == ReplicaId(decisive, 0, 1)
+
+
+@pytest.mark.parametrize("why", ["deadline", "stop"])
+def test_where_no_attempts_end_was_the_jobs_there_is_no_decisive_one(why):
+    world = started(job(active_deadline=60.0))
+    if why == "stop":
+        world.status = type(world.status)(stop_requested=True, admitted=True)
+        world.end("main-0", 143, reason="Stopped")
+    world.look(after=100)
+    assert world.status.is_finished
+    assert world.status.decisive is None
+
+
+# What is said of it
+
+
+def test_a_lone_replica_is_not_named_but_its_attempt_is():
+    world = started(job(role("main", restart_policy=ON_FAILURE), backoff_limit=2))
+    said = []
+    for _ in range(3):
+        world.end("main-0", 1)
+        world.look()
+        found = world.status.condition(ConditionType.FAILED)
+        said.append((found or world.condition(ConditionType.RESTARTING)).message)
+        world.look(after=5)
+        world.run_all()
+    assert said == [
+        "exit code 1; restart 1 of 2",
+        "exit code 1 in attempt 2; restart 2 of 2",
+        "exit code 1 in attempt 3; restarted twice, which is the limit",
+    ]
+
+
+@pytest.mark.case(5)
+def test_limit_0_says_that_no_restart_is_allowed():
+    world = started(job(role("main", restart_policy=ON_FAILURE), backoff_limit=0))
+    world.end("main-0", 1)
+    world.look()
+    assert world.failure == ("BackoffLimitExceeded", "exit code 1; no restart is allowed")
+    assert world.status.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"exit_code": 137, "reason": "Signal"}, "was killed by SIGKILL (exit code 137)"),
+        ({"exit_code": 3}, "failed with exit code 3"),
+        (
+            {"exit_code": 137, "reason": "OOMKilled"},
+            "failed with exit code 137 (SIGKILL), OOMKilled",
+        ),
+        (
+            {"exit_code": 127, "reason": "StartFailed", "message": "no train"},
+            "could not start: no train",
+        ),
+        (
+            {"exit_code": None, "reason": "Lost", "message": "node\n gone"},
+            "ended (Lost): node gone",
+        ),
+        ({"exit_code": None}, "ended without an exit code"),
+    ],
+)
+def test_one_of_several_is_named_with_its_attempt_on_one_line(options, message):
+    world = started(job(role("worker", 2, restart_policy=ON_FAILURE)))
+    world.end("worker-1", 1)
+    world.look()
+    world.look(after=1)
+    world.spec = job(role("worker", 2))
+    world.end("worker-1", **options)
+    world.look()
+    assert world.failure == ("ReplicaFailed", f"worker-1 (attempt 2) {message}")
+
+
+def test_a_replica_that_vanished_once_too_often_is_said_to_have():
+    world = started(job(role("worker", 2), backoff_limit=0), keeps_ended=False)
+    world.vanish("worker-1")
+    world.look()
+    assert world.failure[1] == "worker-1 (attempt 1) vanished; no restart is allowed"
+    assert world.status.decisive == ReplicaId("worker", 1, 1)
+
+
+def test_under_always_a_good_end_that_was_one_too_many_is_no_failure_in_words():
+    world = started(job(role("worker", 2, restart_policy=RestartPolicy.ALWAYS), backoff_limit=0))
+    world.put(world.newest("worker-0"), phase=Phase.SUCCEEDED, exit_code=0)
+    world.look()
+    assert world.failure[1] == "worker-0 (attempt 1) ended with exit code 0; no restart is allowed"

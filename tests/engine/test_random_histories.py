@@ -1,0 +1,338 @@
+"""Random histories: whatever happens to a job, what must always hold does."""
+
+from __future__ import annotations
+
+import copy
+
+import msgspec
+import pytest
+from engine_simulation import World, job, role
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from windlass.engine.decide import decide
+from windlass.engine.restart_policy import Verdict, exit_verdict
+from windlass.engine.sizes import effective_spec, sizes_left, sizes_of
+from windlass.model.job import CleanPolicy, RestartPolicy, RestartScope, SuccessPolicy
+from windlass.model.status import ConditionType, Phase, ReplicaId
+
+ROLES = ("chief", "worker", "ps")
+EXIT_CODES = st.sampled_from([0, 0, 1, 127, 128, 137, 143, 255, None])
+PICK = st.integers(0, 1_000)
+
+SPECS = st.builds(
+    lambda sizes, policies, service, framework, **options: job(
+        *(
+            role(name, size, restart_policy=policy, service=name == "ps" and service)
+            for name, size, policy in zip(ROLES, sizes, policies, strict=True)
+        ),
+        framework=framework,
+        **options,
+    ),
+    sizes=st.tuples(st.integers(0, 1), st.integers(1, 3), st.integers(0, 2)),
+    policies=st.tuples(*[st.sampled_from(list(RestartPolicy))] * 3),
+    service=st.booleans(),
+    framework=st.sampled_from(["", "tensorflow", "torch"]),
+    restart_scope=st.sampled_from(list(RestartScope)),
+    backoff_limit=st.integers(0, 4),
+    active_deadline=st.sampled_from([None, 50.0, 2000.0]),
+    ttl_after_finished=st.sampled_from([None, 0.0, 30.0]),
+    clean_policy=st.sampled_from(list(CleanPolicy)),
+    success_policy=st.sampled_from(list(SuccessPolicy)),
+    backend=st.sampled_from(["local", "kubernetes"]),
+)
+
+
+class Histories(RuleBasedStateMachine):
+    """A job to which anything may happen, under a controller that may die at any point."""
+
+    @initialize(spec=SPECS, keeps_ended=st.booleans(), admitted=st.booleans())
+    def begin(self, spec, keeps_ended, admitted):
+        self.world = World(spec, keeps_ended=keeps_ended, admitted=False)
+        if admitted:
+            self.give_room()
+        self.slow_deletes = False
+        self.before = self.world.status
+        self.started_as = {}  # the sizes that attempts were started to meet each other in
+
+    # What the controller does
+
+    @rule(after=st.sampled_from([0.0, 0.5, 1.0, 30.0, 700.0]))
+    def look(self, after):
+        self.world.now += after
+        decision = self.judged()
+        self.world.status = decision.status
+        for each in decision.create:
+            self.started_as[each] = sizes_of(self.world.present)
+        self.carry_out(decision)
+
+    @rule()
+    def die_between_save_and_create(self):
+        self.world.status = self.judged().status
+
+    @rule()
+    def die_between_create_and_save(self):
+        self.carry_out(self.judged())
+
+    def judged(self):
+        world = self.world
+        decision = decide(world.present, world.status, world.seen, world.now)
+        again = decide(world.present, world.status, list(reversed(world.seen)), world.now)
+        assert decision == again, "a decision depends on the order of what was reported"
+        self.check_that_twice_is_once(decision)
+        self.check_the_blame(decision.status)
+        assert len(set(decision.create)) == len(decision.create)
+        assert len(set(decision.delete)) == len(decision.delete)
+        for each in decision.create:
+            assert each.index < world.status.sizes[each.role], "it has no room"
+            assert world.status.admitted
+            assert not world.spec.suspend
+            assert not world.status.stop_requested
+            assert each not in world.replicas, "it was created twice"
+            for other in world.seen:
+                if (other.id.role, other.id.index) == (each.role, each.index):
+                    assert other.phase.is_final, "its place is still taken"
+                    assert not other.deleting, "its place is still taken"
+        for each in decision.delete:
+            assert not world.replicas[each].deleting, "it was told to go already"
+        if decision.requeue_after is not None:
+            assert decision.requeue_after > 0
+        return decision
+
+    def check_that_twice_is_once(self, decision):
+        """Stored but not done, and looked at again: the same is asked for, and that is all."""
+        world = self.world
+        spec = effective_spec(world.spec, decision.status.sizes)
+        twice = decide(spec, decision.status, world.seen, world.now)
+        assert twice.status == decision.status
+        assert twice.create == decision.create
+        lives = lambda each: not world.replicas[each].phase.is_final  # noqa: E731
+        assert sorted(filter(lives, twice.delete)) == sorted(filter(lives, decision.delete))
+        assert not {each.reason for each in twice.events} - {"ReplicaStopping"}
+
+    def check_the_blame(self, after):
+        """Nobody who failed for good ended before the one that is blamed for it."""
+        world, failed = self.world, after.condition(ConditionType.FAILED)
+        if world.status.is_finished or failed is None or failed.reason != "ReplicaFailed":
+            return
+        blamed = world.replicas[after.decisive]
+        assert blamed.phase is Phase.FAILED
+        histories = {(each.role, each.index): each for each in after.replicas}
+        for each in world.seen:
+            history = histories.get((each.id.role, each.id.index))
+            is_judged = (
+                history is not None
+                and history.attempt == each.id.attempt
+                and history.not_before is None
+                and history.phase is Phase.FAILED
+                and each.reason != "Stopped"
+                and each.ended is not None
+            )
+            policy = world.spec.role(each.id.role).restart_policy
+            if is_judged and exit_verdict(policy, each.exit_code) is Verdict.FAILED:
+                assert each.ended >= blamed.ended, "another one failed before"
+
+    def carry_out(self, decision):
+        if not self.slow_deletes:
+            self.world.apply(decision)
+            return
+        for each in decision.delete:
+            if not self.world.keeps_ended or not self.world.replicas[each].phase.is_final:
+                self.world.put(each, deleting=True)
+        self.world.apply(msgspec.structs.replace(decision, delete=()))
+
+    # What the world does
+
+    def pick(self, number, accept):
+        found = [each for each in self.world.seen if accept(each)]
+        return found[number % len(found)].id if found else None
+
+    @rule(number=PICK)
+    def one_runs(self, number):
+        if name := self.pick(number, lambda each: each.phase is Phase.PENDING):
+            self.world.put(name, phase=Phase.RUNNING, started=self.world.now)
+
+    @rule()
+    def all_run(self):
+        for each in self.world.seen:
+            if each.phase is Phase.PENDING:
+                self.world.put(each.id, phase=Phase.RUNNING, started=self.world.now)
+
+    @rule(number=PICK, exit_code=EXIT_CODES)
+    def one_ends(self, number, exit_code):
+        if name := self.pick(number, lambda each: not each.phase.is_final and not each.deleting):
+            phase = Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED
+            self.world.put(name, phase=phase, exit_code=exit_code, ended=self.world.now)
+
+    @rule(number=PICK)
+    def one_cannot_be_told_of(self, number):
+        if name := self.pick(number, lambda each: each.phase is Phase.RUNNING):
+            self.world.put(name, phase=Phase.UNKNOWN)
+
+    @rule(number=PICK)
+    def one_vanishes(self, number):
+        if not self.world.keeps_ended and (name := self.pick(number, lambda _: True)):
+            del self.world.replicas[name]
+
+    @rule(number=PICK)
+    def one_is_deleted_by_hand(self, number):
+        accept = lambda each: not each.phase.is_final  # noqa: E731
+        if not self.world.keeps_ended and (name := self.pick(number, accept)):
+            self.world.put(name, deleting=True)
+
+    @rule(number=PICK)
+    def one_is_doubled(self, number):
+        if name := self.pick(number, lambda each: each.phase is Phase.RUNNING):
+            twin = ReplicaId(name.role, name.index, name.attempt + 1)
+            if twin not in self.world.replicas:
+                self.world.put(twin, phase=Phase.RUNNING, started=self.world.now)
+
+    @rule(slow=st.booleans())
+    def deletes_take_time(self, slow):
+        self.slow_deletes = slow
+
+    @rule()
+    def deletes_come_true(self):
+        finish_deletes(self.world)
+
+    # What people do
+
+    @rule()
+    def suspend_or_resume(self):
+        world = self.world
+        world.spec = msgspec.structs.replace(world.spec, suspend=not world.spec.suspend)
+
+    @rule(size=st.integers(0, 4))
+    def scale(self, size):
+        roles = tuple(
+            msgspec.structs.replace(each, replicas=size) if each.name == "worker" else each
+            for each in self.world.spec.roles
+        )
+        self.world.spec = msgspec.structs.replace(self.world.spec, roles=roles)
+        generation = self.world.status.generation + 1
+        self.world.status = msgspec.structs.replace(self.world.status, generation=generation)
+        self.before = msgspec.structs.replace(self.before, generation=generation)
+
+    # What the queue for room does
+
+    @precondition(lambda self: not self.world.status.is_finished)
+    @rule()
+    def give_room(self):
+        """Let the job in, or let it grow to what it asks for."""
+        has, asked = self.world.status.sizes, sizes_of(self.world.spec)
+        sizes = {name: max(size, has.get(name, 0)) for name, size in asked.items()}
+        self.world.status = msgspec.structs.replace(self.world.status, admitted=True, sizes=sizes)
+
+    @precondition(lambda self: not self.world.status.is_finished)
+    @rule()
+    def take_room_back(self):
+        world = self.world
+        if world.status.admitted:
+            sizes = sizes_left(world.spec, world.status.sizes, world.seen)
+            world.status = msgspec.structs.replace(world.status, sizes=sizes)
+
+    @precondition(lambda self: not self.world.status.is_finished)
+    @rule(number=st.integers(0, 3))
+    def stop_now_and_then(self, number):
+        if number == 0:
+            self.world.status = msgspec.structs.replace(self.world.status, stop_requested=True)
+
+    # What must always hold
+
+    @invariant()
+    def conditions_agree(self):
+        status = self.world.status
+        running, restarting = ConditionType.RUNNING, ConditionType.RESTARTING
+        succeeded, failed = ConditionType.SUCCEEDED, ConditionType.FAILED
+        assert not (status.holds(running) and status.holds(restarting))
+        assert not (status.holds(succeeded) and status.holds(failed))
+        if status.is_finished:
+            assert not status.holds(running)
+            assert not status.holds(restarting)
+            assert status.completion_time is not None
+        if status.holds(running):
+            assert status.start_time is not None
+
+    @invariant()
+    def the_decisive_attempt_is_known_exactly_when_one_was(self):
+        status = self.world.status
+        end = status.condition(ConditionType.SUCCEEDED) or status.condition(ConditionType.FAILED)
+        by_attempts = ("Completed", "ReplicaFailed", "BackoffLimitExceeded")
+        assert (status.decisive is not None) == (end is not None and end.reason in by_attempts)
+
+    @invariant()
+    def restarts_are_counted_and_limited(self):
+        status = self.world.status
+        assert status.restarts <= self.world.spec.backoff_limit
+        assert status.restarts == sum(each.restarts for each in status.replicas)
+
+    @invariant()
+    def nothing_goes_back(self):
+        old, new = self.before, self.world.status
+        for kind in ConditionType:
+            was, now_is = old.condition(kind), new.condition(kind)
+            if was is None:
+                continue
+            assert now_is is not None
+            assert now_is.last_update >= was.last_update
+            assert now_is.last_transition >= was.last_transition
+            if (was.status, was.reason) == (now_is.status, now_is.reason):
+                assert was == now_is
+            if was.status == now_is.status:
+                assert was.last_transition == now_is.last_transition
+        attempts = {(each.role, each.index): each.attempt for each in new.replicas}
+        for each in old.replicas:
+            assert attempts.get((each.role, each.index), 0) >= each.attempt
+        assert new.restarts >= old.restarts
+        if old.is_finished:
+            changed = msgspec.structs.replace(new, settled=old.settled)
+            assert changed == old, "a finished job changed"
+            assert new.settled >= old.settled
+        self.before = new
+
+    @invariant()
+    def left_to_itself_it_comes_to_rest(self):
+        world = copy.copy(self.world)
+        world.replicas = dict(world.replicas)
+        for _ in range(8):
+            finish_deletes(world)
+            before = world.status
+            decision = world.look()
+            if decision.is_idle and world.status == before:
+                break
+            if world.keeps_ended and world.status.is_finished and not decision.create:
+                ended = [world.replicas[each].phase.is_final for each in decision.delete]
+                if all(ended) and world.status == before:
+                    break  # ended replicas that are reported for ever are deleted for ever
+        else:
+            raise AssertionError(f"it never comes to rest: {decision}")
+        if world.status.is_finished and world.spec.clean_policy is CleanPolicy.NONE:
+            return
+        if not world.status.admitted and not world.status.is_finished:
+            return
+        self.check_that_all_know_how_many_they_are(world)
+        places = [(each.id.role, each.id.index) for each in world.seen if not each.phase.is_final]
+        assert len(set(places)) == len(places), "two attempts of one replica live"
+        wanted = sizes_of(world.present)
+        assert all(index < wanted[name] for name, index in places), "a stray lives"
+
+    def check_that_all_know_how_many_they_are(self, world):
+        if world.spec.restart_scope is RestartScope.REPLICA or world.status.is_finished:
+            return
+        for each in world.seen:
+            if not each.phase.is_final and each.id in self.started_as:
+                assert self.started_as[each.id] == sizes_of(world.present)
+
+
+def finish_deletes(world):
+    for each in world.seen:
+        if each.deleting and world.keeps_ended:
+            phase = each.phase if each.phase.is_final else Phase.FAILED
+            world.put(each.id, phase=phase, deleting=False, reason="Stopped", exit_code=143)
+        elif each.deleting:
+            del world.replicas[each.id]
+
+
+TestHistories = pytest.mark.case(14)(Histories.TestCase)
+TestHistories.settings = settings(stateful_step_count=40, derandomize=True)

@@ -1,0 +1,247 @@
+"""What accelerators mean on clusters that label their nodes in one way or another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from windlass.kube.capacity.machine_sizes import check_size
+from windlass.kube.capacity.nodes import (
+    GKE_GPU,
+    GKE_POOL,
+    GKE_TOPOLOGY,
+    GKE_TPU,
+    GPU,
+    PRODUCT,
+    TPU,
+    Node,
+    Placement,
+    describe_accelerators,
+    node_of,
+    placement,
+)
+from windlass.model.accelerators import parse_accelerator
+from windlass.model.resources import Accelerator, Resources
+
+
+def asked(text: str) -> Accelerator:
+    found = parse_accelerator(text)
+    assert found is not None
+    return Accelerator(kind=found[0], count=found[1])
+
+
+def gpus(count: int, **labels: str) -> Node:
+    names = {"product": PRODUCT, "gke": GKE_GPU}
+    return Node(
+        name="n",
+        labels={names[key]: value for key, value in labels.items()},
+        allocatable={"cpu": "8", GPU: str(count)},
+    )
+
+
+def tpus(count: int, label: str, topology: str, pool: str = "pool") -> Node:
+    labels = {GKE_TPU: label, GKE_TOPOLOGY: topology, **({GKE_POOL: pool} if pool else {})}
+    return Node(name="n", labels=labels, allocatable={TPU: str(count)})
+
+
+def test_the_cpu_asks_for_nothing() -> None:
+    assert placement(None, 1, []) == Placement()
+
+
+def test_any_gpu_is_only_counted() -> None:
+    given = placement(asked("gpux2"), 1, [gpus(4)])
+    assert given.resources == {GPU: "2"}
+    assert not given.node_selector
+    assert not given.node_terms
+    assert given.tolerations == ({"key": GPU, "operator": "Exists", "effect": "NoSchedule"},)
+
+
+@pytest.mark.parametrize(
+    ("node", "selector"),
+    [
+        (gpus(8, gke="nvidia-tesla-a100"), {GKE_GPU: "nvidia-tesla-a100"}),
+        (gpus(8, product="NVIDIA-A100-SXM4-40GB"), {PRODUCT: "NVIDIA-A100-SXM4-40GB"}),
+        (gpus(8, product="NVIDIA-A100-SXM4-80GB"), {PRODUCT: "NVIDIA-A100-SXM4-80GB"}),
+        (
+            gpus(8, product="NVIDIA-A100-PCIE-40GB-SHARED", gke="nvidia-tesla-a100"),
+            {PRODUCT: "NVIDIA-A100-PCIE-40GB-SHARED"},
+        ),
+    ],
+)
+def test_a_model_is_selected_by_the_label_that_the_nodes_really_have(
+    node: Node, selector: dict[str, str]
+) -> None:
+    others = [gpus(8, product="Tesla-T4"), Node(name="plain")]
+    given = placement(asked("a100x2"), 1, [node, *others])
+    assert given.node_selector == selector
+    assert given.resources == {GPU: "2"}
+
+
+def test_several_labels_of_one_model_are_all_taken() -> None:
+    nodes = [
+        gpus(8, product="NVIDIA-H100-80GB-HBM3"),
+        gpus(8, product="NVIDIA-H100-PCIe"),
+        gpus(8, gke="nvidia-h100-80gb"),
+    ]
+    given = placement(asked("h100"), 1, nodes)
+    assert not given.node_selector
+    assert [term["matchExpressions"][0] for term in given.node_terms] == [
+        {"key": PRODUCT, "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe"]},
+        {"key": GKE_GPU, "operator": "In", "values": ["nvidia-h100-80gb"]},
+    ]
+
+
+def test_where_nodes_may_not_be_looked_at_the_labels_in_use_everywhere_are_asked_for() -> None:
+    given = placement(asked("a100"), 1, None)
+    values = {
+        term["matchExpressions"][0]["key"]: term["matchExpressions"][0]["values"]
+        for term in given.node_terms
+    }
+    assert "nvidia-tesla-a100" in values[GKE_GPU]
+    assert "nvidia-a100-80gb" in values[GKE_GPU], "a larger one serves as well"
+    assert "NVIDIA-A100-SXM4-40GB" in values[PRODUCT]
+    assert not placement(asked("gpu"), 1, None).node_terms
+
+
+@pytest.mark.parametrize("kind", [k.name for k in wl.accelerators() if k.family == "gpu"])
+def test_every_gpu_of_the_table_can_be_asked_for_without_seeing_nodes(kind: str) -> None:
+    given = placement(asked(kind), 1, None)
+    assert given.node_selector or given.node_terms or kind == "gpu"
+
+
+def test_what_the_cluster_does_not_have_is_refused_with_what_it_has() -> None:
+    nodes = [gpus(8, gke="nvidia-l4"), gpus(8, gke="nvidia-l4"), gpus(1, product="Tesla-T4")]
+    with pytest.raises(wl.ResourceError) as caught:
+        placement(asked("h100"), 1, nodes)
+    assert "'h100' is nothing that this cluster has" in str(caught.value)
+    assert "l4 (16 on 2 machines), t4 (1 on 1 machine)" in str(caught.value)
+    with pytest.raises(wl.ResourceError, match="it has no accelerators"):
+        placement(asked("gpu"), 1, [Node(name="plain")])
+
+
+def test_more_than_one_machine_has_is_refused_with_what_to_ask_for() -> None:
+    with pytest.raises(wl.ResourceError) as caught:
+        placement(asked("h100x16"), 1, [gpus(8, product="NVIDIA-H100-80GB-HBM3")])
+    assert "needs 16 GPUs on one machine; the largest of this cluster has 8" in str(caught.value)
+    assert "h100x8 and more replicas" in str(caught.value)
+
+
+def test_machines_that_are_set_aside_are_named_with_the_toleration() -> None:
+    taint = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
+    usual = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+    node = gpus(8, gke="nvidia-l4")
+    closed = Node(name="n", labels=node.labels, allocatable=node.allocatable, taints=(usual, taint))
+    with pytest.raises(wl.ResourceError) as caught:
+        placement(asked("l4"), 1, [closed])
+    assert "set aside (dedicated=ml:NoSchedule)" in str(caught.value)
+    ours: dict[str, Any] = {"key": "dedicated", "operator": "Equal", "value": "ml"}
+    assert placement(asked("l4"), 1, [closed], tolerations=[ours]).resources == {GPU: "1"}
+
+
+def test_whoever_says_which_nodes_is_believed() -> None:
+    selector = {GKE_GPU: "nvidia-h100-80gb"}
+    given = placement(asked("h100x8"), 1, [Node(name="plain")], node_selector=selector)
+    assert given.resources == {GPU: "8"}
+    assert not given.node_terms, "theirs says it"
+
+
+def test_of_the_nodes_that_are_meant_those_that_are_there_count() -> None:
+    there = gpus(2, gke="nvidia-h100-80gb")
+    with pytest.raises(wl.ResourceError, match="the largest of this cluster has 2"):
+        placement(asked("h100x8"), 1, [there], node_selector={GKE_GPU: "nvidia-h100-80gb"})
+
+
+def test_parts_of_a_gpu_are_no_gpu_of_that_model() -> None:
+    node = gpus(7, product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb")
+    assert node.kind == "gpu"
+    with pytest.raises(wl.ResourceError):
+        placement(asked("a100"), 1, [node])
+
+
+@pytest.mark.parametrize(
+    ("text", "replicas", "chips", "label", "topology"),
+    [
+        ("v5e-1", 1, "1", "tpu-v5-lite-podslice", "1x1"),
+        ("v5e-8", 1, "8", "tpu-v5-lite-podslice", "2x4"),
+        ("v5e-16", 4, "4", "tpu-v5-lite-podslice", "4x4"),
+        ("v5litepod-256", 64, "4", "tpu-v5-lite-podslice", "16x16"),
+        ("v6e-8", 1, "8", "tpu-v6e-slice", "2x4"),
+        ("v4-8", 1, "4", "tpu-v4-podslice", "2x2x1"),
+        ("v4-32", 4, "4", "tpu-v4-podslice", "2x2x4"),
+        ("v5p-8", 1, "4", "tpu-v5p-slice", "2x2x1"),
+        ("v5p-128", 16, "4", "tpu-v5p-slice", "4x4x4"),
+        ("v3-8", 1, "4", "tpu-v3-device", "2x2"),
+        ("v3-32", 4, "4", "tpu-v3-slice", "4x4"),
+    ],
+)
+def test_a_tpu_is_its_machines_in_their_grid(
+    text: str, replicas: int, chips: str, label: str, topology: str
+) -> None:
+    given = placement(asked(text), replicas, None)
+    assert given.resources == {TPU: chips}
+    assert given.node_selector == {GKE_TPU: label, GKE_TOPOLOGY: topology}
+    assert given.together == (GKE_POOL if replicas > 1 else "")
+    there = [tpus(int(chips), label, topology)] * replicas
+    assert placement(asked(text), replicas, there) == given
+
+
+def test_a_tpu_of_several_machines_takes_as_many_replicas() -> None:
+    with pytest.raises(wl.ResourceError, match="4 machines of 4 chips") as caught:
+        placement(asked("v5e-16"), 1, None)
+    assert "replicas=4" in str(caught.value)
+
+
+def test_a_tpu_of_several_machines_is_all_in_one_pool() -> None:
+    def some(count: int, pool: str) -> list[Node]:
+        return [tpus(4, "tpu-v5-lite-podslice", "4x4", pool)] * count
+
+    with pytest.raises(wl.ResourceError) as caught:
+        placement(asked("v5e-16"), 4, [*some(2, "one"), *some(3, "two"), *some(1, "")])
+    assert "'v5e-16' is 4 machines of one node pool" in str(caught.value)
+    assert "1 outside of any, 2 in one, 3 in two" in str(caught.value)
+    with pytest.raises(wl.ResourceError, match="4 outside of any"):
+        placement(asked("v5e-16"), 4, some(4, ""))
+    found = placement(asked("v5e-16"), 4, [*some(2, "one"), *some(4, "two")])
+    assert found.together == GKE_POOL
+    with pytest.raises(wl.ResourceError, match="2 in one"):
+        wanted = {GKE_POOL: "one"}
+        placement(asked("v5e-16"), 4, [*some(2, "one"), *some(4, "two")], node_selector=wanted)
+
+
+def test_a_tpu_of_one_machine_may_be_in_any_pool_or_none() -> None:
+    for pool in ("pool", ""):
+        assert not placement(asked("v6e-8"), 1, [tpus(8, "tpu-v6e-slice", "2x4", pool)]).together
+
+
+def test_a_tpu_that_the_cluster_has_in_other_sizes_is_refused_with_these() -> None:
+    nodes = [tpus(4, "tpu-v5-lite-podslice", "4x4")] * 4
+    with pytest.raises(wl.ResourceError, match=r"v5e-16 \(16 on 4 machines\)"):
+        placement(asked("v5e-8"), 1, nodes)
+    with pytest.raises(wl.ResourceError, match="no machines with TPUs of the generation v2"):
+        placement(asked("v2-8"), 1, None)
+
+
+def test_a_node_is_read_as_the_api_has_it() -> None:
+    found = node_of(
+        {
+            "metadata": {"name": "gpu-1", "labels": {GKE_GPU: "nvidia-l4"}},
+            "spec": {"taints": [{"key": GPU, "value": "present", "effect": "NoSchedule"}]},
+            "status": {
+                "allocatable": {"cpu": "7910m", "nvidia.com/gpu": "2"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+    )
+    assert (found.name, found.kind, found.count, found.is_ready) == ("gpu-1", "l4", 2, True)
+    assert describe_accelerators([found]) == "it has l4 (2 on 1 machine)"
+    bare = node_of({})
+    assert (bare.kind, bare.count, bare.is_ready) == ("", 0, False)
+
+
+def test_the_most_there_is_of_each_may_be_on_two_machines() -> None:
+    fast = Node(name="fast", allocatable={"cpu": "64", "memory": "32Gi"})
+    large = Node(name="large", allocatable={"cpu": "4", "memory": "512Gi"})
+    with pytest.raises(wl.ResourceError, match=r"one has 64 CPUs, another 549\.8 GB for pods"):
+        check_size(Resources(cpus=128, memory=2 << 40), [fast, large])

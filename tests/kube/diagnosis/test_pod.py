@@ -1,0 +1,167 @@
+"""Why pods do not run, from what a real cluster said of them.
+
+`recorded_pods/` is what Kubernetes 1.20 with containerd said of the pods of
+tests/on_kubernetes/kube/broken_pods.py; which file says how it is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windlass.kube.diagnosis.pod import explain
+from windlass.kube.explanation import Explanation
+
+SAID = Path(__file__).parent / "recorded_pods"
+NOW = 2e9
+REGISTRY = "127.0.0.1:47199/lab"
+
+TOLD = {
+    "claim-missing": ("VolumeMissing", "There is no volume claim data in namespace lab."),
+    "evicted": (
+        "Evicted",
+        'Its machine put it out: Usage of EmptyDir volume "volume" exceeds the limit "1Mi".',
+    ),
+    "image-busy": ("RegistryBusy", f"The registry of {REGISTRY}/busy:7 lets nobody pull so often."),
+    "image-denied": (
+        "ImageDenied",
+        f"The registry has no image {REGISTRY}/denied:7, or shows it only to those with a "
+        "password.",
+    ),
+    "image-missing": ("ImageMissing", f"There is no image {REGISTRY}/missing:8."),
+    "image-misspelt": ("ImageNameInvalid", "'lab/TRAIN:7' is no name of an image."),
+    "image-never-pulled": (
+        "ImageMissing",
+        "Its machine does not have the image windlass/none:1, and is told never to pull it.",
+    ),
+    "image-of-another-machine": (
+        "WrongArchitecture",
+        f"The image {REGISTRY}/arm:7 is not made for the kind of processor that its machine has.",
+    ),
+    "image-private": (
+        "ImageDenied",
+        f"The registry has no image {REGISTRY}/private:7, or shows it only to those with a "
+        "password.",
+    ),
+    "key-missing": ("KeyMissing", "The secret there has no key password."),
+    "map-missing": ("ConfigMapMissing", "There is no config map settings in namespace lab."),
+    "map-volume-missing": ("ConfigMapMissing", "There is no config map settings in namespace lab."),
+    "no-file": ("NoProgram", "The image windlass-worker:test has no /opt/no/such/program."),
+    "no-python": (
+        "NoPython",
+        "The image windlass-worker:test has no python9, which is needed to start anything.",
+    ),
+    "no-such-node": (
+        "NoSuchNode",
+        "The only machine is not what was asked for (disk=no-such-disk).",
+    ),
+    "no-such-nodes": (
+        "NoSuchNode",
+        "The only machine is not what was asked for (disk In ssd|nvme).",
+    ),
+    "not-executable": (
+        "NotExecutable",
+        "/etc/passwd in the image windlass-worker:test may not be executed.",
+    ),
+    "of-another-machine": (
+        "WrongArchitecture",
+        "The image windlass-worker:test is made for another kind of processor than its machine "
+        "has.",
+    ),
+    "out-of-memory": (
+        "OutOfMemory",
+        "It used more than the 67.1 MB of memory that it may use, and was killed.",
+    ),
+    "pull-secret-missing": (
+        "ImageDenied",
+        f"The registry has no image {REGISTRY}/private:7, or does not show it to robot.",
+    ),
+    "registry-silent": (
+        "RegistryUnreachable",
+        "The registry of 127.0.0.1:9/lab/train:7 does not answer the cluster's machines.",
+    ),
+    "registry-unknown": (
+        "RegistryUnknown",
+        "The registry of registry.invalid/lab/train:7 cannot be found from the cluster: its "
+        "name is unknown there.",
+    ),
+    "runs-as-root": (
+        "RunsAsRoot",
+        "The image windlass-worker:test runs as root, which this pod may not.",
+    ),
+    "secret-missing": ("SecretMissing", "There is no secret db in namespace lab."),
+    "secret-volume-missing": ("SecretMissing", "There is no secret db in namespace lab."),
+    "set-aside": (
+        "TaintNotTolerated",
+        "No machine takes it: 1 of 2 machines is set aside (dedicated=ml); 1 of 2 machines is not "
+        "what was asked for (windlass-test=lab).",
+    ),
+    "too-late": ("DeadlineExceeded", "It ran longer than its pod may run."),
+    "too-many-cpus": ("Unschedulable", "The only machine has less than 1000 CPUs free."),
+    "too-many-gpus": ("Unschedulable", "The only machine has less than 4 GPUs free."),
+    "too-many-tpus": ("Unschedulable", "The only machine has less than 4 TPU chips free."),
+    "too-much-memory": ("Unschedulable", "The only machine has less than 1.1 PB of memory free."),
+}
+
+
+def said(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((SAID / f"{name}.json").read_text())
+    return found
+
+
+def explained(seen: dict[str, Any]) -> Explanation:
+    told = explain(seen["pod"], seen["events"], NOW, log=seen["log"])
+    assert told is not None
+    return told
+
+
+def test_all_that_was_said_is_told() -> None:
+    assert sorted(TOLD) == sorted(path.stem for path in SAID.glob("*.json"))
+
+
+@pytest.mark.parametrize("name", sorted(TOLD))
+def test_what_the_cluster_said_is_told_in_a_users_words(name: str) -> None:
+    told = explained(said(name))
+    assert (told.reason, told.sentence) == TOLD[name]
+    assert told.remedy or name == "too-late"
+
+
+def test_while_a_pull_waits_to_be_tried_again_its_reason_is_still_told() -> None:
+    seen = said("image-missing")
+    [status] = seen["pod"]["status"]["containerStatuses"]
+    message = 'Back-off pulling image "127.0.0.1:47199/lab/missing:8"'
+    status["state"] = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
+    assert explained(seen).reason == "ImageMissing"
+    # Newer kubelets say it in the status, so that no event is needed.
+    why = next(e["message"] for e in seen["events"] if e["message"].startswith("Failed to pull"))
+    why = why.partition(": ")[2]
+    status["state"]["waiting"]["message"] = f"{message}: ErrImagePull: {why}"
+    assert explained({**seen, "events": []}).reason == "ImageMissing"
+
+
+def test_a_pull_secret_that_is_missing_is_named_where_the_cluster_says_so() -> None:
+    """As kubelets do from 1.29 on."""
+    seen = said("pull-secret-missing")
+    event = {
+        "reason": "FailedToRetrieveImagePullSecret",
+        "message": "Unable to retrieve some image pull secrets (robot); attempting to pull the "
+        "image may not succeed.",
+    }
+    told = explained({**seen, "events": [*seen["events"], event]})
+    assert told.reason == "PullSecretMissing"
+    assert "There is no secret robot in namespace lab" in told.sentence
+
+
+def test_a_pod_that_runs_or_succeeded_is_not_explained() -> None:
+    for phase in ("Running", "Succeeded"):
+        assert explain({"status": {"phase": phase}}, [], NOW) is None
+
+
+def test_a_program_that_failed_by_itself_is_not_explained() -> None:
+    state = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": state}]}
+    log = "Traceback (most recent call last):\nValueError: lr is negative\n"
+    assert explain({"status": status}, [], NOW, log=log) is None

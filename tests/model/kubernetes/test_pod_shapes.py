@@ -1,0 +1,59 @@
+"""What may be laid over a pod by its shape, and what is told of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windlass.model.kubernetes.job_options import patch_flaw
+
+
+@pytest.mark.parametrize(
+    ("patch", "flaw"),
+    [
+        ({"spec": "x"}, "spec: 'x' is no mapping"),
+        ({"spec": ["x"]}, "spec: ['x'] is no mapping"),
+        ({"metadata": "x"}, "metadata: 'x' is no mapping"),
+        ({"metadata": {"labels": ["a"]}}, "metadata.labels: ['a'] is no mapping"),
+        ({"metadata": {"annotations": {"a": 1}}}, "metadata.annotations: 1 of 'a' is no text"),
+        ({"containers": {"main": {}}}, "spec.containers: {'main': {}} is no list"),
+        ({"containers": ["main"]}, "spec.containers[0]: 'main' is no mapping"),
+        ({"containers": [{"tty": True}]}, "spec.containers[0]: it has no name"),
+        ({"containers": [{"name": ["x"]}]}, "spec.containers[0].name: ['x'] is no text"),
+        ({"spec": {"volumes": [{"name": 1}]}}, "spec.volumes[0].name: 1 is no text"),
+        (
+            {"containers": [{"name": "main", "env": [{"name": {"a": 1}}]}]},
+            "spec.containers[0].env[0].name: {'a': 1} is no text",
+        ),
+        (
+            {"initContainers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "v"}]}]},
+            "spec.initContainers[1].volumeMounts[0]: it has no mountPath",
+        ),
+        (
+            {"containers": [{"name": "main", "ports": [{"containerPort": "80"}]}]},
+            "spec.containers[0].ports[0].containerPort: '80' is no number",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_patch_of_another_shape_is_told_with_where(patch: dict[str, Any], flaw: str) -> None:
+    assert patch_flaw(patch).startswith(flaw)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {},
+        {"metadata": None, "spec": None},
+        {"metadata": {"labels": {"env": "lab", "gone": None}, "annotations": None}},
+        {"nodeSelector": {"env": "lab", "volumes": "ssd"}},
+        {"containers": None, "volumes": ()},
+        {"containers": ({"name": "main", "env": None, "ports": [{"containerPort": 80}]},)},
+        {"affinity": {"podAffinity": {"env": ["of", "others"]}}},
+    ],
+)
+def test_what_takes_something_away_or_is_the_clusters_to_judge_is_let_pass(
+    patch: dict[str, Any],
+) -> None:
+    assert patch_flaw(patch) == ""

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import windlass
+
+SOURCE = Path(windlass.__file__).parent
+DOCS = "model/thread_safe_types.py"  # says how
+READING = re.compile(r"msgspec(\.\w+)*\.(decode|Decoder|convert)")
+
+
+def test_whatever_is_read_as_a_type_is_read_as_one_that_was_learned() -> None:
+    """Else two threads that are first to read one end the process with SIGSEGV."""
+    offenders = [
+        f"{file.relative_to(SOURCE)}:{call.lineno}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        if str(file.relative_to(SOURCE)) != DOCS
+        for call in _reads(ast.parse(file.read_text()))
+        if not _is_learned(call)
+    ]
+    assert offenders == []
+
+
+def test_the_rule_tells_one_from_the_other() -> None:
+    text = """
+msgspec.json.decode(data)
+msgspec.json.encode(data).decode("utf-8", "replace")
+msgspec.json.decode(data, type=learned(Point))
+msgspec.convert(data, learned(Point), strict=False)
+msgspec.json.Decoder(learned(Point))
+msgspec.json.decode(data, type=Point)
+msgspec.convert(data, Point)
+msgspec.msgpack.Decoder(list[Point])
+"""
+    assert [_is_learned(call) for call in _reads(ast.parse(text))] == [True] * 3 + [False] * 3
+
+
+def _reads(tree: ast.AST) -> Iterator[ast.Call]:
+    """The calls of msgspec that read a value as something, in their order."""
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    for call in sorted(calls, key=lambda each: (each.lineno, each.col_offset)):
+        if READING.fullmatch(ast.unparse(call.func)) and _type_of(call) is not None:
+            yield call
+
+
+def _type_of(call: ast.Call) -> ast.expr | None:
+    named = next((each.value for each in call.keywords if each.arg == "type"), None)
+    place = 0 if ast.unparse(call.func).endswith("Decoder") else 1
+    return named or (call.args[place] if len(call.args) > place else None)
+
+
+def _is_learned(call: ast.Call) -> bool:
+    kind = _type_of(call)
+    return isinstance(kind, ast.Call) and ast.unparse(kind.func) == "learned"

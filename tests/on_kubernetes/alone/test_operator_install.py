@@ -1,0 +1,189 @@
+"""`windlass operator install`, and which namespaces an operator looks after."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness import BIN, eventually
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.operator.operator_process import Jobs, operating
+from windlass.kube.api.resource_kinds import Object
+from windlass.model.errors import KubernetesError
+from windlass.operator.install_crds import DEFINITIONS, definitions, install
+
+NAMES = [str(each["metadata"]["name"]) for each in definitions()]
+
+
+def command(cluster: Cluster, *words: str) -> str:
+    """What `windlass operator install` says."""
+    return outcome(begun(cluster, *words))
+
+
+def begun(cluster: Cluster, *words: str) -> subprocess.Popen[str]:
+    """`windlass operator install`, which has only begun."""
+    return subprocess.Popen(
+        [BIN / "windlass", "operator", "install", *words],
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def outcome(process: subprocess.Popen[str]) -> str:
+    with process:
+        told, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return told
+
+
+def said(what: str) -> str:
+    return "".join(f"{name}: {what}\n" for name in NAMES)
+
+
+@pytest.fixture
+def changing(alone: Cluster, jobs: Jobs) -> Iterator[Cluster]:
+    """The cluster, whose definitions may be changed: afterwards they are ours again."""
+    yield alone
+    install(jobs.connection, replace=True)
+
+
+def test_definitions_are_brought_once(changing: Cluster, jobs: Jobs) -> None:
+    _remove_all(jobs)
+    assert command(changing) == said("created")
+    # At once: it returns when they can be used.
+    jobs.create("TFJob", "first", Worker=jobs.role(1, "pass"))
+    jobs.create("PyTorchJob", "second", Master=jobs.role(1, "pass"))
+    versions = [_version(jobs, name) for name in NAMES]
+    assert command(changing) == said("unchanged")
+    assert [_version(jobs, name) for name in NAMES] == versions
+    with operating(changing, "--namespace", jobs.namespace, "--alone"):
+        assert jobs.ended("TFJob", "first")["type"] == "Succeeded"
+        assert jobs.ended("PyTorchJob", "second")["type"] == "Succeeded"
+
+
+def test_several_bring_them_at_once(changing: Cluster, jobs: Jobs) -> None:
+    _remove_all(jobs)
+    told = [outcome(each) for each in [begun(changing) for _ in range(4)]]
+    lines = sorted(line for each in told for line in each.splitlines())
+    once = [f"{name}: created" for name in NAMES]
+    assert lines == sorted(once + [f"{name}: unchanged" for name in NAMES] * 3)
+
+
+@pytest.mark.thorough
+def test_definitions_that_are_about_to_go_are_brought_once_they_are_gone(
+    changing: Cluster, jobs: Jobs
+) -> None:
+    """They go when the last of their jobs has gone, and one has somebody who holds it."""
+    body = jobs.body("TFJob", "held", Worker=jobs.role(1, "pass"))
+    body["metadata"]["finalizers"] = ["tests.windlass/held"]
+    path = f"/apis/kubeflow.org/v1/namespaces/{jobs.namespace}/tfjobs"
+    jobs.connection.request("POST", path, body)
+    jobs.connection.request("DELETE", DEFINITIONS.path(name="tfjobs.kubeflow.org"), {})
+    process = begun(changing)
+    eventually(lambda: _is_going(jobs, "tfjobs.kubeflow.org"), "it is about to go")
+    release = {"metadata": {"finalizers": None}}
+    jobs.connection.request(
+        "PATCH", f"{path}/held", release, content_type="application/merge-patch+json"
+    )
+    assert outcome(process).splitlines()[0] == "tfjobs.kubeflow.org: created"
+    jobs.create("TFJob", "next", Worker=jobs.role(1, "pass"))
+
+
+def test_older_definitions_of_ours_are_updated_under_jobs_that_run(
+    changing: Cluster, jobs: Jobs
+) -> None:
+    """Those before did not know `managedBy`, and dropped it."""
+    for each in definitions():
+        _define(jobs, _without_managed_by(each))
+    managed = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+    eventually(lambda: not _keeps(jobs, managed), "the older definition is in force")
+    with operating(changing, "--namespace", jobs.namespace, "--alone"):
+        wait = "import time; time.sleep(5)"
+        jobs.create("TFJob", "train", Worker=jobs.role(2, wait))
+        jobs.wait("TFJob", "train", "Running")
+        assert command(changing) == said("updated")
+        eventually(lambda: _keeps(jobs, managed), "the newer definition is in force")
+        assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
+        assert jobs.attempt("train-worker-0") == 1
+    assert command(changing) == said("unchanged")
+
+
+def test_definitions_of_others_are_kept_unless_asked(changing: Cluster, jobs: Jobs) -> None:
+    for each in definitions():
+        theirs = _without_managed_by(each)
+        theirs["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "another"}
+        _define(jobs, theirs)
+    versions = [_version(jobs, name) for name in NAMES]
+    assert command(changing) == said("kept as it was: it is another operator's")
+    assert [_version(jobs, name) for name in NAMES] == versions
+    assert command(changing, "--replace") == said("updated")
+    assert command(changing) == said("unchanged")
+
+
+def test_without_a_namespace_all_are_looked_after(
+    alone: Cluster, jobs: Jobs, others: list[Jobs]
+) -> None:
+    everywhere = [jobs, *others]
+    with operating(alone, "--lease-namespace", jobs.namespace) as process:
+        process.wait_leading()
+        assert "Looking after the jobs of all namespaces" in process.output
+        for each in everywhere:  # the same name: jobs are told apart by where they are
+            each.create("TFJob", "train", Worker=each.role(2, "pass"))
+        for each in everywhere:
+            assert each.ended("TFJob", "train")["type"] == "Succeeded"
+            assert set(each.pods()) == {"train-worker-0", "train-worker-1"}
+        name = "windlass_operator_jobs_succeeded_total"
+        for each in everywhere:
+            assert process.metric(name, namespace=each.namespace, kind="TFJob") == 1
+
+
+def _remove_all(jobs: Jobs) -> None:
+    for name in NAMES:
+        jobs.connection.request("DELETE", DEFINITIONS.path(name=name), {})
+    eventually(lambda: not any(_there(jobs, name) for name in NAMES), "they are gone")
+
+
+def _is_going(jobs: Jobs, name: str) -> bool:
+    return "deletionTimestamp" in (_there(jobs, name) or {})["metadata"]
+
+
+def _there(jobs: Jobs, name: str) -> Object | None:
+    try:
+        found: Object = jobs.connection.request("GET", DEFINITIONS.path(name=name))
+    except KubernetesError as error:
+        if error.status != 404:
+            raise
+        return None
+    return found
+
+
+def _version(jobs: Jobs, name: str) -> str:
+    """What changes whenever it is written."""
+    return str((_there(jobs, name) or {})["metadata"]["resourceVersion"])
+
+
+def _define(jobs: Jobs, definition: Object) -> None:
+    name = definition["metadata"]["name"]
+    version = (_there(jobs, name) or {})["metadata"]["resourceVersion"]
+    body = {**definition, "metadata": {**definition["metadata"], "resourceVersion": version}}
+    jobs.connection.request("PUT", DEFINITIONS.path(name=name), body)
+
+
+def _without_managed_by(definition: Object) -> Object:
+    older = copy.deepcopy(definition)
+    schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["runPolicy"]["properties"]["managedBy"]
+    return older
+
+
+def _keeps(jobs: Jobs, spec: dict[str, Any]) -> bool:
+    """Whether what a job says is kept."""
+    body = jobs.body("TFJob", "probe", spec=spec, Worker=jobs.role(1, "pass"))
+    path = f"/apis/kubeflow.org/v1/namespaces/{jobs.namespace}/tfjobs"
+    made = jobs.connection.request("POST", path, body, query={"dryRun": "All"})
+    return spec["runPolicy"].items() <= made["spec"]["runPolicy"].items()

@@ -1,0 +1,130 @@
+"""The cluster's API away, or its memory short: trials in pods go on, and end right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kubernetes import client
+
+from harness import PATIENCE, eventually
+from on_kubernetes.cluster.parts import part_named
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.gates import Gate
+from on_kubernetes.pods import Namespace
+from on_kubernetes.proxies import Proxy
+from on_kubernetes.runtime.counting_trials import (
+    REPLICAS,
+    check_complete,
+    persisting,
+    says_unreachable,
+)
+from on_kubernetes.runtime.trials import is_empty, pods_of, said
+
+pytestmark = pytest.mark.usefixtures("home_with_cluster")
+
+A_MINUTE = 600  # steps of `persist`
+
+
+@pytest.mark.thorough
+def test_an_api_server_that_is_away_for_a_minute(
+    alone: Cluster, namespace: Namespace, gate: Gate
+) -> None:
+    trial = persisting(namespace, gate)
+    server = part_named("apiserver")
+    server.stop()
+    try:
+        eventually(lambda: says_unreachable(trial), "why nothing new is known is told")
+        away_at = int(gate.read("steps-0-1"))
+        # One ends meanwhile, one dies, one goes on.
+        gate.tell("go-1")
+        gate.tell("die-2-1")
+        eventually(lambda: gate.is_told("done-1-1") and gate.is_told("died-2-1"), "they end")
+
+        def has_worked_for_a_minute() -> bool:
+            assert says_unreachable(trial), "it says so all the time, not now and then"
+            return int(gate.read("steps-0-1")) > away_at + A_MINUTE
+
+        eventually(has_worked_for_a_minute, "a minute's work is done", patience=4 * PATIENCE)
+        assert trial.refresh().state == "RUNNING"
+        assert len(said(trial, index=0)) <= away_at + 1, "nothing can have come through"
+    finally:
+        server.start()
+        server.wait()
+    eventually(
+        lambda: gate.is_told("steps-2-2") and "cannot be reached" not in trial.refresh().message,
+        "the one that died starts again, and all is seen",
+    )
+    gate.tell("go-0")
+    gate.tell("go-2")
+    trial.wait(timeout=2 * PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+    assert trial.result() == int(gate.read("steps-0-1"))
+    assert trial.restarts == 1
+    ends = [(each.index, each.attempt, each.exit_code) for each in trial.attempts]
+    assert ends == [(0, 1, 0), (1, 1, 0), (2, 1, 137), (2, 2, 0)]
+    check_complete(trial, gate, ["0-1", "1-1", "2-1", "2-2"])
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+@pytest.mark.thorough
+def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
+    alone: Cluster,
+    namespace: Namespace,
+    gate: Gate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proxy = Proxy(alone)
+    monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
+    trial = persisting(namespace, gate)
+    server = part_named("apiserver")
+    try:
+        proxy.shut()
+        eventually(lambda: says_unreachable(trial), "nothing is seen")
+        seen = namespace.core.list_namespaced_pod(namespace.name).metadata.resource_version
+        # All of this happens while nobody looks: one pod goes, one is asked to die, one goes on.
+        [gone] = [name for name in pods_of(namespace) if name.endswith("-main-1-1")]
+        namespace.core.delete_namespaced_pod(gone, namespace.name, grace_period_seconds=0)
+        gate.tell("die-2-1")
+        eventually(lambda: gate.is_told("died-2-1"), "it dies")
+        # One that was started anew does not know what happened before.
+        server.stop()
+        server.start()
+        server.wait()
+        eventually(lambda: is_too_old(namespace, seen), "the watch cannot go on from there")
+    finally:
+        server.start()
+        proxy.mend()
+    eventually(lambda: gate.is_told("steps-1-2") and gate.is_told("steps-2-2"), "both start again")
+    for rank in range(REPLICAS):
+        gate.tell(f"go-{rank}")
+    trial.wait(timeout=2 * PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+    ends = [(each.index, each.attempt, each.exit_code, each.reason) for each in trial.attempts]
+    assert ends == [
+        (0, 1, 0, ""),
+        (1, 1, None, "Lost"),
+        (1, 2, 0, ""),
+        (2, 1, 137, ""),
+        (2, 2, 0, ""),
+    ]
+    # What the lost one had still to tell when it was killed is lost with it, and nothing else.
+    check_complete(trial, gate, ["0-1", "1-1", "1-2", "2-1", "2-2"], cut_short="1-1")
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+    proxy.close()
+
+
+def is_too_old(namespace: Namespace, version: str) -> bool:
+    """Whether a watch of the pods there can no longer go on from a version."""
+    try:
+        answer = namespace.core.list_namespaced_pod(
+            namespace.name,
+            resource_version=version,
+            watch=True,
+            timeout_seconds=1,
+            _preload_content=False,
+        )
+    except client.ApiException as error:
+        return bool(error.status == 410)
+    return b'"code":410' in answer.data

@@ -1,0 +1,72 @@
+"""The cluster's DNS: names of services and of pods behind them; all others are asked elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from pathlib import Path
+
+from dnslib import QTYPE, RCODE, RR, A, DNSRecord
+from dnslib.server import DNSHandler, DNSLogger, DNSServer
+
+from on_kubernetes.cluster.dns_names import addresses_of, is_in_cluster
+from on_kubernetes.cluster.object_watch import Watched
+
+_UPSTREAM_PATIENCE = 4.0
+
+
+class ClusterNames:
+    """Answers questions about names of the cluster, and passes on all others."""
+
+    def __init__(self, kubeconfig: Path, upstream: list[str]) -> None:
+        self._services = Watched("services", kubeconfig)
+        self._endpoints = Watched("endpoints", kubeconfig)
+        self._upstream = upstream
+        self._services.start()
+        self._endpoints.start()
+
+    def resolve(self, request: DNSRecord, handler: DNSHandler) -> DNSRecord:
+        """The answer to a question."""
+        name = str(request.q.qname).rstrip(".")
+        if not is_in_cluster(name):
+            return self._ask_elsewhere(request, handler.protocol)
+        answer = request.reply()
+        found = addresses_of(name, self._services.objects, self._endpoints.objects)
+        if found is None:
+            answer.header.rcode = RCODE.NXDOMAIN
+        elif request.q.qtype in (QTYPE.A, QTYPE.ANY):
+            for address in found:
+                answer.add_answer(RR(request.q.qname, QTYPE.A, rdata=A(address), ttl=1))
+        return answer
+
+    def _ask_elsewhere(self, request: DNSRecord, protocol: str) -> DNSRecord:
+        for server in self._upstream:
+            try:
+                said = DNSRecord.parse(request.send(server, timeout=_UPSTREAM_PATIENCE))
+                if said.header.tc and protocol == "tcp":
+                    said = DNSRecord.parse(
+                        request.send(server, tcp=True, timeout=_UPSTREAM_PATIENCE)
+                    )
+                return said
+            except OSError:
+                continue
+        answer = request.reply()
+        answer.header.rcode = RCODE.SERVFAIL
+        return answer
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--kubeconfig", type=Path, required=True)
+    options.add_argument("--address", required=True)
+    options.add_argument("--upstream", action="append", default=[])
+    given = options.parse_args()
+    names = ClusterNames(given.kubeconfig, given.upstream)
+    for over_tcp in (True, False):
+        logger = DNSLogger(log="error")
+        DNSServer(names, given.address, port=53, tcp=over_tcp, logger=logger).start_thread()
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""One at a time: whoever builds, starts or stops the cluster, or makes an image for it."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from on_kubernetes.cluster.locations import LOCK
+
+
+@contextmanager
+def locked(lock: Path = LOCK) -> Iterator[None]:
+    """Hold the lock; wait for whoever holds it, saying so."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"Waiting for another that holds {lock} ...", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,134 @@
+"""The image of `deploy/Dockerfile` with Windlass in it, made by its own steps without an engine.
+
+It is made on the worker's image of this cluster, which stands for Docker's image of Python: what is
+copied, run and set afterwards is what the Dockerfile says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+
+from on_kubernetes.cluster import enclosure
+from on_kubernetes.cluster.commands import run
+from on_kubernetes.cluster.dockerfile import DOCKERFILE, PROJECT, Stage, stages
+from on_kubernetes.cluster.images import IMAGES, PATH, write_archive
+from on_kubernetes.cluster.locations import CACHE, SOCKET, STATE
+from on_kubernetes.cluster.lock import locked
+from on_kubernetes.pod_mounts import Mounts, package_index
+from windlass.version import __version__
+
+WINDLASS_IMAGE = "windlass:test"
+RECIPE = "2"
+"""To be changed with anything here that changes what is in it; the project's files count anyway."""
+
+# $1: the root, $2: the command; then what it sees of this machine meanwhile.
+_RUN = """
+set -e
+root=$1 command=$2
+shift 2
+mount --bind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+for path in "$@"; do mount --bind "$path" "$root$path"; done
+exec chroot "$root" sh -ec "$command"
+"""
+
+
+def have_windlass_image() -> str:
+    """Have the cluster know the image as the project is now; its name."""
+    # Not the lock of the clusters: this takes minutes, and keeps nobody from starting one.
+    with locked(CACHE / "windlass-images.lock"):
+        digest = _digest()
+        archive = CACHE / "windlass-images" / f"{digest}.tar"
+        if not archive.exists():
+            _make(archive)
+        known = STATE / "windlass-image"
+        if not known.exists() or known.read_text() != digest:
+            command = ("ctr", f"--address={SOCKET}", "--namespace=k8s.io", "images", "import")
+            enclosure.run_inside(*command, archive)
+            known.write_text(digest)
+    return WINDLASS_IMAGE
+
+
+def _digest() -> str:
+    """What changes with anything that the image is made from."""
+    found = hashlib.sha256(f"{IMAGES.name} {RECIPE} {__version__}".encode())
+    for path in (DOCKERFILE, PROJECT / "pyproject.toml"):
+        found.update(path.read_bytes())
+    for path in sorted((PROJECT / "src").rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            found.update(f"{path.relative_to(PROJECT)}\0".encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _make(archive: Path) -> None:
+    work = CACHE / "making-windlass"
+    shutil.rmtree(work, ignore_errors=True)
+    root = work / "root"
+    root.mkdir(parents=True)
+    with (
+        tarfile.open(IMAGES / "worker.tar") as parts,
+        tarfile.open(fileobj=parts.extractfile("./layer.tar")) as layer,
+    ):
+        layer.extractall(root, numeric_owner=True, filter="fully_trusted")
+    context = work / "context"
+    uv = Path(sys.executable).with_name("uv")
+    run(uv, "build", "--wheel", "--out-dir", context / "dist", PROJECT)
+    stage = stages(DOCKERFILE.read_text())["windlass"]
+    for word, rest in stage.steps:
+        if word == "COPY":
+            _copy(rest, context, root)
+        else:
+            _run(rest, root, stage)
+    shutil.rmtree(archive.parent, ignore_errors=True)  # those of the project as it was before
+    archive.parent.mkdir()
+    made = work / "windlass.tar"
+    write_archive(made, WINDLASS_IMAGE, root, stage.settings(PATH))
+    made.rename(archive)
+    shutil.rmtree(work)
+
+
+def _copy(rest: str, context: Path, root: Path) -> None:
+    *sources, target = shlex.split(rest)
+    there = root / target.lstrip("/")
+    there.mkdir(parents=True, exist_ok=True)
+    for source in sources:
+        for path in context.glob(source):
+            shutil.copy2(path, there)
+
+
+def _run(command: str, root: Path, stage: Stage) -> None:
+    """Run it in there, as root; packages are found as they are on this machine."""
+    index = package_index() + Mounts((Path("/etc/resolv.conf"),))
+    # Debian keeps pip from what apt has installed; Docker's Python has nothing of apt's.
+    env = {**stage.env, **index.env, "PIP_BREAK_SYSTEM_PACKAGES": "1", "PATH": PATH, "HOME": "/tmp"}
+    made: list[Path] = []
+    paths = dict.fromkeys([*index.paths, Path("/dev"), Path("/proc")])
+    for path in paths:
+        _make_place(path, root / str(path).lstrip("/"), root, made)
+    seen = [str(path) for path in paths if path not in (Path("/dev"), Path("/proc"))]
+    try:
+        run(
+            "unshare", "--mount", "--propagation", "private",
+            "env", "-i", *(f"{name}={value}" for name, value in env.items()),
+            "sh", "-c", _RUN, "sh", root, command, *seen,
+        )  # fmt: skip
+    finally:
+        for place in reversed(made):
+            place.rmdir() if place.is_dir() else place.unlink()
+
+
+def _make_place(path: Path, place: Path, root: Path, made: list[Path]) -> None:
+    """Have something there that can be mounted upon, and remember what was made for that."""
+    missing = [each for each in (place, *place.parents) if each != root and not each.exists()]
+    for each in reversed([each for each in missing if root in each.parents]):
+        if each == place and not path.is_dir():
+            each.touch()
+        else:
+            each.mkdir()
+        made.append(each)

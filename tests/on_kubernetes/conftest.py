@@ -1,0 +1,34 @@
+"""What the tests on Kubernetes share."""
+
+import pytest
+
+from on_kubernetes.both_backends.fixtures import backend, dialled, local_home, reached
+from on_kubernetes.fixtures import (
+    admin,
+    alone,
+    cluster,
+    connection,
+    core,
+    gate,
+    home_behind_proxy,
+    home_with_cluster,
+    namespace,
+    own_cluster,
+    proxy,
+    sharing,
+    skip_without_cluster,
+    turnstile,
+    windlass_image,
+)
+from on_kubernetes.operator.fixtures import definitions, jobs, kubeflow_python, operator, others
+
+__all__ = [
+    "admin", "alone", "backend", "cluster", "connection", "core", "definitions", "dialled",
+    "gate", "home_behind_proxy", "home_with_cluster", "jobs", "kubeflow_python", "local_home",
+    "namespace", "operator", "others", "own_cluster", "proxy", "reached", "sharing", "turnstile",
+    "windlass_image",
+]  # fmt: skip
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_without_cluster(item)

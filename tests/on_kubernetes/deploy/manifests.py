@@ -1,0 +1,139 @@
+"""The manifests of `deploy/`, brought to a cluster that has nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import eventually
+from windlass.kube.api.connection import Connection
+from windlass.kube.api.resource_kinds import PODS, Kind, Object, labels_of
+from windlass.model.errors import KubernetesError
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+NAMED = "image: windlass:latest"
+"""How the manifests name their image, in place of which a user names its own."""
+
+_RBAC = "rbac.authorization.k8s.io"
+_KINDS = {
+    each.name: each
+    for each in (
+        Kind("", "v1", "namespaces", "Namespace"),
+        Kind("", "v1", "serviceaccounts", "ServiceAccount"),
+        Kind("", "v1", "services", "Service"),
+        Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+        Kind("", "v1", "persistentvolumes", "PersistentVolume"),
+        Kind(_RBAC, "v1", "roles", "Role"),
+        Kind(_RBAC, "v1", "rolebindings", "RoleBinding"),
+        Kind(_RBAC, "v1", "clusterroles", "ClusterRole"),
+        Kind(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding"),
+        Kind("apps", "v1", "deployments", "Deployment"),
+    )
+}
+_OF_THE_CLUSTER = ("Namespace", "PersistentVolume", "ClusterRole", "ClusterRoleBinding")
+
+
+def manifests(name: str, image: str) -> list[Object]:
+    """What a file of `deploy/` has, with that image."""
+    text = (DEPLOY / name).read_text()
+    assert text.count(NAMED) == 1, f"{name} names one image"
+    return list(yaml.safe_load_all(text.replace(NAMED, f"image: {image}")))
+
+
+def bring(connection: Connection, things: Sequence[Object], namespace: str = "") -> None:
+    """Have all of it in the cluster."""
+    for thing in things:
+        connection.request("POST", _path(thing, namespace).rpartition("/")[0], thing)
+
+
+def apply_dry(connection: Connection, thing: Object, namespace: str) -> Object:
+    """What server-side apply would make of it in a namespace; nothing is made."""
+    moved = {**thing, "metadata": {**thing["metadata"]}}
+    if thing["kind"] not in _OF_THE_CLUSTER:
+        moved["metadata"]["namespace"] = namespace
+    taken: Object = connection.request(
+        "PATCH",
+        _path(moved, namespace),
+        moved,
+        query={"fieldManager": "test", "dryRun": "All"},
+        content_type="application/apply-patch+yaml",
+    )
+    return taken
+
+
+def remove(connection: Connection, things: Sequence[Object], namespace: str = "") -> None:
+    """Have all of it go, the last first, and wait for a namespace, whose name others need."""
+    for thing in reversed(things):
+        try:
+            body = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
+            connection.request("DELETE", _path(thing, namespace), body)
+        except KubernetesError as error:
+            if error.status != 404:
+                raise
+    for thing in things:
+        if thing["kind"] == "Namespace":
+            eventually(lambda each=thing: is_gone(connection, each), f"{thing['kind']} is gone")
+
+
+def wait_available(connection: Connection, namespace: str, name: str, number: int) -> None:
+    """Return when a deployment has so many pods, and all of them are ready."""
+
+    def is_available() -> bool:
+        pods = pods_of(connection, namespace, name)
+        return len(pods) == number and all(map(_is_ready, pods))
+
+    try:
+        eventually(is_available, f"{name} is available", patience=240)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{_said(connection, namespace, name)}") from None
+
+
+def pods_of(connection: Connection, namespace: str, name: str) -> list[Object]:
+    """The pods of a deployment that are not on their way out."""
+    found = connection.request("GET", PODS.path(namespace))["items"]
+    return [
+        each
+        for each in found
+        if labels_of(each).get("app.kubernetes.io/name") == name
+        and "deletionTimestamp" not in each["metadata"]
+    ]
+
+
+def logs_of(connection: Connection, namespace: str, pod: str) -> str:
+    """What a pod has said so far."""
+    return str(connection.open("GET", PODS.path(namespace, pod, "log")).read().decode())
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+def _said(connection: Connection, namespace: str, name: str) -> str:
+    told: list[Any] = []
+    for pod in pods_of(connection, namespace, name):
+        told.append(pod["status"])
+        try:
+            told.append(logs_of(connection, namespace, pod["metadata"]["name"]))
+        except KubernetesError as error:
+            told.append(error)
+    return "\n".join(map(str, told))
+
+
+def _path(thing: Object, namespace: str) -> str:
+    metadata = thing["metadata"]
+    where = metadata.get("namespace", namespace)
+    kind = _KINDS[thing["kind"]]
+    return kind.path("" if thing["kind"] in _OF_THE_CLUSTER else where, metadata["name"])
+
+
+def is_gone(connection: Connection, thing: Object) -> bool:
+    """Whether there is no such object in the cluster any more."""
+    try:
+        connection.request("GET", _path(thing, ""))
+    except KubernetesError as error:
+        return error.status == 404
+    return False

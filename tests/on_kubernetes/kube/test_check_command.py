@@ -1,0 +1,286 @@
+"""`windlass kubernetes check` and `doctor`: asked of who runs the jobs, told in few words."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import BIN, eventually, stop_server
+from on_kubernetes.accounts import Accounts, admin_connection
+from on_kubernetes.both_backends.backends import kubeconfig_for
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.pods import Namespace
+from on_kubernetes.proxies import Proxy
+from windlass.kube.api.connection import connect
+from windlass.kube.api.resource_kinds import PODS, SERVICES
+from windlass.kube.permissions.check import missing_permissions
+from windlass.kube.permissions.required import RUNNING, role_rules
+from windlass.runtimes.kubernetes.api_objects import SECRETS
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine that knows no cluster, with a home of its own."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "WINDLASS_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "windlass"
+    monkeypatch.setenv("WINDLASS_HOME", str(path))
+    yield path
+    stop_server(path)
+
+
+def windlass(*words: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **({"KUBECONFIG": str(config)} if config else {})}
+    return subprocess.run([str(BIN / "windlass"), *words], capture_output=True, text=True, env=env)
+
+
+def findings(*words: str, config: Path | None = None) -> dict[str, dict[str, str]]:
+    """What was found, by what was looked at; of several the last."""
+    said = json.loads(windlass(*words, "--json", config=config).stdout)
+    return {each["check"]: each for each in said}
+
+
+def test_a_server_that_runs_is_asked_and_a_shell_that_means_another_place_is_told(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    meant = kubeconfig_for(cluster, namespace.name, tmp_path)
+    found = findings("kubernetes", "check", config=meant)
+    assert "asked" not in found, "none runs: this shell's own is what a server would have"
+    assert found["namespace"]["text"] == namespace.name
+
+    assert windlass("server", "start", config=meant).returncode == 0
+    found = findings("kubernetes", "check", config=meant)
+    assert "asked" in found and "this shell" not in found, found
+    assert found["namespace"]["text"] == namespace.name
+
+    other = findings("kubernetes", "check", config=cluster.kubeconfig)
+    assert other["namespace"]["text"] == namespace.name, "that is where jobs go"
+    assert other["this shell"]["level"] == "warning"
+    assert (
+        f"Jobs go where the server looks: {found['cluster']['text'].split()[0]}"
+        in (other["this shell"]["text"])
+    )
+    assert "windlass server stop" in other["this shell"]["mend"]
+    without = findings("kubernetes", "check")  # this shell knows none at all, and the server does
+    assert without["namespace"]["text"] == namespace.name and "this shell" not in without
+
+    [context] = yaml.safe_load(cluster.kubeconfig.read_text())["contexts"]
+    chosen = ("kubernetes", "check", "--context", context["name"])
+    own = findings(*chosen, config=cluster.kubeconfig)
+    assert "asked" not in own and own["namespace"]["text"] != namespace.name
+
+
+def test_a_job_goes_where_the_check_says(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    assert windlass("server", "start", config=nowhere).returncode == 0
+    done = windlass("kubernetes", "check", config=cluster.kubeconfig)
+    assert done.returncode == 1
+    assert f"There is no kubeconfig file '{nowhere}'" in done.stdout
+    assert "Jobs go where the server looks: no cluster" in done.stdout
+    run = windlass("run", "--backend", "kubernetes", "true", config=cluster.kubeconfig)
+    assert run.returncode != 0
+    assert f"There is no kubeconfig file '{nowhere}'" in run.stderr
+    assert windlass("server", "stop").returncode == 0
+    assert windlass("kubernetes", "check", config=cluster.kubeconfig).returncode == 0
+
+
+def test_all_rights_that_are_missing_are_granted_by_one_command(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    connection = admin_connection(cluster.kubeconfig, namespace.name)
+    accounts = Accounts(connection)
+    left_out = (["pods/portforward"], ["events"])
+    rules = [rule for rule in role_rules(RUNNING) if rule["resources"] not in left_out]
+    accounts.make("few", rules)
+    settings = yaml.safe_load(cluster.kubeconfig.read_text())
+    settings["users"][0]["user"] = {"token": accounts.token("few")}
+    settings["contexts"][0]["context"]["namespace"] = namespace.name
+    config = tmp_path / "few"
+    config.write_text(yaml.safe_dump(settings))
+    few = connect(config_file=str(config))
+    eventually(lambda: len(missing_permissions(few, namespace.name)) == 3, "the role is in force")
+
+    said = json.loads(windlass("kubernetes", "check", "--json", config=config).stdout)
+    wrong = [each for each in said if each["check"] == "right" and each["level"] == "error"]
+    assert len(wrong) == 2
+    assert [each["mend"] for each in wrong] == [""] * 2
+    [rights] = [each for each in said if each["check"] == "rights"]
+    assert rights["text"] == "3 rights are missing"
+    assert rights["mend"].count("windlass kubernetes rights") == 1
+    command = rights["mend"].partition(": ")[2].partition(" | ")[0]
+    for manifest in yaml.safe_load_all(windlass(*command.split()[1:], config=config).stdout):
+        plural = {"Role": "roles", "RoleBinding": "rolebindings"}[manifest["kind"]]
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace.name}/{plural}"
+        connection.request("POST", path, manifest)
+    eventually(lambda: not missing_permissions(few, namespace.name), "it is in force")
+    assert windlass("kubernetes", "check", config=config).returncode == 0
+
+
+@pytest.mark.thorough
+def test_the_doctor_tells_in_a_line_of_a_cluster_that_is_known_and_of_no_other(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    assert "kubernetes" not in findings("doctor")
+    config = kubeconfig_for(cluster, namespace.name, tmp_path)
+
+    def is_well() -> bool:
+        # A cluster that is busy may take longer than a glance.
+        found = findings("doctor", config=config)["kubernetes"]
+        return found["level"] == "ok" and f"namespace {namespace.name}" in found["text"]
+
+    eventually(is_well, "the doctor says that jobs may run there")
+    assert windlass("server", "start", config=config).returncode == 0
+    eventually(lambda: "kubernetes" in findings("doctor"), "the server's is told without one here")
+
+
+@pytest.mark.thorough
+def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
+    proxy: Proxy, home: Path, tmp_path: Path
+) -> None:
+    config = proxy.kubeconfig(tmp_path)
+    proxy.shut()
+    assert windlass("doctor", config=config).returncode == 0, "only jobs there mind"
+    found = findings("doctor", config=config)["kubernetes"]
+    assert found["level"] == "warning"
+    assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
+    assert "More: windlass kubernetes check" in found["mend"]
+
+
+def test_rights_are_printed_for_who_runs_the_jobs_and_where(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
+) -> None:
+    accounts = Accounts(admin_connection(cluster.kubeconfig, namespace.name))
+    trainer = accounts.make("trainer", [])
+    settings = yaml.safe_load(kubeconfig_for(cluster, namespace.name, tmp_path).read_text())
+    settings["users"][0]["user"] = {"token": accounts.token("trainer")}
+    config = tmp_path / "trainer"
+    config.write_text(yaml.safe_dump(settings))
+    subject = {"kind": "ServiceAccount", "namespace": namespace.name, "name": "trainer"}
+
+    alone = windlass("kubernetes", "rights", config=config)
+    assert alone.stderr == "", "a server would be started by this shell"
+    assert windlass("server", "start", config=config).returncode == 0
+    same = windlass("kubernetes", "rights", config=config)
+    assert same.stderr == ""
+    other = windlass("kubernetes", "rights", config=cluster.kubeconfig)
+    assert "Warning: this shell means another: " in other.stderr
+    assert "windlass server stop" in other.stderr
+    for done in (alone, same, other):
+        role, binding = yaml.safe_load_all(done.stdout)
+        assert role["metadata"]["namespace"] == namespace.name
+        assert binding["subjects"] == [subject], trainer
+
+    [context] = yaml.safe_load(cluster.kubeconfig.read_text())["contexts"]
+    chosen = ("kubernetes", "rights", "--context", context["name"])
+    own = windlass(*chosen, config=cluster.kubeconfig)
+    assert own.stderr == ""
+    role, binding = yaml.safe_load_all(own.stdout)
+    assert role["metadata"]["namespace"] != namespace.name
+    assert binding["subjects"] != [subject]
+
+
+@pytest.mark.thorough
+def test_who_cannot_be_asked_who_we_are_says_why(proxy: Proxy, home: Path, tmp_path: Path) -> None:
+    config = proxy.kubeconfig(tmp_path)
+    proxy.shut()
+    done = windlass("kubernetes", "rights", config=config)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "cannot be reached" in done.stderr
+    said = windlass("kubernetes", "rights", "--account", "ada", config=config)
+    assert said.returncode == 0, "that is known without it"
+
+
+def test_a_manifest_is_what_the_server_would_create(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    job = tmp_path / "job.toml"
+    job.write_text('command = ["true"]\nexecutor = { backend = "kubernetes" }\n')
+    meant = kubeconfig_for(cluster, namespace.name, tmp_path)
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", "lab/preset:1")
+    assert windlass("server", "start", config=meant).returncode == 0
+    monkeypatch.delenv("WINDLASS_KUBERNETES_IMAGE")
+    same = windlass("kubernetes", "manifest", str(job), config=meant)
+    other = windlass("kubernetes", "manifest", str(job), config=cluster.kubeconfig)
+    assert same.stderr == "" and "Warning: this shell means another: " in other.stderr
+    for done in (same, other):
+        secret, pod = yaml.safe_load_all(done.stdout)
+        assert {each["metadata"]["namespace"] for each in (secret, pod)} == {namespace.name}
+        assert pod["spec"]["containers"][0]["image"] == "lab/preset:1"
+        assert secret["data"] == {"worker.zip": "...", "agent.json": "..."}
+
+    assert windlass("server", "stop").returncode == 0
+    own = windlass("kubernetes", "manifest", str(job), config=cluster.kubeconfig)
+    assert own.stderr == "", "a server would be started by this shell"
+    _, pod = yaml.safe_load_all(own.stdout)
+    assert pod["metadata"]["namespace"] != namespace.name
+    assert pod["spec"]["containers"][0]["image"].startswith("python:")
+
+
+def test_a_manifest_is_what_is_then_created(
+    cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'command = ["sleep", "999"]\nreplicas = 2\n'
+        'executor = { backend = "kubernetes", cpus = 0.05, memory = "64MiB" }\n'
+    )
+    config = kubeconfig_for(cluster, namespace.name, tmp_path)
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
+    said = windlass("kubernetes", "manifest", str(job), config=config).stdout
+    trial = json.loads(windlass("run", "-d", "--json", "-f", str(job), config=config).stdout)
+    connection = admin_connection(cluster.kubeconfig, namespace.name)
+    kinds = {"Secret": SECRETS, "Service": SERVICES, "Pod": PODS}
+
+    def there() -> dict[tuple[str, str], Any]:
+        ours = {"labelSelector": f"windlass.dev/uid={trial['uid']}"}
+        return {
+            (name, each["metadata"]["name"]): each
+            for name, kind in kinds.items()
+            for each in connection.request("GET", kind.path(namespace.name), query=ours)["items"]
+        }
+
+    eventually(lambda: len(there()) == len(list(yaml.safe_load_all(said))), "all was made")
+    made = there()
+    [secret] = [each["metadata"] for (kind, _), each in made.items() if kind == "Secret"]
+    # What a manifest cannot know before there is a trial.
+    for unknown, known in (
+        ("wl-0-00000000", secret["name"]),
+        ("'00000000000000000000000000000000'", trial["uid"]),
+        ("00000000-0000-0000-0000-000000000000", secret["uid"]),
+        ("windlass.dev/trial: '0'", f"windlass.dev/trial: '{trial['id']}'"),
+        ("windlass.dev/home: '0'", f"windlass.dev/home: {secret['labels']['windlass.dev/home']}"),
+    ):
+        assert unknown in said
+        said = said.replace(unknown, known)
+    for wanted in yaml.safe_load_all(said):
+        found = made[wanted.pop("kind"), wanted["metadata"]["name"]]
+        del wanted["apiVersion"]
+        if "data" in wanted:
+            assert wanted.pop("data").keys() == found["data"].keys()
+        assert _lacks(wanted, found) == []
+    assert windlass("stop", "--grace", "0s", str(trial["id"])).returncode == 0
+    eventually(lambda: not there(), "all of it is gone")
+
+
+def _lacks(wanted: Any, found: Any, path: str = "") -> list[str]:
+    """Where something is not what is wanted; the cluster may have added to it."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        parts = [(key, each, found.get(key)) for key, each in wanted.items()]
+    elif isinstance(wanted, list) and isinstance(found, list):
+        parts = list(zip(range(len(wanted)), wanted, [*found, *[None] * len(wanted)], strict=False))
+    else:
+        is_same = str(wanted) == str(found)
+        return [] if is_same else [f"{path}: {wanted!r}, and there is {found!r}"]
+    return [lack for key, *both in parts for lack in _lacks(*both, f"{path}.{key}")]

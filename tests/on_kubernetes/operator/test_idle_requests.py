@@ -1,0 +1,71 @@
+"""An operator writes and asks when there is something to say, and is quiet else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import eventually
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.operator.operator_process import (
+    MERGE,
+    PASS,
+    SLEEP,
+    Jobs,
+    OperatorProcess,
+    operating,
+)
+from on_kubernetes.throttling_proxy import Turnstile
+from windlass.kube.api.resource_kinds import PODS
+
+pytestmark = pytest.mark.thorough
+
+
+def test_a_status_is_written_only_when_it_changed(
+    cluster: Cluster, turnstile: Turnstile, jobs: Jobs, tmp_path: Path
+) -> None:
+    words, config = ("--namespace", jobs.namespace, "--alone"), turnstile.kubeconfig(tmp_path)
+    with operating(cluster, *words, kubeconfig=str(config)) as process:
+        jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
+        jobs.wait("TFJob", "train", "Running")
+        written = turnstile.passed("PUT", "status")
+        assert written > 0
+        for number in range(5):  # each is a reason for a look, and none changes anything
+            looks = _looks(process)
+            note = {"metadata": {"annotations": {"note": str(number)}}}
+            path = PODS.path(jobs.namespace, "train-worker-0")
+            jobs.connection.request("PATCH", path, note, content_type=MERGE)
+            eventually(lambda before=looks: _looks(process) > before, "the job is looked at")
+        assert turnstile.passed("PUT", "status") == written
+
+
+def test_an_object_that_makes_no_sense_is_left_in_peace_once_that_is_told(
+    cluster: Cluster, turnstile: Turnstile, jobs: Jobs, tmp_path: Path
+) -> None:
+    words, config = ("--namespace", jobs.namespace, "--alone"), turnstile.kubeconfig(tmp_path)
+    with operating(cluster, *words, kubeconfig=str(config)):
+        jobs.create("TFJob", "odd", Chief=jobs.role(2, PASS))
+        assert jobs.ended("TFJob", "odd")["reason"] == "InvalidSpec"
+        jobs.wait_told("odd", "InvalidSpec: ")
+        asked = _about(turnstile, "odd")
+        for number in range(3):
+            jobs.create("TFJob", f"next-{number}", Worker=jobs.role(1, PASS))
+            assert jobs.ended("TFJob", f"next-{number}")["type"] == "Succeeded"
+        assert _about(turnstile, "odd") == asked
+        told = [each for each in jobs.events("odd") if each.startswith("InvalidSpec: ")]
+        assert len(told) == 1, told
+
+
+def _looks(process: OperatorProcess) -> int:
+    """How often jobs were looked at."""
+    return process.metric("windlass_operator_reconcile_seconds_count")
+
+
+def _about(turnstile: Turnstile, name: str) -> list[str]:
+    """What was asked of the cluster about an object."""
+    return [
+        f"{request.method} {request.path}"
+        for request in turnstile.requests
+        if f"/{name}" in request.path
+    ]

@@ -1,0 +1,176 @@
+"""Objects that make no sense: they are told of, and nobody else waits for them."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from harness import eventually
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.operator.operator_process import (
+    PASS,
+    SLEEP,
+    Jobs,
+    OperatorProcess,
+    Role,
+    operating,
+)
+from windlass.kube.api.resource_kinds import uid_of
+from windlass.operator.job_kinds import TFJOB
+from windlass.operator.names import MEMORY
+
+
+@pytest.mark.thorough
+def test_a_memory_that_somebody_wrote_keeps_nobody_from_the_others(
+    cluster: Cluster, jobs: Jobs
+) -> None:
+    odd = jobs.create("TFJob", "odd", Worker=jobs.role(1, PASS))
+    condition = {"type": "Succeeded", "status": True, "last_update": 1e300, "last_transition": 1.0}
+    status = {"conditions": [condition], "settled": True, "completion_time": 1e300}
+    memory = json.dumps({"uid": uid_of(odd), "status": status})
+    jobs.patch("TFJob", "odd", {"metadata": {"annotations": {MEMORY: memory}}})
+    with operating(cluster, "--namespace", jobs.namespace, "--alone"):
+        jobs.create("TFJob", "fine", Worker=jobs.role(1, PASS))
+        assert jobs.ended("TFJob", "fine")["type"] == "Succeeded"
+
+
+@pytest.mark.thorough
+def test_a_memory_of_any_depth_is_none_and_the_job_begins(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    body = jobs.body("TFJob", "deep", Worker=jobs.role(1, PASS))
+    memory = '{"uid": "u", "zz": ' + "[" * 5000 + "]" * 5000 + "}"
+    body["metadata"]["annotations"] = {MEMORY: memory}
+    jobs.connection.request("POST", TFJOB.kind.path(jobs.namespace), body)
+    assert jobs.ended("TFJob", "deep")["type"] == "Succeeded"
+    assert "Traceback" not in operator.output
+
+
+def test_a_template_that_makes_no_sense_is_told_of(jobs: Jobs, operator: OperatorProcess) -> None:
+    odd = {
+        "ports": {"ports": 5},
+        "ports[0]": {"ports": ["x"]},
+        "env": {"env": "abc"},
+        "command": {"command": 7},
+    }
+    for number, container in enumerate(odd.values()):
+        jobs.create("TFJob", f"odd-{number}", Worker=jobs.role(1, PASS, container=container))
+    processes = {"nprocPerNode": "9" * 5000}
+    jobs.create("PyTorchJob", "many", spec=processes, Master=jobs.role(1, PASS))
+    jobs.create("TFJob", "fine", Worker=jobs.role(1, PASS))
+    assert jobs.ended("TFJob", "fine")["type"] == "Succeeded"
+    for number, place in enumerate(odd):
+        end = jobs.ended("TFJob", f"odd-{number}")
+        assert (end["type"], end["reason"]) == ("Failed", "InvalidSpec"), end
+        path = f"spec.tfReplicaSpecs.Worker.template.spec.containers[0].{place}: must be"
+        assert path in end["message"]
+    assert "spec.nprocPerNode" in jobs.ended("PyTorchJob", "many")["message"]
+    assert "Traceback" not in operator.output
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"containers": []}, "there is none; one must be named 'tensorflow'"),
+        ({"containers": [{"name": "main", "image": "x"}]}, "none is named 'tensorflow'"),
+    ],
+)
+@pytest.mark.thorough
+def test_an_object_that_makes_no_sense_has_failed_with_what_and_where(
+    jobs: Jobs, operator: OperatorProcess, change: dict[str, Any], told: str
+) -> None:
+    role = {"replicas": 1, "template": {"spec": change}}
+    body = {
+        "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "train"},
+        "spec": {"tfReplicaSpecs": {"Worker": role}},
+    }  # fmt: skip
+    path = f"/apis/kubeflow.org/v1/namespaces/{jobs.namespace}/tfjobs"
+    jobs.connection.request("POST", path, body)
+    end = jobs.ended("TFJob", "train")
+    assert (end["type"], end["reason"]) == ("Failed", "InvalidSpec")
+    assert "spec.tfReplicaSpecs.Worker.template.spec.containers" in end["message"]
+    assert told in end["message"]
+    assert not jobs.pods()
+
+
+@pytest.mark.thorough
+def test_two_chiefs_and_long_names_are_refused(jobs: Jobs, operator: OperatorProcess) -> None:
+    jobs.create("TFJob", "two", Chief=jobs.role(2, PASS))
+    assert "has one chief; there are 2" in jobs.ended("TFJob", "two")["message"]
+    name = "x" * 60
+    jobs.create("TFJob", name, Chief=jobs.role(1, PASS))
+    assert "is too long" in jobs.ended("TFJob", name)["message"]
+
+
+def test_what_the_api_never_takes_fails_the_job_once_with_what_and_where(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    image = jobs.role(1, PASS)["template"]["spec"]["containers"][0]["image"]
+    twin = {"name": "tensorflow", "image": image}
+    variables = [{"name": "A", "value": "1"}, {"name": "1 2", "value": "2"}]
+    odd = {
+        "spec.containers[1].name: Duplicate value": jobs.role(3, PASS, beside=[twin]),
+        "spec.containers[0].env[1].name: Invalid value": jobs.role(
+            1, PASS, container={"env": variables}
+        ),
+        "metadata.labels: Invalid value": _labelled(jobs.role(1, PASS), "no label!"),
+        "TerminationGracePeriodSeconds": jobs.role(
+            1, PASS, pod={"terminationGracePeriodSeconds": "soon"}
+        ),
+    }
+    for number, role in enumerate(odd.values()):
+        jobs.create("TFJob", f"odd-{number}", Worker=role)
+    for number, told in enumerate(odd):
+        name = f"odd-{number}"
+        end = jobs.ended("TFJob", name)
+        assert (end["type"], end["reason"]) == ("Failed", "InvalidSpec"), end
+        assert end["message"].startswith("spec.tfReplicaSpecs.Worker.template")
+        assert told in end["message"]
+        event = f"InvalidSpec: {end['message']}"
+        eventually(partial(_is_told, jobs, name, event), "it is told as an event")
+        assert [each for each in jobs.events(name) if "Service" not in each] == [event]
+    assert not jobs.pods()
+    assert "Traceback" not in operator.output
+
+
+def test_what_runs_of_a_job_of_which_the_api_does_not_take_a_part_is_ended(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    odd = _labelled(jobs.role(1, PASS), "no label!")
+    jobs.create("TFJob", "train", Chief=jobs.role(1, SLEEP), Worker=odd)
+    assert jobs.ended("TFJob", "train")["reason"] == "InvalidSpec"
+    eventually(lambda: not jobs.pods(), "the chief is gone")
+
+
+def test_a_job_that_runs_is_not_ended_by_a_change_that_the_api_does_not_take(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
+    jobs.create("TFJob", "train", Worker=jobs.role(1, SLEEP))
+    jobs.wait_running("train-worker-0")
+    odd = _labelled(jobs.role(2, SLEEP), "no label!")
+    change = jobs.body("TFJob", "train", Worker=odd)["spec"]
+    jobs.patch("TFJob", "train", {"spec": change})
+    eventually(lambda: _failures(jobs, "train"), "it is told")
+    assert "metadata.labels: Invalid value" in _failures(jobs, "train")[0]
+    assert "Failed" not in jobs.conditions("TFJob", "train")
+    jobs.wait_running("train-worker-0")
+    # Mended, it goes on.
+    mended = jobs.body("TFJob", "train", Worker=_labelled(odd, "a"))["spec"]
+    jobs.patch("TFJob", "train", {"spec": mended})
+    jobs.wait_running("train-worker-0", "train-worker-1")
+
+
+def _labelled(role: Role, text: str) -> Role:
+    role["template"]["metadata"] = {"labels": {"note": text}}
+    return role
+
+
+def _is_told(jobs: Jobs, name: str, event: str) -> bool:
+    return event in jobs.events(name)
+
+
+def _failures(jobs: Jobs, name: str) -> list[str]:
+    return [each for each in jobs.events(name) if each.startswith("CreateFailed")]

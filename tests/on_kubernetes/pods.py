@@ -1,0 +1,119 @@
+"""Pods of tests: made from a few words, waited for, read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubernetes import client
+
+from harness import eventually
+from on_kubernetes.pod_mounts import Mounts
+
+
+class Namespace:
+    """A namespace of one test."""
+
+    def __init__(self, core: client.CoreV1Api, name: str, *, image: str) -> None:
+        self.core = core
+        self.name = name
+        self._image = image
+
+    def create(self) -> None:
+        """Make it, and return when pods can be made in it."""
+        self.core.create_namespace({"metadata": {"name": self.name}})
+        eventually(self._takes_pods, f"{self.name} takes pods")
+
+    def remove(self) -> None:
+        """Have it removed, with all in it. Pods are not asked to end, they are ended."""
+        now = client.V1DeleteOptions(grace_period_seconds=0)
+        self.core.delete_collection_namespaced_pod(self.name, body=now)
+        self.core.delete_namespace(self.name)
+
+    def pod(
+        self,
+        name: str,
+        *command: str,
+        mounts: Mounts | None = None,
+        labels: dict[str, str] | None = None,
+        env: dict[str, str] | None = None,
+        resources: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> client.V1Pod:
+        """Make a pod of one container that runs a command; `spec` has what else it needs.
+
+        `namespace.pod("hello", "python3", "-c", "print(1)", hostname="worker-0")`
+        """
+        mounts = mounts or Mounts()
+        variables = {**mounts.env, **(env or {})}
+        container = {
+            "name": "main",
+            "image": self._image,
+            "command": list(command),
+            "env": [{"name": key, "value": value} for key, value in variables.items()],
+            "volumeMounts": mounts.places,
+            "resources": {"limits": resources or {}},
+        }
+        body = {
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 1,
+                "containers": [container],
+                "volumes": mounts.volumes,
+                **spec,
+            },
+        }
+        return self.core.create_namespaced_pod(self.name, body)
+
+    def python(self, name: str, program: str, **more: Any) -> client.V1Pod:
+        """Make a pod that runs a program of Python; see `pod`."""
+        return self.pod(name, "python3", "-u", "-c", program, **more)
+
+    def output(self, name: str) -> str:
+        """What a pod said, when it has succeeded."""
+        eventually(lambda: self.phase(name) in ("Succeeded", "Failed"), f"{name} ends")
+        said = self.logs(name)
+        assert self.phase(name) == "Succeeded", said
+        return said
+
+    def logs(self, name: str) -> str:
+        """What a pod has said so far."""
+        # Not as the client decodes it: that takes a line of JSON for an object.
+        answer = self.core.read_namespaced_pod_log(name, self.name, _preload_content=False)
+        return str(answer.data.decode())
+
+    def phase(self, name: str) -> str:
+        """Pending, Running, Succeeded, Failed or Unknown."""
+        return str(self.core.read_namespaced_pod_status(name, self.name).status.phase)
+
+    def wait_running(self, name: str) -> None:
+        """Return when the pod runs."""
+        eventually(lambda: self.phase(name) == "Running", f"{name} runs")
+
+    def address(self, name: str) -> str:
+        """The address of a pod that runs."""
+        self.wait_running(name)
+        return str(self.core.read_namespaced_pod(name, self.name).status.pod_ip)
+
+    def is_gone(self, name: str) -> bool:
+        """Whether there is no pod of that name."""
+        found = self.core.list_namespaced_pod(self.name, field_selector=f"metadata.name={name}")
+        return not found.items
+
+    def _takes_pods(self) -> bool:
+        # Not before its service account is there, and in older clusters that account's token.
+        container = {"name": "main", "image": self._image}
+        trial = {"metadata": {"name": "trial"}, "spec": {"containers": [container]}}
+        try:
+            self.core.create_namespaced_pod(self.name, trial, dry_run="All")
+        except client.ApiException as error:
+            if error.status in (403, 500):
+                return False
+            raise
+        return True
+
+
+def is_node_ready(core: client.CoreV1Api) -> bool:
+    """Whether the cluster of `make kube` has its node, and it takes pods."""
+    conditions = [each for node in core.list_node().items for each in node.status.conditions or ()]
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)

@@ -1,0 +1,103 @@
+"""A cluster that has too much to do (429): trials wait, and nothing is lost or made twice."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness import PATIENCE, eventually
+from on_kubernetes.gates import Gate
+from on_kubernetes.pods import Namespace
+from on_kubernetes.runtime.trials import (
+    begun,
+    is_empty,
+    pods_of,
+    python,
+    restart,
+    said,
+    times_begun,
+    what_is_said_of,
+)
+from on_kubernetes.throttling_proxy import RecordedRequest, Turnstile
+
+
+@pytest.fixture
+def home(
+    turnstile: Turnstile, home_with_cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A home whose servers reach the cluster by a turnstile."""
+    monkeypatch.setenv("KUBECONFIG", str(turnstile.kubeconfig(tmp_path)))
+    return home_with_cluster
+
+
+def is_look(request: RecordedRequest) -> bool:
+    return request.method == "GET" and (request.is_of("pods") or request.is_of("secrets"))
+
+
+def test_what_a_busy_cluster_refuses_is_made_later_and_once(
+    turnstile: Turnstile, home: Path, namespace: Namespace
+) -> None:
+    turnstile.refuse(lambda request: request.method == "POST" and request.is_of("namespaces"))
+    trial = python("print('at last')", namespace, replicas=2).submit()
+    eventually(lambda: "is too busy" in what_is_said_of(trial), "that is told")
+    assert not pods_of(namespace)
+    turnstile.let_through()
+    trial.wait(timeout=PATIENCE)
+    assert (trial.state, trial.restarts) == ("SUCCEEDED", 0), trial.message
+    assert [said(trial, index=index) for index in range(2)] == [["at last"]] * 2
+    made = {kind: turnstile.passed("POST", kind) for kind in ("secrets", "services", "pods")}
+    assert made == {"secrets": 1, "services": 2, "pods": 2}
+    assert turnstile.busiest_second() <= 4
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+@pytest.mark.thorough
+def test_a_submission_waits_a_moment_for_a_cluster_that_is_busy(
+    turnstile: Turnstile, home: Path, namespace: Namespace
+) -> None:
+    turnstile.refuse(lambda _asked: len(turnstile.refused()) < 2)
+    trial = python("print('at last')", namespace).submit().wait(timeout=PATIENCE)
+    assert (trial.state, said(trial)) == ("SUCCEEDED", ["at last"]), trial.message
+
+
+def test_pods_that_a_busy_cluster_does_not_tell_of_are_not_taken_for_lost(
+    turnstile: Turnstile, home: Path, namespace: Namespace, gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    trial = begun(namespace, gate)
+    turnstile.refuse(is_look)
+    again = restart(home, monkeypatch, Path(os.environ["KUBECONFIG"])).get_trial(trial.id)
+    eventually(lambda: "is too busy" in what_is_said_of(again), "that is told")
+    gate.tell("go")
+    before = len(turnstile.refused())
+    eventually(lambda: len(turnstile.refused()) > before + 4, "it is asked for again")
+    assert again.refresh().state == "RUNNING"
+    turnstile.let_through()
+    again.wait(timeout=PATIENCE)
+    assert (again.state, again.restarts, said(again)) == ("SUCCEEDED", 0, ["begun", "done"])
+    assert times_begun(gate, again) == 1
+    assert turnstile.busiest_second() <= 4
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_cluster_that_is_busy_is_there_and_nobody_gives_it_up(
+    turnstile: Turnstile, home: Path, namespace: Namespace, gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    trial = begun(namespace, gate)
+    turnstile.refuse(is_look)
+    again = restart(home, monkeypatch, Path(os.environ["KUBECONFIG"])).get_trial(trial.id)
+    eventually(lambda: "is too busy" in what_is_said_of(again), "that is told")
+    again.stop(grace=0, force=True)
+    eventually(
+        lambda: any(each.is_of("secrets") for each in turnstile.refused()), "it is seen to be there"
+    )
+    assert "--force" not in what_is_said_of(again), "that would change nothing"
+    assert again.state == "STOPPING"
+    turnstile.let_through()
+    again.wait(timeout=PATIENCE)
+    [attempt] = again.attempts
+    assert (again.state, attempt.reason) == ("STOPPED", "Stopped")
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

@@ -1,0 +1,173 @@
+"""Claims: what a home knows of what its trials have in clusters, and how long it knows it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.pods import Namespace
+from on_kubernetes.proxies import Proxy
+from on_kubernetes.runtime.trials import (
+    claims_of,
+    is_empty,
+    python,
+    restart,
+    said,
+    what_is_said_of,
+)
+from windlass.kube.api.connection import connect
+from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
+from windlass.model.kubernetes.job_options import KubernetesOptions
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths, remote_attempt
+from windlass.runtimes.kubernetes.job_records import JobRecords
+from windlass.runtimes.kubernetes.manifests import JobRecord, job_record
+from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
+from windlass.runtimes.kubernetes.server_context import KubernetesContext
+
+FIRST = ReplicaId("main", 0, 1)
+ELSEWHERE = "https://elsewhere.invalid:6443 0123456789abcdef"
+
+
+@pytest.fixture
+def no_secrets(namespace: Namespace) -> Iterator[None]:
+    """A namespace that takes no Secrets: the first thing that is made of a trial is refused."""
+    quota = {"metadata": {"name": "team"}, "spec": {"hard": {"count/secrets": "0"}}}
+    namespace.core.create_namespaced_resource_quota(namespace.name, quota)
+
+    def is_in_force() -> bool:
+        wanted = {"metadata": {"generateName": "trial-"}}
+        try:
+            namespace.core.create_namespaced_secret(namespace.name, wanted, dry_run="All")
+        except client.ApiException as error:
+            return bool(error.status == 403)
+        return False
+
+    eventually(is_in_force, "the quota is in force")
+    yield
+
+
+def begun_nowhere(namespace: Namespace) -> wl.Trial[Any]:
+    """A trial of which nothing could be made yet."""
+    trial = python("print('at last')", namespace).submit()
+    eventually(lambda: "The quota team" in what_is_said_of(trial), "it is refused")
+    return trial
+
+
+@pytest.mark.usefixtures("no_secrets")
+def test_one_of_which_nothing_was_made_begins_in_the_cluster_that_is_there_now(
+    proxy: Proxy, home_with_cluster: Path, namespace: Namespace, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    trial = begun_nowhere(namespace)
+    namespace.core.delete_namespaced_resource_quota("team", namespace.name)
+    again = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
+    ended = again.get_trial(trial.id).wait(timeout=PATIENCE)
+    assert (ended.state, said(ended)) == ("SUCCEEDED", ["at last"]), ended.message
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+    eventually(lambda: not claims_of(home_with_cluster), "nor in the home")
+
+
+@pytest.mark.usefixtures("no_secrets")
+@pytest.mark.thorough
+def test_one_of_which_nothing_was_made_ends_without_any_cluster(
+    home_with_cluster: Path, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = begun_nowhere(namespace)
+    assert claims_of(home_with_cluster)
+    again = restart(home_with_cluster, monkeypatch, tmp_path / "no-such-file")
+    ended = again.get_trial(trial.id).stop().wait(timeout=PATIENCE)
+    assert ended.state == "STOPPED"
+    eventually(lambda: not claims_of(home_with_cluster), "there is nothing to remember")
+
+
+def a_job(namespace: Namespace, number: int) -> Job:
+    options = KubernetesOptions(namespace=namespace.name)
+    role = Role(executable=ProcessCall(argv=("true",)), kubernetes=options)
+    spec = JobSpec(roles=(role,), backend="kubernetes")
+    return Job(uid=f"{number:032x}", trial_id=number, spec=spec, name="any")
+
+
+@pytest.mark.parametrize("is_elsewhere", [True, pytest.param(False, marks=pytest.mark.thorough)])
+def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
+    is_elsewhere: bool, cluster: Cluster, namespace: Namespace, tmp_path: Path
+) -> None:
+    around = surroundings(cluster.kubeconfig)
+    place = ELSEWHERE if is_elsewhere else around.connect().place
+    job = a_job(namespace, 1)
+    folder = had_a_pod(tmp_path, job, namespace, place)
+    (folder / paths.STATE).write_text(json.dumps({"stage": "running", "started": 1.0}))
+    runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
+    runtime.watch(lambda _uid: told.set())
+    runtime.adopt([job])
+
+    def is_judged() -> bool:
+        [seen] = runtime.list(job)
+        return (
+            "https://elsewhere.invalid" in seen.message if is_elsewhere else seen.reason == "Lost"
+        )
+
+    try:
+        eventually(is_judged, "it is known where it is, and what is there")
+        assert told.is_set(), "whoever waits for that is told"
+        assert (f"watch-pods-{namespace.name}" in names_of_threads()) is not is_elsewhere
+    finally:
+        runtime.close()
+
+
+@pytest.mark.thorough
+def test_whoever_waits_for_an_end_in_a_cluster_that_is_silent_is_told_why(
+    proxy: Proxy, namespace: Namespace, tmp_path: Path
+) -> None:
+    """Nobody may have looked at that namespace before: then it is watched from now on."""
+    around, job = surroundings(proxy.kubeconfig(tmp_path)), a_job(namespace, 1)
+    had_a_pod(tmp_path, job, namespace, around.connect().place)
+    runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
+    runtime.watch(lambda _uid: told.set())
+    proxy.hold()
+    try:
+        runtime.delete(job, FIRST, 0.0)
+        assert told.wait(PATIENCE), "there is something to see"
+        [seen] = runtime.list(job)
+        assert "cannot be reached" in seen.message and "windlass stop --force 1" in seen.message
+    finally:
+        proxy.go_on()
+        runtime.close()
+
+
+def surroundings(kubeconfig: Path) -> KubernetesContext:
+    return KubernetesContext(
+        connect=lambda: connect(config_file=str(kubeconfig)),
+        worker=lambda: b"",
+        token_for=lambda uid: uid,
+        urls=list,
+        url=lambda: "http://nobody.invalid",
+    )
+
+
+def had_a_pod(home: Path, job: Job, namespace: Namespace, place: str) -> Path:
+    """Have a home know of a pod of a job; the folder of its attempt."""
+    known = JobRecord(
+        **{**fields_of(job_record(job, namespace.name, "me", place)), "is_begun": True}
+    )
+    JobRecords(home).keep(known)
+    folder = remote_attempt.ask_for(home, job, FIRST, Assignment())
+    (folder / "pod.json").write_text(json.dumps({"name": "a-pod", "uid": "a-uid"}))
+    return folder
+
+
+def fields_of(claim: JobRecord) -> dict[str, Any]:
+    return {name: getattr(claim, name) for name in JobRecord.__struct_fields__}
+
+
+def names_of_threads() -> list[str]:
+    return [each.name for each in threading.enumerate()]

@@ -1,0 +1,267 @@
+"""Trials in pods by an account that has the documented rights in one namespace, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually, stop_server
+from on_kubernetes.accounts import Accounts, admin_connection
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.pods import Namespace
+from on_kubernetes.runtime.trials import there
+from server_with_faults import rigged
+from windlass.kube.permissions.check import missing_permissions
+from windlass.kube.permissions.required import RUNNING, role_rules
+
+
+@pytest.fixture
+def home(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home whose server knows no cluster until somebody logs in."""
+    path = tmp_path / "home"
+    for name in ("KUBECONFIG", "WINDLASS_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("WINDLASS_HOME", str(path))
+    monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
+    monkeypatch.chdir(tmp_path)
+    yield path
+    stop_server(path)
+
+
+@pytest.fixture
+def accounts(cluster: Cluster, namespace: Namespace, home: Path) -> Iterator[Accounts]:
+    """Makes accounts in the test's namespace."""
+    admin = admin_connection(cluster.kubeconfig, namespace.name)
+    yield Accounts(admin)
+    admin.close()
+
+
+def log_in(accounts: Accounts, name: str, tmp_path: Path, *, lacking: int = 0) -> None:
+    """As a user does, once the account has its rights."""
+    connection = accounts.connect(name)
+    eventually(
+        lambda: len(missing_permissions(connection, accounts.namespace)) == lacking,
+        "rights in force",
+    )
+    connection.close()
+    authority = tmp_path / "ca.crt"
+    authority.write_text(accounts.authority())
+    server = accounts._admin.server
+    wl.TokenAuthentication(accounts.token(name), server, ca_cert_path=authority).login()
+
+
+def pods(namespace: Namespace) -> list[str]:
+    return [each.metadata.name for each in namespace.core.list_namespaced_pod(namespace.name).items]
+
+
+def left(namespace: Namespace) -> list[str]:
+    """What is of Windlass there."""
+    core, ours = namespace.core, {"label_selector": "app.kubernetes.io/managed-by=windlass"}
+    lists = (
+        core.list_namespaced_pod, core.list_namespaced_service, core.list_namespaced_secret,
+    )  # fmt: skip
+    return [each.metadata.name for ask in lists for each in ask(namespace.name, **ours).items]
+
+
+def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
+    executor = wl.Kubernetes(namespace=namespace.name, cpus=0.05)
+    return wl.Job(wl.Command(["python3", "-u", "-c", program]), executor=executor, **more)
+
+
+@pytest.mark.thorough
+def test_with_the_documented_rights_alone_a_trial_runs_to_its_end_and_leaves_nothing(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", role_rules(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = python("print('hello from a pod')", namespace, replicas=2).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert sum("hello from a pod" in str(line) for line in trial.logs()) == 2
+    stopped = python("import time; time.sleep(600)", namespace).submit()
+    eventually(lambda: stopped.refresh().state == "RUNNING", "it runs")
+    stopped.stop(grace=1)
+    stopped.wait(timeout=PATIENCE)
+    executor = wl.Kubernetes(namespace=namespace.name, cpus=0.05, volumes={"/data": "secret:none"})
+    broken = wl.Job(wl.Command(["true"]), executor=executor).submit()
+    eventually(
+        lambda: "There is no secret none" in broken.refresh().message, "its events were read"
+    )
+    broken.stop(grace=0)
+    eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+
+
+SERVE = """if True:
+    import json, os, socket
+    port = int(json.loads(os.environ["WINDLASS_HOSTS"])["keeper"][0].partition(":")[2])
+    with socket.create_server(("", port)) as server:
+        while True:
+            server.accept()[0].sendall(b"kept")
+"""
+ASK = """if True:
+    import json, os, socket, sys, time
+    host, _, port = json.loads(os.environ["WINDLASS_HOSTS"])["keeper"][0].partition(":")
+    while True:
+        try:
+            with socket.create_connection((host, int(port)), timeout=5) as there:
+                print(there.recv(10).decode(), "at attempt", os.environ["WINDLASS_ATTEMPT"])
+                break
+        except OSError:
+            time.sleep(0.2)  # it is not there yet
+    sys.exit(137 if os.environ["WINDLASS_ATTEMPT"] == "1" else 0)
+"""
+
+
+def test_each_of_the_documented_rights_is_used(
+    accounts: Accounts, home: Path, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", role_rules(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    notes = tmp_path / "notes"
+    with rigged(home, f"note:{notes}"):
+        job = wl.JobGroup(
+            keeper=python(SERVE, namespace, service=True),
+            asker=python(ASK, namespace, restart_policy="ExitCode"),
+        )
+        trial = job.submit()
+        executor = there(namespace, volumes={"/data": "secret:none"})
+        broken = wl.Job(wl.Command(["true"]), executor=executor).submit()
+        eventually(lambda: "There is no secret none" in broken.refresh().message, "it is told")
+        broken.stop(grace=0)
+        assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
+        eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+    used = set(notes.read_text().splitlines())
+    # Tunnels are no requests of that kind; that the trial ended well shows that they are used.
+    needed = {
+        f"{verb} {right.resource}"
+        for right in RUNNING
+        for verb in right.verbs
+        if right.resource != "pods/portforward"
+    }
+    checks = {"get namespaces"} | {f"create selfsubject{each}reviews" for each in _REVIEWS}
+    assert used - checks == needed
+
+
+_REVIEWS = ("rules", "access")
+
+
+@pytest.mark.thorough
+def test_with_the_documented_rights_alone_roles_meet_and_what_died_starts_again(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", role_rules(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    job = wl.JobGroup(
+        keeper=python(SERVE, namespace, service=True),
+        asker=python(ASK, namespace, replicas=2, restart_policy="ExitCode"),
+        backoff_limit=4,
+    )
+    trial = job.submit().wait(timeout=2 * PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+    assert trial.restarts == 2
+    said = sorted(str(line) for line in trial.logs(role="asker"))
+    assert said == ["kept at attempt 1"] * 2 + ["kept at attempt 2"] * 2
+    eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+
+
+@pytest.mark.thorough
+def test_with_the_documented_rights_alone_a_trial_is_suspended_and_resumed(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", role_rules(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    program = """if True:
+        import os, time
+        attempt = os.environ["WINDLASS_ATTEMPT"]
+        print("attempt", attempt)
+        if attempt == "1":
+            time.sleep(600)
+    """
+    trial = python(program, namespace).submit()
+    eventually(lambda: [str(line) for line in trial.logs()] == ["attempt 1"], "it runs")
+    trial.suspend()
+    eventually(lambda: pods(namespace) == [], "it has no pod while it is suspended")
+    eventually(lambda: trial.refresh().state == "SUSPENDED", "it says so")
+    trial.resume()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+    assert [str(line) for line in trial.logs()] == ["attempt 1", "attempt 2"]
+    eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+
+
+def test_without_a_right_a_trial_is_refused_before_anything_is_created(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    rules = [rule for rule in role_rules(RUNNING) if rule["resources"] != ["events"]]
+    account = accounts.make("short", rules)
+    log_in(accounts, "short", tmp_path, lacking=1)
+    with pytest.raises(wl.WindlassError) as caught:
+        python("print(1)", namespace).submit()
+    assert f"{account} may not list events in namespace {namespace.name}." in str(caught.value)
+    assert left(namespace) == []
+
+
+def test_more_than_any_machine_has_waits_where_machines_may_not_be_listed(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    accounts.make("documented", role_rules(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = wl.Job(wl.Command(["true"]), executor=there(namespace, cpus=5000)).submit()
+    eventually(lambda: "5000 CPU" in trial.refresh().message, "it is told what it waits for")
+    trial.stop(grace=0).wait(timeout=PATIENCE)
+    eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
+
+
+def test_a_right_that_is_taken_away_later_is_named_in_the_status_line_with_how_to_grant_it(
+    accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    account = accounts.make("documented", role_rules(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = python("print(1)", namespace, suspend=True).submit()
+    kept = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]}
+        if rule["resources"] == ["pods"]
+        else rule
+        for rule in role_rules(RUNNING)
+    ]
+    accounts.change("documented", kept)
+    connection = accounts.connect("documented")
+    eventually(lambda: len(missing_permissions(connection, namespace.name)) == 1, "it is in force")
+    connection.close()
+    trial.resume()
+    told = f"{account} may not create pods in namespace {namespace.name}."
+    eventually(lambda: told in trial.refresh().message, "it is told")
+    role = f"kubectl -n {namespace.name} create role windlass-create-pods --verb=create"
+    assert role in trial.message and "windlass kubernetes rights" in trial.message
+    assert "\n" not in trial.message, "a status line is one"
+    accounts.change("documented", role_rules(RUNNING))
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", trial.message
+
+
+def test_a_server_that_runs_takes_up_a_login_and_a_logout(
+    cluster: Cluster, accounts: Accounts, namespace: Namespace, tmp_path: Path
+) -> None:
+    wl.server_info()  # it runs, and knows no cluster
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+        python("print(1)", namespace).submit()
+    accounts.make("documented", role_rules(RUNNING))
+    log_in(accounts, "documented", tmp_path)
+    trial = python("print(1)", namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    wl.TokenAuthentication("any", accounts._admin.server).logout()
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+        python("print(1)", namespace).submit()
+    file = wl.KubeConfigFileAuthentication(cluster.kubeconfig)
+    file.load_config()
+    trial = python("print(1)", namespace).submit().wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    file.logout()
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+        python("print(1)", namespace).submit()

@@ -1,0 +1,106 @@
+"""Where trials in pods ran, and in what: told of each replica, and kept when the pods are gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import BIN, PATIENCE, eventually, kill_server
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.gates import Gate
+from on_kubernetes.pods import Namespace
+from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there
+from windlass.client.client import default_client
+
+pytestmark = pytest.mark.usefixtures("home_with_cluster")
+
+PROGRAM = """if True:
+    import pathlib, platform, time
+    print(platform.python_version(), flush=True)
+    while not pathlib.Path("/gate/go").exists():
+        time.sleep(0.1)
+"""
+
+
+def windlass(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(BIN / "windlass"), *words]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+
+
+def show(*words: str) -> str:
+    return windlass("show", *words).stdout
+
+
+def test_where_each_replica_ran_and_in_what_is_told_and_outlives_pods_and_server(
+    cluster: Cluster,
+    home_with_cluster: Path,
+    namespace: Namespace,
+    gate: Gate,
+) -> None:
+    executor = there(namespace, volumes=gate.volumes)
+    trial = python(PROGRAM, namespace, executor=executor, replicas=2).submit()
+    eventually(lambda: len(said(trial)) == 2, "both say which Python they have")
+    pods = pods_of(namespace)
+    versions = {line.split()[-1] for line in said(trial)}
+    kill_server(home_with_cluster)  # what is known must not be in its memory alone
+    gate.tell("go")
+    again = default_client().get_trial(trial.id)
+    again.wait(timeout=PATIENCE)
+    assert again.state == "SUCCEEDED"
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+    for replica in again.replicas:
+        assert replica.pod is not None
+        assert replica.pod.namespace == namespace.name
+        assert replica.pod.name in pods
+        assert replica.pod.image == cluster.image
+        assert replica.pod.image_id == pods[replica.pod.name].status.container_statuses[0].image_id
+        assert {replica.pod.python} == versions
+        assert replica.node == pods[replica.pod.name].spec.node_name
+    assert [task.pod for task in again.list_tasks()] == [each.pod for each in again.replicas]
+
+    told = json.loads(show(str(trial.id), "--json"))["pods"]
+    assert [(each["index"], each["name"]) for each in told] == [
+        (each.index, each.pod.name) for each in again.replicas if each.pod is not None
+    ]
+    assert all(any(line.startswith("pip==") for line in each["packages"]) for each in told)
+
+
+def test_the_page_of_a_trial_tells_its_pod_and_who_submitted_it_apart(
+    cluster: Cluster, namespace: Namespace
+) -> None:
+    trial = python("import sys; print(sys.version.split()[0])", namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    [version] = [line.split()[-1] for line in said(trial)]
+    [replica] = trial.refresh().replicas
+    assert replica.pod is not None
+    where, submitted = show(str(trial.id)).split("\nWhere\n")[1].split("\nSubmitted from\n")
+    for text in (replica.pod.name, replica.node, namespace.name, cluster.image, version):
+        assert text in where
+    assert trial.record.provenance.executable in submitted
+    assert replica.pod.name not in submitted
+
+
+@pytest.mark.thorough
+def test_a_shell_and_a_command_say_that_they_are_in_no_pod(
+    namespace: Namespace, gate: Gate
+) -> None:
+    executor = there(namespace, volumes=gate.volumes)
+    trial = python(PROGRAM, namespace, executor=executor).submit()
+    eventually(lambda: len(said(trial)) == 1, "it runs")
+    [name] = pods_of(namespace)
+    in_code = ("command", "--trial", str(trial.id), "true")
+    for words in (("shell", str(trial.id), "--", "true"), in_code):
+        told = windlass(*words).stderr
+        assert "runs on the server's machine" in told
+        assert f"kubectl -n {namespace.name} exec -it {name} -c main -- sh" in told
+    gate.tell("go")
+    trial.wait(timeout=PATIENCE)
+    told = windlass(*in_code).stderr
+    assert "runs on the server's machine" in told
+    assert "kubectl" not in told, "there is no pod any more"

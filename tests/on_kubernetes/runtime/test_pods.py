@@ -1,0 +1,256 @@
+"""Trials in pods: what is of pods alone. What is the same everywhere is tested for both at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually, kill_server
+from on_kubernetes.cluster.credentials import token_of
+from on_kubernetes.cluster_access import Cluster
+from on_kubernetes.gates import Gate
+from on_kubernetes.pods import Namespace
+from on_kubernetes.runtime.agent_connection import DIALLED, REACHED, TELL_WAYS
+from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there, what_is_said_of
+from windlass.client.client import default_client
+from windlass.kube.api.connection import connect
+from windlass.runtimes.kubernetes import names as pod_names
+
+pytestmark = pytest.mark.usefixtures("home_with_cluster")
+
+UNREACHABLE = "https://127.0.0.1:1"
+
+
+def test_replicas_meet_each_other_by_name_and_all_that_they_had_goes_with_them(
+    namespace: Namespace,
+) -> None:
+    program = """if True:
+        import json, os, socket, time
+        hosts = json.loads(os.environ["WINDLASS_HOSTS"])["main"]
+        host, port = hosts[0].split(":")
+        if os.environ["WINDLASS_INDEX"] == "0":
+            listener = socket.create_server(("", int(port)))
+            listener.accept()[0].sendall(b"met")
+        else:
+            for _ in range(600):
+                try:
+                    connection = socket.create_connection((host, int(port)))
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            print(connection.recv(10).decode(), "at", host)
+    """
+    trial = python(program, namespace, replicas=2).submit()
+    eventually(lambda: len(pods_of(namespace)) == 2, "it has pods")
+    [owner] = namespace.core.list_namespaced_secret(
+        namespace.name, label_selector=pod_names.UID
+    ).items
+    for pod in pods_of(namespace).values():
+        assert [each.uid for each in pod.metadata.owner_references] == [owner.metadata.uid]
+        assert pod.spec.security_context.run_as_non_root
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", said(trial)
+    assert any(f"met at wl-{trial.id}-" in line for line in said(trial))
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_trial_that_is_stopped_hands_over_what_it_said(namespace: Namespace) -> None:
+    program = """if True:
+        import signal, sys, time
+        def leave(*_):
+            print("leaving in order", flush=True)
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, leave)
+        print("ready", flush=True)
+        time.sleep(1000)
+    """
+    trial = python(program, namespace).submit()
+    eventually(lambda: "ready" in " ".join(said(trial)), "it runs")
+    began = time.monotonic()
+    trial.stop(grace=20)
+    trial.wait(timeout=PATIENCE)
+    assert time.monotonic() - began < 20, "it ends by itself, not by force"
+    assert trial.state == "STOPPED"
+    assert "leaving in order" in " ".join(said(trial))
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_server_that_was_killed_finds_its_pods_again(
+    home_with_cluster: Path, namespace: Namespace, gate: Gate
+) -> None:
+    """One runs on, and one ends while there is no server: its pod waits for the next."""
+    program = """if True:
+        import pathlib, sys, time
+        print("begun", flush=True)
+        while not pathlib.Path("/gate", f"go-{sys.argv[1]}").exists():
+            time.sleep(0.1)
+        print("done", flush=True)
+        pathlib.Path("/gate", f"done-{sys.argv[1]}").touch()
+    """
+    command = ["python3", "-u", "-c", program]
+    executor = there(namespace, volumes=gate.volumes)
+    trials = [
+        wl.Job(wl.Command([*command, name]), executor=executor).submit() for name in ("on", "end")
+    ]
+    for trial in trials:
+        eventually(lambda trial=trial: said(trial) == ["begun"], "it runs")
+    kill_server(home_with_cluster)
+    gate.tell("go-end")
+    eventually(lambda: gate.is_told("done-end"), "one ends")
+    for trial, name in zip(trials, ("on", "end"), strict=True):
+        again = default_client().get_trial(trial.id)
+        gate.tell(f"go-{name}")
+        again.wait(timeout=PATIENCE)
+        assert again.state == "SUCCEEDED" and again.restarts == 0
+        assert said(again) == ["begun", "done"]
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
+
+
+def test_a_pod_that_was_taken_away_is_lost_and_made_again(namespace: Namespace) -> None:
+    program = """if True:
+        import os, time
+        print("attempt", os.environ["WINDLASS_ATTEMPT"], flush=True)
+        time.sleep(0 if os.environ["WINDLASS_ATTEMPT"] == "2" else 1000)
+    """
+    job = python(program, namespace, restart_policy="ExitCode", backoff_limit=2)
+    trial = job.submit()
+    eventually(lambda: "attempt 1" in " ".join(said(trial)), "it runs")
+    [name] = pods_of(namespace)
+    namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=0)
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED" and trial.restarts == 1
+    first, _ = sorted(trial.list_tasks(), key=lambda each: each.attempt)
+    assert first.exit_code is None and first.reason == "Lost"
+
+
+def test_a_pod_that_the_cluster_will_not_have_fails_its_trial(namespace: Namespace) -> None:
+    executor = there(namespace, pod_patch={"containers": [{"name": "main", "image": ""}]})
+    trial = python("", namespace, executor=executor).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "FAILED"
+    assert "containers[0].image: Required value" in what_is_said_of(trial)
+
+
+@pytest.mark.thorough
+def test_an_image_without_python_says_so(namespace: Namespace) -> None:
+    patch = {"containers": [{"name": "main", "command": ["no-such-program"]}]}
+    trial = python("", namespace, executor=there(namespace, pod_patch=patch)).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "FAILED"
+    assert "no-such-program" in what_is_said_of(trial) and trial.exit_code is None
+
+
+def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespace) -> None:
+    executor = there(namespace, memory="64MiB")
+    trial = python("x = b'1' * (1 << 30)", namespace, executor=executor).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "FAILED" and trial.exit_code == 137, trial.error
+    assert "it reached its limit of 67 MB of memory" in trial.message
+
+
+def test_a_priority_is_refused_where_the_cluster_says_who_waits(namespace: Namespace) -> None:
+    trial = python("", namespace, suspend=True).submit()
+    with pytest.raises(wl.Conflict) as caught:
+        trial.set_priority(5)
+    assert "runs in a cluster, whose scheduler lets pods in." in str(caught.value)
+    assert "wl.Kubernetes(priority_class=...)" in str(caught.value)
+    assert trial.refresh().priority == 0
+
+
+def test_something_of_that_name_which_is_not_ours_is_not_touched(namespace: Namespace) -> None:
+    trial = python("import time; time.sleep(1000)", namespace, suspend=True).submit()
+    uid = trial._record.uid
+    base = pod_names.base_of(trial.id, uid)
+    namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": base}})
+    trial.resume()
+    told = f"There is a Secret {base} in namespace {namespace.name} already"
+    eventually(lambda: told in what_is_said_of(trial), "it is told")
+    trial.stop(grace=0)
+    trial.wait(timeout=PATIENCE)
+    assert namespace.core.read_namespaced_secret(base, namespace.name)
+
+
+@pytest.mark.thorough
+def test_a_server_whose_cluster_is_away_starts_and_runs_what_is_local(
+    home_with_cluster: Path, namespace: Namespace, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = "import time; print('begun', flush=True); time.sleep(8); print('done')"
+    trial = python(gate, namespace).submit()
+    eventually(lambda: "begun" in " ".join(said(trial)), "it runs")
+    kill_server(home_with_cluster)
+    config = json.loads(json.dumps(_kubeconfig(cluster)).replace(_server(cluster), UNREACHABLE))
+    away = home_with_cluster.parent / "away"
+    away.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(away))
+    began = time.monotonic()
+    local = wl.Job(wl.Command(["echo", "here"])).submit()
+    local.wait(timeout=PATIENCE)
+    assert local.state == "SUCCEEDED" and time.monotonic() - began < 30
+    with pytest.raises(wl.WindlassError, match="cannot be reached"):
+        python("", namespace).submit()
+    still = default_client().get_trial(trial.id)
+    assert still.state == "RUNNING"
+    kill_server(home_with_cluster)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    again = default_client().get_trial(trial.id)
+    again.wait(timeout=PATIENCE)
+    assert again.state == "SUCCEEDED" and again.restarts == 0
+    assert [line.split()[-1] for line in said(again)] == ["begun", "done"]
+
+
+def test_a_namespace_that_is_not_there_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(wl.WindlassError, match="no-such-place"):
+        wl.Job(wl.Command(["true"]), executor=wl.Kubernetes(namespace="no-such-place")).submit()
+    assert not list(default_client().list_trials())
+
+
+def _kubeconfig(cluster: Cluster) -> Any:
+    import yaml
+
+    return yaml.safe_load(cluster.kubeconfig.read_text())
+
+
+def _server(cluster: Cluster) -> str:
+    return connect(config_file=str(cluster.kubeconfig)).server
+
+
+def test_pods_that_reach_the_server_ask_it_directly(
+    namespace: Namespace, own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_LISTEN", f"{own_cluster.machine_address}:0")
+    monkeypatch.setenv("WINDLASS_NAMES", own_cluster.machine_address)
+    trial = python(TELL_WAYS, namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert DIALLED in said(trial)
+
+
+def test_pods_that_cannot_reach_the_server_where_it_says_are_reached_by_it(
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("WINDLASS_NAMES", "nobody-knows-this.invalid")
+    trial = python(TELL_WAYS, namespace).submit()
+    trial.wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED"
+    assert said(trial) == REACHED
+
+
+def test_a_token_that_was_renewed_in_its_file_is_taken_up(
+    own_cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, good = tmp_path / "kubeconfig", own_cluster.kubeconfig.read_text()
+    mine.write_text(good.replace(token_of("admin"), "one-of-yesterday"))
+    monkeypatch.setenv("KUBECONFIG", str(mine))
+    job = python("print('hello')", namespace)
+    with pytest.raises(wl.KubernetesError, match="has expired"):
+        job.submit()
+    mine.write_text(good)
+    trial = job.submit().wait(timeout=PATIENCE)
+    assert trial.state == "SUCCEEDED", said(trial)
+    eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

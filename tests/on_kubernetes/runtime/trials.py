@@ -1,0 +1,97 @@
+"""Trials in pods: how tests submit them, and what they ask of them and of the cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import eventually, kill_server
+from on_kubernetes.gates import Gate
+from on_kubernetes.pods import Namespace
+from windlass.client.client import default_client
+from windlass.runtimes import paths
+from windlass.runtimes.kubernetes import names as pod_names
+
+ONE_AT_A_TIME = """if True:
+    import fcntl, os, pathlib, secrets, sys, time
+    gate, trial = pathlib.Path("/gate"), os.environ["WINDLASS_TRIAL_ID"]
+    (gate / f"began-{trial}-{secrets.token_hex(4)}").touch()
+    lock = open(gate / f"lock-{trial}", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit("it runs twice")
+    print("begun")
+    while not (gate / "go").exists():
+        time.sleep(0.1)
+    print("done")
+"""
+
+
+def there(namespace: Namespace, **more: Any) -> wl.Kubernetes:
+    """In a namespace, and of the machine as little as can be."""
+    return wl.Kubernetes(**{"namespace": namespace.name, "cpus": 0.05, **more})
+
+
+def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
+    """A job that runs a program of Python in a pod."""
+    executor = more.pop("executor", None) or there(namespace)
+    return wl.Job(wl.Command(["python3", "-u", "-c", program]), executor=executor, **more)
+
+
+def pods_of(namespace: Namespace) -> dict[str, Any]:
+    """The pods of trials, by name."""
+    found = namespace.core.list_namespaced_pod(namespace.name, label_selector=pod_names.UID)
+    return {each.metadata.name: each for each in found.items}
+
+
+def is_empty(namespace: Namespace) -> bool:
+    """Whether nothing of ours is left there."""
+    core, own = namespace.core, {"label_selector": pod_names.UID}
+    lists = (
+        core.list_namespaced_pod,
+        core.list_namespaced_secret,
+        core.list_namespaced_service,
+    )
+    return not any(each(namespace.name, **own).items for each in lists)
+
+
+def said(trial: wl.Trial[Any], **which: Any) -> list[str]:
+    """The lines that a trial has said so far."""
+    return [str(line) for line in trial.logs(**which)]
+
+
+def what_is_said_of(trial: wl.Trial[Any]) -> str:
+    """What is told of its replicas."""
+    trial.refresh()
+    return " ".join(str(each.message) for each in trial.replicas)
+
+
+def begun(namespace: Namespace, gate: Gate) -> wl.Trial[Any]:
+    """A trial that runs until it is let go, and fails if another of it runs at the same time."""
+    executor = there(namespace, volumes=gate.volumes)
+    job = python(ONE_AT_A_TIME, namespace, restart_policy="ExitCode", executor=executor)
+    trial = job.submit()
+    eventually(lambda: said(trial) == ["begun"], "it runs")
+    return trial
+
+
+def times_begun(gate: Gate, trial: wl.Trial[Any]) -> int:
+    """How often such a trial began, whoever knows of it."""
+    return len(gate.named(f"began-{trial.id}-"))
+
+
+def restart(home: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: Path) -> wl.Client:
+    """Another server in the place of one that is killed, which has that cluster."""
+    kill_server(home)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    return default_client()
+
+
+def claims_of(home: Path) -> list[dict[str, Any]]:
+    """What a home knows to be its own in clusters."""
+    return [json.loads(each.read_text()) for each in paths.job_records_dir(home).glob("*.json")]

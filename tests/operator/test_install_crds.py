@@ -1,0 +1,61 @@
+"""What is brought to a cluster: definitions, and the rights of the operator's account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import published_crds
+from windlass.kube.permissions.required import role_rules
+from windlass.operator.install_crds import definition_texts, definitions
+from windlass.operator.job_kinds import JOB_KINDS
+from windlass.operator.permissions import HELPFUL, OF_JOBS, OF_LEASE
+
+ROOT = Path(__file__).parents[2]
+
+
+def schema(definition: dict[str, Any], *path: str) -> dict[str, Any]:
+    found = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for step in path:
+        found = found["properties"][step]
+    return dict(found["properties"])
+
+
+def test_there_is_a_definition_of_every_kind_and_it_is_ours() -> None:
+    found = {each["spec"]["names"]["kind"]: each for each in definitions()}
+    assert set(found) == {kind.name for kind in JOB_KINDS}
+    for kind in JOB_KINDS:
+        definition = found[kind.name]
+        assert definition["metadata"]["name"] == f"{kind.kind.plural}.kubeflow.org"
+        assert definition["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "windlass"}
+        assert definition["spec"]["versions"][0]["subresources"]["status"] == {}
+        assert kind.replica_specs in schema(definition, "spec")
+
+
+def test_the_definitions_can_be_given_to_kubectl_in_one_file() -> None:
+    texts = definition_texts()
+    assert list(yaml.safe_load_all("---\n".join(texts))) == definitions()
+
+
+@published_crds.needed
+@pytest.mark.parametrize("kind", JOB_KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("path", [("spec",), ("spec", "runPolicy"), ("status",)])
+def test_what_the_published_definitions_know_is_known_to_ours(
+    kind: Any, path: tuple[str, ...]
+) -> None:
+    theirs = published_crds.definition(kind.kind.plural)
+    ours = next(each for each in definitions() if each["spec"]["names"]["kind"] == kind.name)
+    assert set(schema(theirs, *path)) <= set(schema(ours, *path))
+    before, after = theirs["spec"]["versions"][0], ours["spec"]["versions"][0]
+    assert before["subresources"] == after["subresources"]
+    assert theirs["spec"]["names"] == ours["spec"]["names"]
+
+
+def test_the_deployment_grants_the_rights_that_are_needed_and_no_more() -> None:
+    found = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
+    granted = {each["kind"]: each["rules"] for each in found if "rules" in each}
+    of_jobs = role_rules((*OF_JOBS, *HELPFUL))
+    assert granted == {"ClusterRole": of_jobs, "Role": role_rules(OF_LEASE)}

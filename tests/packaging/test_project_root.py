@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from trees import git, paths, write
+
+from windlass.packaging import project_root
+from windlass.packaging.project_root import Root, find_root, loaded_files
+from windlass.packaging.snapshot import take_snapshot
+
+
+def test_the_root_is_the_repository_around_the_script(repository: Path) -> None:
+    write(repository, {"a/b/train.py": "", "a/pyproject.toml": ""})
+    script = repository / "a/b/train.py"
+    assert find_root(script=script) == Root(repository, "git", script)
+
+
+def test_a_worktree_whose_git_is_a_file_is_a_root(repository: Path, tmp_path: Path) -> None:
+    write(repository, {"train.py": ""})
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "first")
+    git(repository, "worktree", "add", "-q", str(tmp_path / "other"))
+    found = find_root(script=tmp_path / "other/train.py")
+    assert (found.path, found.kind) == (tmp_path / "other", "git")
+
+
+def test_without_git_it_is_the_nearest_pyproject_then_the_scripts_folder(tree: Path) -> None:
+    write(tree, {"pyproject.toml": "", "src/p/train.py": "", "x/y/run.py": ""})
+    assert find_root(script=tree / "src/p/train.py").kind == "pyproject"
+    assert find_root(script=tree / "src/p/train.py").path == tree
+    (tree / "pyproject.toml").unlink()
+    found = find_root(script=tree / "x/y/run.py")
+    assert (found.path, found.kind) == (tree / "x/y", "folder")
+
+
+def test_without_a_script_it_is_searched_from_the_working_directory(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree)
+    assert find_root() == Root(tree, "folder")
+    assert find_root(tree.parent).path == tree.parent
+
+
+def test_a_console_script_of_the_interpreter_is_no_project(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree)
+    installed = Path(sysconfig.get_path("purelib"), "pytest/__main__.py")
+    assert find_root(script=installed).path == tree
+    assert find_root(script=Path(sys.prefix, "bin", "pytest")).path == tree
+
+
+def test_a_home_directory_is_never_taken_whole(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    write(home, {"train.py": "import steps_of_home", "steps_of_home.py": "", "diary.txt": "no"})
+    monkeypatch.syspath_prepend(str(home))
+    __import__("steps_of_home")
+    root = find_root(script=home / "train.py")
+    assert root.kind == "loaded"
+    assert paths(take_snapshot(root, cache)) == ["steps_of_home.py", "train.py"]
+    monkeypatch.chdir(home)
+    assert find_root().kind == "loaded"
+
+
+def test_a_repository_that_is_the_home_directory_is_passed_over(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    git(home, "init", "-q")
+    write(home, {"project/train.py": "", "train.py": ""})
+    found = find_root(script=home / "project/train.py")
+    assert (found.path, found.kind) == (home / "project", "folder")
+    assert find_root(script=home / "train.py").kind == "loaded"
+
+
+@pytest.mark.parametrize("folder", ["/", "/tmp"])
+def test_the_whole_machine_and_the_temporary_directory_are_never_taken(folder: str) -> None:
+    assert find_root(Path(folder)).kind == "loaded"
+
+
+def test_loaded_files_leave_out_what_is_installed() -> None:
+    files = loaded_files(Root(Path("/"), "loaded"))
+    assert Path(project_root.__file__).as_posix().lstrip("/") in files
+    assert os.__file__.lstrip("/") not in files
+    assert not [file for file in files if "site-packages" in file]

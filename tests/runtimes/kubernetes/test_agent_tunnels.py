@@ -1,0 +1,246 @@
+"""Pods whose agents are not heard of are reached by tunnel, however often that is to begin anew."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import PATIENCE, eventually
+from kube.http_responder import answering
+from windlass.home import Home
+from windlass.kube.api.connection import connect
+from windlass.model.status import ReplicaId
+from windlass.runtimes import paths
+from windlass.runtimes.kubernetes import agent_tunnels
+from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.agent_last_seen import AgentsLastSeen
+from windlass.runtimes.kubernetes.agent_tunnels import SILENT, UNHEARD, AgentTunnels
+from windlass.runtimes.kubernetes.attempt_index import AttemptIndex
+from windlass.runtimes.kubernetes.cluster_view import ClusterView
+from windlass.runtimes.kubernetes.job_records import JobRecords
+from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.port_forward import Tunnels
+from windlass.runtimes.kubernetes.retry_queue import RetryQueue
+from windlass.runtimes.kubernetes.server_context import KubernetesContext
+
+UID = "0123456789abcdef" * 2
+FIRST = ReplicaId("main", 0, 1)
+POD = "pod-1"
+
+
+class Listing(BaseHTTPRequestHandler):
+    """A cluster that tells of some pods, of no change of them, and lets nobody through to them."""
+
+    protocol_version = "HTTP/1.1"
+    pods: list[dict[str, Any]]
+    is_over: threading.Event
+
+    def do_GET(self) -> None:
+        is_watch, is_list = "watch=" in self.path, "/pods?" in self.path
+        listed = {"items": self.pods, "metadata": {"resourceVersion": "9"}}
+        body = json.dumps(listed).encode() if is_list and not is_watch else b""
+        self.send_response(200 if is_list else 403)
+        self.send_header("Content-Type", "application/json")
+        if not is_watch:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        if is_watch:
+            self.is_over.wait(PATIENCE)
+            self.close_connection = True
+
+
+class World:
+    """One attempt in a pod, a server that others may reach by a name, and a clock of its own."""
+
+    def __init__(self, home: Path, cluster: type[Listing], stack: ExitStack) -> None:
+        self.passed = 1000.0
+        self.heard = AgentsLastSeen(lambda: self.passed)
+        self.urls = ["http://workstation:8080"]
+        self.folder = paths.attempt_dir(home, 1, FIRST)
+        self.folder.mkdir(parents=True)
+        (self.folder / paths.LAUNCH).write_text("{}")
+        claims = JobRecords(home)
+        base = pod_names.base_of(1, UID)
+        self.claim = JobRecord(
+            uid=UID, trial_id=1, namespace="lab", base=base, home=claims.identity
+        )
+        claims.keep(self.claim)
+        cluster.pods.append(self.pod())
+        around = KubernetesContext(
+            connect=lambda: connect(home=Home(home)),
+            worker=bytes,
+            token_for=lambda _uid: "t",
+            urls=lambda: self.urls,
+            url=lambda: "http://127.0.0.1:1",
+            heard=self.heard,
+            clock=lambda: self.passed,
+        )
+        self.errands = RetryQueue()
+        stack.callback(self.errands.close)
+        self.tunnels = Tunnels(around.url, 1)
+        stack.callback(self.tunnels.close)
+        self.sight = ClusterView(
+            around.connect, claims, self.errands,
+            on_pod=lambda _before, _after: None, on_login=lambda: None, notify=lambda _uid: None,
+        )  # fmt: skip
+        stack.callback(self.sight.close)
+        known = AttemptIndex(home)
+        self.reaching = AgentTunnels(around, self.tunnels, claims, known, self.errands, self.sight)
+        assert self.sight.begin_watch("lab").synced.wait(PATIENCE)
+
+    def pod(self, phase: str = "Running") -> dict[str, Any]:
+        labels = {
+            **self.claim.labels,
+            **pod_names.replica_labels("main", 0),
+            pod_names.ATTEMPT: "1",
+        }
+        running = {"name": "main", "state": {"running": {}}}
+        return {
+            "metadata": {
+                "uid": POD,
+                "name": pod_names.pod_name(self.claim.base, FIRST),
+                "namespace": "lab",
+                "resourceVersion": "5",
+                "labels": labels,
+            },
+            "spec": {},
+            "status": {"phase": phase, "containerStatuses": [running]},
+        }
+
+    def begin(self) -> None:
+        """Some server has heard of it, and of its program."""
+        (self.folder / paths.TAKEN_UP).write_text("{}")
+        (self.folder / paths.STATE).write_text(json.dumps({"stage": "running"}))
+
+    def see(self, phase: str = "Running", *, is_there: bool = True) -> None:
+        self.reaching.observe(UID, self.pod(phase), is_there=is_there)
+
+    def look_after(self, seconds: float) -> bool:
+        """Whether it is reached by tunnel when it is looked at so much later."""
+        self.passed += seconds
+        self.reaching.check(UID, self.pod())
+        return self.is_reached
+
+    @property
+    def is_reached(self) -> bool:
+        return self.tunnels.has(POD)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(answering(Listing, tmp_path, monkeypatch))
+        cluster.pods = []
+        yield World(tmp_path / "home", cluster, stack)
+
+
+def test_a_new_agent_that_is_not_heard_of_is_reached_soon(world: World) -> None:
+    world.see()
+    assert not world.look_after(UNHEARD - 1)
+    assert world.look_after(1)
+
+
+def test_one_that_began_under_another_server_is_reached_if_it_does_not_come(world: World) -> None:
+    world.begin()
+    world.see()
+    assert not world.look_after(SILENT - 1)
+    assert world.look_after(1)
+
+
+def test_one_that_is_heard_of_is_left_alone_until_it_is_silent(world: World) -> None:
+    world.begin()
+    world.see()
+    for _ in range(10):
+        world.heard.note(UID, FIRST)
+        assert not world.look_after(25)
+    assert not world.look_after(SILENT - 26)
+    assert world.look_after(1)
+
+
+def test_what_is_heard_of_another_attempt_says_nothing_of_this(world: World) -> None:
+    world.begin()
+    world.see()
+    world.passed += SILENT - 1
+    world.heard.note(UID, ReplicaId("main", 0, 2))
+    world.heard.note("another", FIRST)
+    assert world.look_after(1)
+
+
+def test_what_comes_by_a_tunnel_is_no_reason_to_let_go_of_it(world: World) -> None:
+    world.begin()
+    world.see()
+    assert world.look_after(SILENT)
+    for _ in range(10):
+        world.heard.note(UID, FIRST)
+        world.see()
+        assert world.look_after(25)
+
+
+@pytest.mark.thorough
+def test_one_without_another_way_is_reached_at_once_after_a_login(world: World) -> None:
+    world.begin()
+    world.see()
+    assert world.look_after(SILENT)
+    world.heard.note(UID, FIRST)
+    world.tunnels.drop_all()
+    assert not world.is_reached
+    world.see()
+    assert world.is_reached
+
+
+def test_one_whose_node_did_not_answer_for_a_moment_is_reached_again_at_once(world: World) -> None:
+    world.begin()
+    world.see()
+    assert world.look_after(SILENT)
+    world.heard.note(UID, FIRST)
+    world.see("Unknown")
+    assert not world.is_reached
+    world.see()
+    assert world.is_reached
+
+
+def test_looks_at_one_that_runs_go_on_by_themselves(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_tunnels, "UNHEARD", 0.01)
+    monkeypatch.setattr(agent_tunnels, "SILENT", 0.01)
+    world.begin()
+    world.see()
+    world.passed += 1
+    eventually(lambda: world.is_reached, "it is reached")
+    world.tunnels.drop_all()
+    eventually(lambda: world.is_reached, "it is reached again, though nothing was seen of it")
+
+
+def test_one_that_is_gone_is_looked_at_no_more(world: World) -> None:
+    world.begin()
+    world.see()
+    assert world.look_after(SILENT)
+    watcher = world.sight.now("lab")
+    assert watcher is not None
+    watcher.observe_deleted(world.pod())
+    world.errands.forget(("unheard", POD))
+    assert not world.look_after(SILENT)
+    assert not world.errands.is_wanted(("unheard", POD))
+
+
+def test_one_that_has_ended_needs_no_way(world: World) -> None:
+    world.see()
+    (world.folder / paths.EXIT).write_text("{}")
+    assert not world.look_after(SILENT)
+
+
+def test_a_server_that_nobody_can_reach_waits_for_nothing(world: World) -> None:
+    world.urls = []
+    world.see()
+    assert world.is_reached
+    world.see(is_there=False)
+    assert not world.is_reached

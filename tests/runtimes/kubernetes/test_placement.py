@@ -1,0 +1,183 @@
+"""Where pods are put that ask for an accelerator: when a job is taken, and at each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from kube.http_responder import answer_json, answering
+from windlass.kube.api.connection import Connection, connect
+from windlass.kube.capacity.nodes import (
+    GKE_POOL,
+    GKE_TOPOLOGY,
+    GKE_TPU,
+    GPU,
+    PRODUCT,
+    TPU,
+    placement,
+)
+from windlass.model.job import ProcessCall, Role
+from windlass.model.kubernetes.job_options import KubernetesOptions
+from windlass.model.resources import Accelerator, Resources
+from windlass.runtimes.kubernetes.job_records import JobRecords
+from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
+
+A100 = Accelerator(kind="a100", count=1)
+LONG = 3600.0  # seconds: nothing that was seen so long ago is taken to be there
+OTHERS_LABEL = "gpu.nvidia.com/class"  # in use at one cloud, and not common
+
+
+class Cluster(BaseHTTPRequestHandler):
+    """Lists the nodes that a test says there are."""
+
+    nodes: list[dict[str, Any]] = []
+
+    def do_GET(self) -> None:
+        answer_json(self, 200, {"items": type(self).nodes})
+
+
+class Clock:
+    """The time, as a test has it pass."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Cluster]]:
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "windlass"))
+    with answering(Cluster, tmp_path, monkeypatch) as handler:
+        yield handler
+
+
+@pytest.fixture
+def connection(cluster: type[Cluster]) -> Iterator[Connection]:
+    made = connect()
+    yield made
+    made.close()
+
+
+def node(resources: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:
+    return {"metadata": {"name": "n", "labels": labels}, "status": {"allocatable": resources}}
+
+
+def role(accelerator: Accelerator, replicas: int = 1, **options: Any) -> Role:
+    return Role(
+        executable=ProcessCall(argv=("true",)),
+        replicas=replicas,
+        resources=Resources(accelerator=accelerator),
+        kubernetes=KubernetesOptions(**options),
+    )
+
+
+PLAIN = node({"cpu": "4"}, {"karpenter.sh/nodepool": "plain"})
+OTHERS = node({GPU: "8"}, {OTHERS_LABEL: "A100_PCIE_40GB"})
+
+
+def test_an_attempt_whose_machines_have_gone_asks_for_what_the_one_before_did(
+    cluster: type[Cluster], connection: Connection
+) -> None:
+    clock = Clock()
+    checks = SubmitChecks(clock=clock)
+    cluster.nodes = [PLAIN, OTHERS]
+    first = checks.placement(connection, role(A100))
+    assert first.node_selector == {OTHERS_LABEL: "A100_PCIE_40GB"}
+    cluster.nodes, clock.now = [PLAIN], LONG
+    assert checks.placement_of_attempt(connection, role(A100)) == (first, False)
+    with pytest.raises(wl.ResourceError, match="'a100' is nothing that this cluster has"):
+        checks.placement(connection, role(A100))
+
+
+def test_an_attempt_asks_for_what_is_in_common_use_where_nobody_knows_of_one_before(
+    cluster: type[Cluster], connection: Connection
+) -> None:
+    cluster.nodes = [PLAIN]
+    checks = SubmitChecks()  # of a server that was started anew
+    found, is_guess = checks.placement_of_attempt(connection, role(A100))
+    assert found == placement(A100, 1, None) and is_guess
+    [gke] = [each for each in found.node_terms if "gke" in str(each)]
+    assert "nvidia-tesla-a100" in gke["matchExpressions"][0]["values"]
+
+
+def test_a_server_that_was_started_anew_knows_where_the_pods_of_a_job_were(
+    cluster: type[Cluster], connection: Connection, tmp_path: Path
+) -> None:
+    cluster.nodes = [OTHERS]
+    first = SubmitChecks().placement(connection, role(A100))
+    claim = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="wl-1", home="h")
+    claims = JobRecords(tmp_path)
+    claims.place("c0ffee", "worker", first)
+    assert claims.find("c0ffee") is None, "of what is gone nothing is noted"
+    claims.keep(claim)
+    claims.place("c0ffee", "worker", first)
+    claims.place("c0ffee", "chief", placement(A100, 1, None))
+    known = JobRecords(tmp_path).find("c0ffee")
+    assert known is not None and known.placements["worker"] == first
+    assert set(known.placements) == {"worker", "chief"}
+    cluster.nodes = [PLAIN]
+    before = known.placements["worker"]
+    assert SubmitChecks().placement_of_attempt(connection, role(A100), before) == (first, False)
+
+
+def test_what_was_seen_last_counts_for_more_than_what_an_attempt_before_was_given(
+    cluster: type[Cluster], connection: Connection
+) -> None:
+    clock = Clock()
+    checks = SubmitChecks(clock=clock)
+    cluster.nodes = [OTHERS]
+    old = checks.placement(connection, role(A100))
+    cluster.nodes, clock.now = [node({GPU: "1"}, {PRODUCT: "NVIDIA-A100-PCIE-40GB"})], LONG
+    new = checks.placement(connection, role(A100))
+    cluster.nodes, clock.now = [PLAIN], 2 * LONG
+    assert new != old
+    assert checks.placement_of_attempt(connection, role(A100), old) == (new, False)
+
+
+def test_an_attempt_follows_the_machines_that_are_there_now(
+    cluster: type[Cluster], connection: Connection
+) -> None:
+    clock = Clock()
+    checks = SubmitChecks(clock=clock)
+    cluster.nodes = [OTHERS]
+    checks.placement(connection, role(A100))
+    cluster.nodes, clock.now = [node({GPU: "1"}, {PRODUCT: "NVIDIA-A100-PCIE-40GB"})], LONG
+    found, is_guess = checks.placement_of_attempt(connection, role(A100))
+    assert not is_guess
+    assert found.node_selector == {PRODUCT: "NVIDIA-A100-PCIE-40GB"}
+
+
+def test_what_another_role_was_given_is_not_taken_for_its_own(
+    cluster: type[Cluster], connection: Connection
+) -> None:
+    clock = Clock()
+    checks = SubmitChecks(clock=clock)
+    cluster.nodes = [OTHERS]
+    checks.placement(connection, role(A100))
+    cluster.nodes, clock.now = [PLAIN], LONG
+    two = Accelerator(kind="a100", count=2)
+    assert checks.placement_of_attempt(connection, role(two)) == (placement(two, 1, None), True)
+
+
+def test_a_slice_whose_pool_is_being_made_anew_is_waited_for(
+    cluster: type[Cluster], connection: Connection
+) -> None:
+    clock = Clock()
+    checks = SubmitChecks(clock=clock)
+    labels = {GKE_TPU: "tpu-v5-lite-podslice", GKE_TOPOLOGY: "4x4", GKE_POOL: "pool"}
+    machine = node({TPU: "4"}, labels)
+    asked = role(Accelerator(kind="v5e", count=16), replicas=4)
+    cluster.nodes = [machine] * 4
+    first = checks.placement(connection, asked)
+    for left in (3, 0):
+        cluster.nodes = [PLAIN, *[machine] * left]
+        clock.now += LONG
+        assert checks.placement_of_attempt(connection, asked) == (first, False)
+        assert SubmitChecks().placement_of_attempt(connection, asked)[0] == first

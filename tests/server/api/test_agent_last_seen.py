@@ -1,0 +1,71 @@
+"""Whatever an agent asks for is word of it, as long as there is such a trial."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from windlass.home import Home
+from windlass.model.errors import NotFound
+from windlass.model.job import JobSpec, ProcessCall, Role
+from windlass.model.requests import CreateTrial
+from windlass.model.status import JobStatus, ReplicaId
+from windlass.runtimes.kubernetes.agent_last_seen import AGENTS_LAST_SEEN, AgentsLastSeen
+from windlass.server.api import agents
+from windlass.server.db.sqlite import SqliteDatabase
+from windlass.server.services import Services
+from windlass.server.stores.trials.store import TrialStore
+
+FIRST = ReplicaId("main", 0, 1)
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    """As much of a server as agents have to do with before they are answered."""
+    database = SqliteDatabase(tmp_path / "windlass.db")
+    parts = {
+        "home": Home(tmp_path),
+        "trials": TrialStore(database),
+        "nudge_path": "",
+    }
+    yield cast("Services", SimpleNamespace(**parts))
+    database.close()
+
+
+def test_an_agent_that_asks_is_heard(services: Services) -> None:
+    uid = asyncio.run(made(services))
+    assert AGENTS_LAST_SEEN.last(uid, FIRST) is None
+    with pytest.raises(NotFound, match=r"Nobody asked for main-0\.1"):
+        asyncio.run(agents.package(services, uid, "main", 0, 1))
+    assert AGENTS_LAST_SEEN.last(uid, FIRST) is not None
+    assert AGENTS_LAST_SEEN.last(uid, ReplicaId("main", 1, 1)) is None
+
+
+def test_nothing_is_noted_of_what_there_is_no_trial_of(services: Services) -> None:
+    unknown = uuid.uuid4().hex
+    with pytest.raises(NotFound, match="no such trial"):
+        asyncio.run(agents.package(services, unknown, "main", 0, 1))
+    assert AGENTS_LAST_SEEN.last(unknown, FIRST) is None
+
+
+def test_those_who_were_silent_for_longest_are_forgotten_first() -> None:
+    heard = AgentsLastSeen(clock=lambda: 5.0, most=2)
+    for uid in ("a", "b", "a", "c"):
+        heard.note(uid, FIRST)
+    assert [heard.last(uid, FIRST) for uid in "abc"] == [5.0, None, 5.0]
+
+
+async def made(services: Services) -> str:
+    """The uid of a trial."""
+    spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
+    trial = CreateTrial(key=uuid.uuid4().hex, experiment="e", spec=spec)
+    record = await services.trials.create(
+        trial, before=lambda: None, begin=lambda _job: (JobStatus(), ()), then=lambda: None
+    )
+    return record.uid

@@ -1,0 +1,73 @@
+"""A program that is to log in to a cluster and hangs: it has one thread of the server, not all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE, eventually
+from kube.kubeconfig_files import write_kubeconfig
+from server_requests import API, Server
+
+pytestmark = pytest.mark.thorough
+
+AT_ONCE = 33  # more than a server has threads, whatever its machine
+
+# Says that it runs, and logs nobody in until it is told to.
+HANGING = """
+import os, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+(folder / f"runs-{os.getpid()}").touch()
+while not (folder / "go").exists():
+    time.sleep(0.05)
+sys.exit("nobody is logged in")
+"""
+
+
+@pytest.fixture
+def hanging(tmp_path: Path, fresh_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the program of a server's kubeconfig says that it runs, and is told to go on."""
+    folder = tmp_path / "login"
+    folder.mkdir()
+    how = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": sys.executable,
+        "args": ["-c", HANGING, str(folder)],
+        "interactiveMode": "Never",
+    }
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config", "lab", exec=how)))
+    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", str(10 * PATIENCE))  # it is the test that ends it
+    yield folder
+    (folder / "go").touch()
+
+
+def test_a_login_program_that_hangs_leaves_the_server_answering(
+    hanging: Path, fresh_home: Path
+) -> None:
+    wl.server_info()  # starts one
+    server = Server(fresh_home)
+    role = {"executable": {"type": "process", "argv": ["true"]}}
+    body = json.dumps({"spec": {"roles": [role], "backend": "kubernetes"}}).encode()
+
+    def manifests(_number: int) -> int:
+        path = f"{API}/kubernetes/manifests"
+        return server.ask("POST", path, body, Content_Type="application/json")[0]
+
+    with ThreadPoolExecutor(AT_ONCE + 1) as askers:
+        asked = [askers.submit(manifests, number) for number in range(AT_ONCE)]
+        try:
+            eventually(lambda: any(hanging.iterdir()), "it is to log in")
+            # What needs threads of the server itself: code is sent, a job is looked at and runs.
+            other = askers.submit(lambda: wl.run(lambda: 7)())
+            assert other.result(timeout=PATIENCE) == 7
+            assert len(list(hanging.iterdir())) == 1
+            assert not any(each.done() for each in asked)
+        finally:
+            (hanging / "go").touch()
+        assert {each.result(timeout=PATIENCE) for each in asked} == {200}

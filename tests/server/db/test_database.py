@@ -1,0 +1,186 @@
+"""The database: changes in groups, each for itself, and kept whatever comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from windlass.model.errors import WindlassError
+from windlass.server.db.base import Connection, Database
+from windlass.server.db.sqlite import SqliteDatabase
+
+ADD = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
+
+
+def add(connection: Connection, name: str) -> str:
+    connection.run(ADD, {"name": name})
+    return name
+
+
+def names(database: Database) -> list[str]:
+    query = "SELECT name FROM experiments ORDER BY id"
+    return database.read(lambda connection: [row["name"] for row in connection.rows(query)])
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = SqliteDatabase(tmp_path / "windlass.db")
+    yield database
+    database.close()
+
+
+class Held:
+    """A change that holds the writer up, so that all that comes meanwhile is one group."""
+
+    def __init__(self, database: Database) -> None:
+        self._reached, self._go = threading.Event(), threading.Event()
+        self.future = database.submit(self._change)
+        assert self._reached.wait(60)
+
+    def _change(self, connection: Connection) -> None:
+        self._reached.set()
+        assert self._go.wait(60)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
+def test_a_change_that_fails_takes_no_other_of_its_group_with_it(database: Database) -> None:
+    held = Held(database)
+
+    def half(connection: Connection) -> None:
+        add(connection, "undone")
+        raise ValueError("no more")
+
+    def broken(connection: Connection) -> None:
+        add(connection, "undone too")
+        connection.run(ADD, {"name": None})
+
+    futures = [
+        database.submit(lambda connection: add(connection, "first")),
+        database.submit(half),
+        database.submit(lambda connection: add(connection, "second")),
+        database.submit(broken),
+        database.submit(lambda connection: add(connection, "third")),
+    ]
+    assert not any(future.done() for future in futures)
+    held.let_go()
+    assert [futures[n].result(60) for n in (0, 2, 4)] == ["first", "second", "third"]
+    with pytest.raises(ValueError, match="no more"):
+        futures[1].result(60)
+    with pytest.raises(sqlite3.IntegrityError):
+        futures[3].result(60)
+    assert names(database) == ["first", "second", "third"]
+
+
+def test_nobody_is_told_before_the_group_is_stored(database: Database) -> None:
+    held = Held(database)
+    seen: list[list[str]] = []
+    first = database.submit(lambda connection: add(connection, "first"))
+    first.add_done_callback(lambda _: seen.append(names(database)))
+    last = database.submit(lambda connection: (add(connection, "last"), first.done()))
+    held.let_go()
+    assert last.result(60) == ("last", False)
+    first.result(60)
+    assert seen == [["first", "last"]]
+
+
+def test_a_caller_that_gives_up_waiting_stops_nobody_elses_change(database: Database) -> None:
+    held = Held(database)
+
+    async def give_up() -> None:
+        waiting = asyncio.create_task(database.awrite(lambda connection: add(connection, "one")))
+        await asyncio.sleep(0)  # so that it is asked for
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(give_up())
+    held.let_go()
+    assert database.submit(lambda connection: add(connection, "two")).result(60) == "two"
+    assert names(database) == ["one", "two"]  # what was asked for is done
+
+
+def test_many_threads_lose_nothing(database: Database) -> None:
+    def write(start: int) -> None:
+        for number in range(start, start + 25):
+            database.write(lambda connection, name=str(number): add(connection, name))
+
+    threads = [threading.Thread(target=write, args=(25 * n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(int, names(database))) == list(range(200))
+
+
+def test_what_was_confirmed_outlives_a_kill(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from pathlib import Path
+from windlass.server.db.sqlite import SqliteDatabase
+database = SqliteDatabase(Path(sys.argv[1]))
+add = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
+for number in range(20):
+    database.write(lambda connection: connection.run(add, {"name": str(number)}))
+    print(number, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    path = tmp_path / "windlass.db"
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    database = SqliteDatabase(path)
+    assert names(database) == done.stdout.split() == [str(number) for number in range(20)]
+    database.close()
+    assert oct(os.stat(path).st_mode)[-3:] == "600"
+
+
+def test_closing_finishes_what_was_begun(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "windlass.db")
+    futures = [
+        database.submit(lambda connection, name=str(n): add(connection, name)) for n in range(50)
+    ]
+    database.close()
+    assert [future.result(60) for future in futures] == [str(n) for n in range(50)]
+    again = SqliteDatabase(tmp_path / "windlass.db")  # the schema is there: nothing is lost
+    assert len(names(again)) == 50
+    again.close()
+
+
+def test_what_follows_a_change_is_told_after_its_commit_and_in_order(database: Database) -> None:
+    held = Held(database)
+    told: list[tuple[str, list[str]]] = []
+    futures = [
+        database.submit(
+            lambda connection, name=name: add(connection, name),
+            lambda name: told.append((name, names(database))),
+        )
+        for name in ("first", "second")
+    ]
+    held.let_go()
+    for future in futures:
+        future.result(60)
+    assert told == [("first", ["first", "second"]), ("second", ["first", "second"])]
+
+
+@pytest.mark.parametrize("damage", [b"no database at all " * 100, None])
+def test_a_damaged_database_is_named_and_left_alone(tmp_path: Path, damage: bytes | None) -> None:
+    path = tmp_path / "windlass.db"
+    SqliteDatabase(path).close()
+    path.write_bytes(damage or path.read_bytes()[:5000])
+    before = path.read_bytes()
+    with pytest.raises(WindlassError, match=re.escape(f"{path} cannot be read")):
+        SqliteDatabase(path)
+    assert path.read_bytes() == before

@@ -1,0 +1,29 @@
+"""Projects by name: queries use an index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from windlass.server.db.paging import Conditions
+from windlass.server.db.project_names import require_project
+from windlass.server.db.sqlite import SqliteDatabase
+
+
+def test_lists_of_a_project_are_found_by_an_index(tmp_path: Path) -> None:
+    """However many experiments there are, those of other projects are not looked at."""
+    database = SqliteDatabase(tmp_path / "windlass.db")
+    asked = Conditions()
+    require_project(asked, "experiments.project_id", "lab/vision")
+    queries = (
+        f"SELECT * FROM experiments{asked.text} ORDER BY id LIMIT 10",
+        "SELECT trials.* FROM trials JOIN experiments ON experiments.id = trials.experiment_id"
+        f"{asked.text} ORDER BY trials.created LIMIT 10",
+    )
+    for query in queries:
+        plan = database.read(
+            lambda each, query=query: [
+                row["detail"] for row in each.rows(f"EXPLAIN QUERY PLAN {query}", asked.parameters)
+            ]
+        )
+        assert not [step for step in plan if step.startswith("SCAN experiments")], plan
+    database.close()

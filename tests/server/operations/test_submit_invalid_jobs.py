@@ -1,0 +1,161 @@
+"""Jobs that no client of ours would send: each is refused, or runs and ends."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as wl
+from harness import PATIENCE
+from server_requests import Server
+
+DIGEST = "0" * 64
+
+
+def job(role: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A request for a trial that does nothing, but for what is given."""
+    plain = {"executable": {"type": "process", "argv": ["true"]}, **(role or {})}
+    return {
+        "key": uuid.uuid4().hex,
+        "experiment": "odd",
+        "spec": {"roles": [plain], "backoff_limit": 0, **spec},
+    }
+
+
+def process(*argv: str) -> dict[str, Any]:
+    return {"executable": {"type": "process", "argv": list(argv)}}
+
+
+NOTHING = {"replicas": 10_000, "resources": {"cpus": 0}}
+
+
+@pytest.fixture
+def server(home: Path) -> Server:
+    wl.Client().server_info()
+    return Server(home)
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        job(process()),
+        job({"resources": {"cpus": -4}}),
+        job({"resources": {"cpus": 1e308}}),
+        job({"resources": {"memory": -1}}),
+        job({"resources": {"memory": 2**80}}),
+        job({"resources": {"accelerator": {"kind": "a100", "count": -1}}}),
+        job({"name": "Main"}),
+        job({"name": "../main"}),
+        job({"name": "main\n"}),
+        job({"replicas": -1}),
+        job({"replicas": 0}),
+        job({"env": {"A=B": "x"}}),
+        job({"env": {"A\n": "x"}}),
+        job({"env": {"A": "x\0y"}}),
+        job(process("true\0")),
+        job({"executable": {"type": "function", "payload": f"{DIGEST}\n"}}),
+        job({"executable": {"type": "function", "payload": "../../token"}}),
+        job({"executable": {"type": "thread"}}),
+        job(backend="moon"),
+        job(active_deadline=-1),
+        job(active_deadline="soon"),
+        job(volumes=[{"target": "../out", "source": "/tmp"}]),
+        job(volumes=[{"target": "/etc", "source": "/tmp"}]),
+        job(secret_names=["TOKEN"]),
+        job(python={"executable": "/no/such/python"}),
+        job(priority=10**9),
+        # Each by itself could be: with nothing set aside for any, they would all fit.
+        job(roles=[{**process("true"), **NOTHING, "name": f"role-{each}"} for each in range(2)]),
+        {**job(), "key": "../" * 10 + "ab"},
+        {**job(), "key": "0" * 32 + "\n"},
+        {**job(), "experiment": ""},
+        {**job(), "experiment": "two\nlines"},
+        {**job(), "attachments": {DIGEST: "aGVsbG8="}},
+        {**job(), "private": {"secrets": {"TOKEN": "x"}}},
+    ],
+    ids=lambda trial: "",
+)
+def test_a_job_that_makes_no_sense_is_refused_and_leaves_nothing(
+    server: Server, home: Path, trial: dict[str, Any]
+) -> None:
+    before = [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)]
+    status, fault = server.submit(trial)
+    assert status == 400, fault
+    assert set(fault) <= {"code", "message", "hint"}
+    assert [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)] == before
+    assert trial["key"] not in {path.name for path in (home / "private").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"pod_patch": {"spec": "x"}}, "spec: 'x' is no mapping"),
+        ({"pod_patch": {"metadata": {"labels": ["a"]}}}, "metadata.labels: ['a'] is no mapping"),
+        ({"pod_patch": {"containers": [{"name": ["x"]}]}}, "containers[0].name: ['x'] is no text"),
+        ({"volumes": {"//windlass": "claim:a"}}, "'//windlass' is Windlass's own"),
+        ({"volumes": {"///": "claim:a"}}, "'///' is not absolute"),
+        ({"volumes": {"/d": "claim:a", "/d/.": "claim:b"}}, "'/d' and '/d/.' are one place"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_what_makes_no_sense_in_a_pod_is_told_before_any_cluster_is_asked(
+    server: Server, options: dict[str, Any], told: str
+) -> None:
+    status, fault = server.submit(job({"kubernetes": options}, backend="kubernetes"))
+    assert (status, fault["code"]) == (400, "invalid_argument"), fault
+    assert told in fault["message"], fault
+
+
+def test_jobs_that_are_only_strange_run_and_end(server: Server) -> None:
+    strange = {
+        "many": job({"replicas": 3, "resources": {"cpus": 0.1}}),
+        "missing": job(process("no-such-program")),
+        "empty": job(process("")),
+        "folder": job(process("/")),
+        "long": job(process("true", "x" * 500_000)),
+        "deep": job(code={"workdir": "a/b/c", "root": "/nowhere"}),
+        "outside": job(process("pwd"), code={"workdir": "../../../../../.."}),
+        "hasty": job(process("true"), active_deadline=1e-9),
+        "patient": job(process("true"), active_deadline=1e300),
+    }
+    ids = {}
+    for name, trial in strange.items():
+        status, answer = server.submit(trial)
+        assert status in (201, 400), (name, answer)
+        if status == 201:
+            ids[name] = answer["id"]
+    ended = {name: wl.get_trial(each).wait(timeout=PATIENCE).state for name, each in ids.items()}
+    assert ended.pop("hasty") in ("FAILED", "SUCCEEDED")  # it may have been over before
+    assert ended == {
+        "many": "SUCCEEDED",
+        "missing": "FAILED",
+        "empty": "FAILED",
+        "folder": "FAILED",
+        "long": "FAILED",
+        "deep": "SUCCEEDED",
+        "patient": "SUCCEEDED",
+    }
+
+
+def test_one_key_makes_one_trial(server: Server) -> None:
+    trial = job()
+    first, second = server.submit(trial), server.submit(trial)
+    assert first[0] == second[0] == 201
+    assert first[1]["id"] == second[1]["id"]
+
+
+@pytest.mark.parametrize("origin", [-1, 0, 10**9, 2**63, 10**30])
+def test_what_is_not_there_cannot_be_repeated(server: Server, origin: int) -> None:
+    """A trial that repeats itself, or one yet to come, would have a lineage without end."""
+    status, fault = server.submit({**job(), "recipe": {"origin_id": origin}})
+    assert (status, fault["code"]) == (404, "not_found")
+    assert fault["message"] == f"There is no trial {origin} to repeat."
+
+
+def test_a_label_that_is_given_twice_is_there_once(server: Server) -> None:
+    status, record = server.submit({**job(), "labels": ["b", "a", "b"]})
+    assert (status, record["labels"]) == (201, ["b", "a"])
+    assert wl.get_trial(record["id"]).wait().labels == ("b", "a")

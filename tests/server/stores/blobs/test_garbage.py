@@ -1,0 +1,247 @@
+"""Garbage: what nothing points to goes, and never what somebody needs, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from harness import eventually
+from windlass.model.errors import Conflict
+from windlass.packaging.manifest import Entry, encode_manifest
+from windlass.server.db.base import Connection
+from windlass.server.db.sqlite import SqliteDatabase
+from windlass.server.stores.blobs.files import FileBlobStore
+from windlass.server.stores.blobs.garbage import Garbage
+from windlass.worker.blobs.writer import held
+
+LATELY = 1.0
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class Store:
+    """A store of blobs with a database that may point to some of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.blobs = FileBlobStore(path / "blobs", lately=LATELY)
+        self.database = SqliteDatabase(path / "windlass.db")
+        self.trials = path / "trials"
+        self.trials.mkdir()
+        self.garbage = Garbage(self.trials, self.blobs, self.database)
+
+    def put(self, data: bytes, *, age: float = 10 * 24 * 3600) -> str:
+        digest = FileBlobStore(self.blobs.root).put(data)  # by a server that ran before this one
+        os.utime(self.blobs.path(digest), (time.time() - age, time.time() - age))
+        return digest
+
+    def tree(self, *contents: bytes, age: float = 10 * 24 * 3600) -> str:
+        entries = [
+            Entry(f"file-{number}", "f", self.put(data, age=age), len(data))
+            for number, data in enumerate(contents)
+        ]
+        return self.put(encode_manifest(entries), age=age)
+
+    def point_to(self, digest: str, column: str = "notes") -> None:
+        """Have a row name a digest, anywhere in it."""
+
+        def change(connection: Connection) -> None:
+            connection.run(
+                f"INSERT INTO experiments (project_id, name, created, {column})"
+                " VALUES (1, 'x', 0, :text)",
+                {"text": f'{{"a":["{digest}"]}}'.encode()},
+            )
+
+        self.database.write(change)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def test_what_nothing_points_to_goes_and_what_is_young_stays(store: Store) -> None:
+    old, young = store.put(b"old"), store.put(b"young", age=60)
+    report = store.garbage.collect(3600)
+    assert (report.blobs, report.bytes, report.young) == (1, 3, 1)
+    assert store.blobs.missing([old, young]) == [old]
+    assert store.garbage.collect(3600).blobs == 0
+
+
+def test_a_dry_run_tells_and_removes_nothing(store: Store) -> None:
+    old = store.put(b"old")
+    assert store.garbage.collect(0, dry_run=True).blobs == 1
+    assert store.blobs.has(old)
+
+
+@pytest.mark.parametrize("column", ["notes", "config", "artifacts", "description"])
+def test_what_any_row_names_stays_with_all_the_files_of_its_tree(store: Store, column: str) -> None:
+    tree = store.tree(b"a", b"b")
+    store.point_to(tree, column)
+    other = store.tree(b"b", b"c")
+    report = store.garbage.collect(0)
+    assert report.blobs == 2, "the other list, and the one file that is of it alone"
+    assert store.blobs.listed(tree) == [
+        digest for digest in store.blobs.listed(tree) or () if store.blobs.has(digest)
+    ]
+    assert not store.blobs.has(other)
+
+
+def test_contents_of_either_kind_stay_with_the_list_that_names_them(store: Store) -> None:
+    """As the files of checkpoints, which trials put into the store themselves."""
+    names = [f"b3-{digest_of(data)}" for data in (b"needed", b"not needed")]
+    for name in names:
+        path = Path(store.blobs.path(name))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"content")
+        os.utime(path, (0, 0))
+    entries = [Entry("new", "f", names[0], 7), Entry("old", "f", store.put(b"content"), 7)]
+    store.point_to(store.put(encode_manifest(entries)))
+    assert store.garbage.collect(0).blobs == 1
+    assert store.blobs.missing([*names, entries[1].ref]) == [names[1]]
+
+
+def test_a_young_tree_keeps_its_old_files(store: Store) -> None:
+    tree = store.tree(b"a", b"b")
+    os.utime(store.blobs.path(tree))
+    assert store.garbage.collect(3600).blobs == 0
+
+
+def test_what_is_asked_for_is_young_again(store: Store) -> None:
+    digest = store.put(b"old")
+    assert store.blobs.has(digest)
+    assert store.garbage.collect(3600).blobs == 0
+
+
+def test_what_somebody_holds_by_a_link_stays(store: Store, tmp_path: Path) -> None:
+    digest = store.put(b"held")
+    os.link(store.blobs.path(digest), tmp_path / "pin")
+    assert store.garbage.collect(0).blobs == 0
+    (tmp_path / "pin").unlink()
+    assert store.garbage.collect(0).blobs == 1
+
+
+def test_what_a_killed_collection_took_away_is_put_back(store: Store) -> None:
+    kept, brought_again = store.put(b"kept"), store.put(b"again")
+    for digest in (kept, brought_again):
+        os.rename(store.blobs.path(digest), store.blobs.root / f".out-{digest}")
+    store.blobs.put(b"again")
+    again = FileBlobStore(store.blobs.root)
+    again.sweep()
+    assert again.get(kept) == b"kept"
+    assert again.get(brought_again) == b"again"
+    assert not [name for name in os.listdir(again.root) if name.startswith(".")]
+
+
+def test_one_collection_at_a_time(store: Store) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with held(str(store.blobs.root)):  # the first waits for that
+            first = pool.submit(store.garbage.collect, 0)
+            eventually(store.garbage._turn.locked, "it has begun")
+            with pytest.raises(Conflict, match="already"):
+                store.garbage.collect(0)
+        first.result(60)
+    store.garbage.collect(0)
+
+
+def test_folders_of_trials_that_are_gone_go(store: Store) -> None:
+    for name in ("7", ".gone-8", "notes", "7-backup"):
+        (store.trials / name).mkdir()
+        (store.trials / name / "log").write_text("12345")
+    assert store.garbage.collect(0, dry_run=True).folders == 2
+    report = store.garbage.collect(0)
+    assert (report.folders, report.bytes) == (2, 10)
+    assert sorted(os.listdir(store.trials)) == ["7-backup", "notes"]
+
+
+@pytest.mark.thorough
+def test_writers_lose_nothing_to_a_collection_that_spares_nobody(store: Store) -> None:
+    """As clients do: ask what is missing, bring it, then have a row point to it if it is there."""
+    contents = [f"content {number}".encode() for number in range(40)]
+    stop = threading.Event()
+
+    def write(seed: int) -> int:
+        chance = random.Random(seed)
+        stored = 0
+        while not stop.is_set():
+            asked = time.time()
+            tree = bring(chance.sample(contents, 3))
+            stored += store.database.write(partial(point, tree=tree, asked=asked))
+        return stored
+
+    def bring(chosen: list[bytes]) -> str:
+        digests = {digest_of(data): data for data in chosen}
+        manifest = encode_manifest(
+            [Entry(f"f{n}", "f", digest, 1) for n, digest in enumerate(sorted(digests))]
+        )
+        for data in [digests[missing] for missing in store.blobs.missing(digests)] + [manifest]:
+            uploads = store.blobs.start_uploads()
+            uploads.write(data)
+            uploads.finish(digest_of(data))
+            uploads.commit()
+            uploads.close()
+        return digest_of(manifest)
+
+    def point(connection: Connection, tree: str, asked: float) -> bool:
+        if not store.blobs.has(tree) or time.time() - asked > LATELY / 2:
+            return False  # to be brought again
+        connection.run(
+            "INSERT INTO experiments (project_id, name, created, notes) VALUES (1, 'x', 0, :tree)",
+            {"tree": tree},
+        )
+        return True
+
+    def forget(connection: Connection) -> None:
+        connection.run("DELETE FROM experiments WHERE id IN (SELECT id FROM experiments LIMIT 50)")
+
+    with ThreadPoolExecutor(3) as pool:
+        writing = [pool.submit(write, seed) for seed in range(3)]
+        freed, end = 0, time.monotonic() + 60
+        while freed < 200 and time.monotonic() < end:
+            store.database.write(forget)
+            freed += store.garbage.collect(0).blobs
+        stop.set()
+        assert min(each.result(60) for each in writing) > 0
+    assert freed
+    query = "SELECT notes FROM experiments"
+    for row in store.database.read(lambda connection: connection.rows(query)):
+        listed = store.blobs.listed(row["notes"])
+        assert listed is not None, "the list itself is there"
+        assert not store.blobs.missing(listed), "and all its files"
+
+
+def test_nothing_is_removed_while_a_trial_saves_a_checkpoint(store: Store, tmp_path: Path) -> None:
+    """It finds a file in the store that nothing points to yet, and then writes its record."""
+    tree = store.tree(b"weights")
+    store.database.write(insert_trial)
+    with ThreadPoolExecutor(1) as pool:
+        with held(str(store.blobs.root)):
+            collecting = pool.submit(store.garbage.collect, 0)
+            folder = store.trials / "1" / "checkpoints"
+            folder.mkdir(parents=True)
+            assert os.path.exists(store.blobs.path(tree))
+            (folder / "1.json").write_text(f'{{"manifest": "{tree}"}}')
+        assert collecting.result(60).blobs == 0
+    (folder / "1.json").unlink()
+    parts = folder / ".shards" / "10-2"
+    parts.mkdir(parents=True)
+    (parts / "0.json").write_text(f'{{"entries": [["a", "f", "{digest_of(b"weights")}", 7]]}}')
+    assert store.garbage.collect(0).blobs == 1, "the list; the file belongs to a part"
+
+
+def insert_trial(connection: Connection) -> None:
+    connection.run("INSERT INTO experiments (id, project_id, name, created) VALUES (1, 1, 'x', 0)")
+    connection.run(
+        "INSERT INTO trials (id, uid, experiment_id, name, state, settled, created, restarts,"
+        " signal, reason, message, priority, user, params, spec, status, provenance)"
+        " VALUES (1, 'u', 1, 'x', 'RUNNING', 0, 0, 0, '', '', '', 0, '', '', '', '', '')"
+    )

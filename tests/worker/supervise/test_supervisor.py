@@ -1,0 +1,246 @@
+"""The supervisor as a program: its lock, its signals, its nudges, its records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from supervisor_process import PATIENCE, SUPERVISOR, Attempt, eventually
+
+from windlass.worker.common.atomic_files import take_lock, write_json
+from windlass.worker.common.process_identity import is_alive
+
+UNTIL_TOLD = """
+    import os, time
+    print("ready", os.getpid())
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+"""
+
+
+def test_the_record_of_a_plain_end(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, "print('hello')")
+    record = attempt.run()
+    assert (record["exit_code"], record["signal"], record["reason"]) == (0, "", "")
+    assert record["started"] <= record["ended"]
+    assert attempt.lines() == [("stdout", "hello")]
+    modes = {path.name: path.stat().st_mode & 0o777 for path in attempt.dir.iterdir()}
+    modes.pop("launch.json")
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_second_supervisor_leaves_at_once(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, UNTIL_TOLD)
+    first = attempt.supervise()
+    attempt.says("ready")
+    assert attempt.supervise().wait(PATIENCE) == 0
+    assert first.poll() is None
+    (attempt.work / "go").touch()
+    assert first.wait(PATIENCE) == 0
+    assert len(attempt.lines()) == 1
+    record = attempt.json("exit.json")
+    attempt.run()
+    assert attempt.json("exit.json") == record
+
+
+def test_many_supervisors_at_once_run_it_once(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, "open('ran', 'a').write('x')")
+    for supervisor in [attempt.supervise() for _ in range(6)]:
+        assert supervisor.wait(PATIENCE) == 0
+    assert (attempt.work / "ran").read_text() == "x"
+
+
+def test_what_a_killed_supervisor_had_begun_is_not_begun_again(tmp_path: Path) -> None:
+    attempt = Attempt(
+        tmp_path, "open('ran', 'a').write('x'); print('ready'); import time; time.sleep(600)"
+    )
+    first = attempt.supervise()
+    attempt.says("ready")
+    first.kill()
+    first.wait(PATIENCE)
+    # One that was started as well, by a server that came after another, and is late.
+    assert attempt.supervise().wait(PATIENCE) == 0
+    assert (attempt.work / "ran").read_text() == "x"
+    assert not (attempt.dir / "exit.json").exists()  # the server buries it, and says why
+
+
+def test_its_state_names_processes_that_cannot_be_mistaken(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, UNTIL_TOLD)
+    supervisor = attempt.supervise()
+    attempt.says("ready")
+    eventually(lambda: attempt.json("state.json")["stage"] == "running", "it runs")
+    state = attempt.json("state.json")
+    assert state["supervisor"]["pid"] == supervisor.pid
+    for which in ("supervisor", "process"):
+        assert is_alive(state[which]["pid"], state[which]["identity"])
+    (attempt.work / "go").touch()
+    supervisor.wait(PATIENCE)
+    assert not is_alive(state["process"]["pid"], state["process"]["identity"])
+
+
+def test_what_a_terminal_would_send_is_ignored_and_not_passed_on(tmp_path: Path) -> None:
+    attempt = Attempt(
+        tmp_path,
+        "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+        + UNTIL_TOLD.replace("\n    ", "\n"),
+    )
+    supervisor = attempt.supervise()
+    attempt.says("ready")
+    for number in (signal.SIGINT, signal.SIGHUP):
+        supervisor.send_signal(number)
+    (attempt.work / "go").touch()
+    supervisor.wait(PATIENCE)
+    assert attempt.json("exit.json")["exit_code"] == 0
+    assert ("stdout", "True") in attempt.lines()
+
+
+def test_a_stop_that_came_first_is_heeded(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, "open('ran', 'w')")
+    write_json(str(attempt.dir / "stop.json"), {"grace": 5, "reason": ""})
+    record = attempt.run()
+    assert (record["reason"], record["exit_code"]) == ("Stopped", None)
+    assert not (attempt.work / "ran").exists()
+
+
+def test_a_stopped_process_hears_of_the_end(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, UNTIL_TOLD)
+    supervisor = attempt.supervise()
+    attempt.says("ready")
+    pid = int(attempt.lines()[0][1].split()[1])
+    os.kill(pid, signal.SIGSTOP)
+    supervisor.send_signal(signal.SIGTERM)  # without an order: the default grace
+    supervisor.wait(PATIENCE)
+    record = attempt.json("exit.json")
+    assert (record["reason"], record["signal"]) == ("Stopped", "SIGTERM")
+
+
+@pytest.mark.thorough
+def test_the_time_before_the_process_counts_to_the_deadline(tmp_path: Path) -> None:
+    """It is the job's: restoring, installing and waiting take of it, too."""
+    head_start = 2.0  # that the server has
+    attempt = Attempt(tmp_path, "import time; time.sleep(600)", deadline=2.0)
+    attempt.work.mkdir()
+    lock = take_lock(f"{attempt.work}.lock")
+    assert lock is not None
+    supervisor, begun = attempt.supervise(), time.monotonic()
+    eventually(lambda: time.monotonic() > begun + 2.0 + head_start, "its time is up")
+    assert attempt.json("state.json")["message"] == "waiting for the attempt before"
+    os.close(lock)
+    supervisor.wait(PATIENCE)
+    record = attempt.json("exit.json")
+    assert record["reason"] == "DeadlineExceeded"
+    assert record["ended"] - record["started"] < 2.0 + head_start
+
+
+def test_nudges_find_a_server_that_came_later(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, UNTIL_TOLD)
+    supervisor = attempt.supervise()
+    attempt.says("ready")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(tmp_path / "n.sock"))
+        server.settimeout(PATIENCE)
+        write_json(str(tmp_path / "server.json"), {"nudge": str(tmp_path / "n.sock")})
+        (attempt.work / "go").touch()
+        nudge = json.loads(server.recv(4096))
+        assert (nudge["trial_id"], nudge["uid"], nudge["attempt"]) == (1, "u1", 1)
+    supervisor.wait(PATIENCE)
+
+
+def test_a_pipe_kept_open_from_outside_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    # Hands its stdout to a process of ours, which is no family of its own.
+    script = f"""
+        import array, os, socket
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect({str(tmp_path / "s.sock")!r})
+            peer.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1]))])
+            peer.recv(1)
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s.sock"))
+        listener.listen()
+        attempt = Attempt(tmp_path, script)
+        supervisor = attempt.supervise()
+        peer, _ = listener.accept()
+        _, [kept], _, _ = socket.recv_fds(peer, 1, 1)
+        peer.send(b"x")
+        peer.close()
+        assert supervisor.wait(PATIENCE) == 0
+        os.close(kept)
+    assert attempt.json("exit.json")["exit_code"] == 0
+
+
+def test_a_code_that_cannot_be_restored_is_a_failure_to_start(tmp_path: Path) -> None:
+    manifest = json.dumps({"files": [["a.py", "f", "0" * 64, 3]], "version": 1})
+    (tmp_path / "tree").write_text(manifest)
+    record = Attempt(tmp_path, "pass", tree=str(tmp_path / "tree")).run()
+    assert record["reason"] == "StartFailed"
+    assert "'a.py' is missing" in record["message"]
+
+
+def test_a_hostile_manifest_writes_nothing_outside(tmp_path: Path) -> None:
+    content = b"owned"
+    digest = hashlib.sha256(content).hexdigest()
+    blob = tmp_path / "blobs" / digest[:2] / digest
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(content)
+    files = [["../../escaped", "f", digest, 5]]
+    (tmp_path / "tree").write_text(json.dumps({"files": files, "version": 1}))
+    record = Attempt(tmp_path, "pass", tree=str(tmp_path / "tree")).run()
+    assert record["reason"] == "StartFailed"
+    assert not list(tmp_path.rglob("escaped"))
+
+
+def test_when_space_runs_out_the_log_says_what_was_lost(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, "for i in range(5000): print('x' * 99)")
+
+    def limit() -> None:
+        # As a full disk: no file may grow over 100 kB.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+
+    supervisor = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SUPERVISOR), str(attempt.dir)], preexec_fn=limit
+    )
+    assert supervisor.wait(PATIENCE) == 0
+    record = attempt.json("exit.json")
+    assert record["exit_code"] == 0
+    assert "disk is full" in record["message"]
+    lines = attempt.lines()
+    assert 800 < len(lines) < 1000
+    assert {text for _, text in lines} == {"x" * 99}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="tells the memory of a process by /proc")
+def test_much_output_does_not_pile_up_in_memory(tmp_path: Path) -> None:
+    attempt = Attempt(
+        tmp_path,
+        """
+        import os, time
+        for _ in range(64):
+            os.write(1, b"y" * (1024 * 1024))
+        print("ready")
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        """,
+    )
+    supervisor = attempt.supervise()
+    eventually(
+        lambda: (
+            (attempt.dir / "log").exists()
+            and (attempt.dir / "log").read_bytes()[-100:].find(b"ready") >= 0
+        ),
+        "all is written",
+    )
+    status = Path(f"/proc/{supervisor.pid}/status").read_text()
+    [peak] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    assert int(peak) < 40_000  # kB; the output was 64 MB
+    (attempt.work / "go").touch()
+    supervisor.wait(PATIENCE)
