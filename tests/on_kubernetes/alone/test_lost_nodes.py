@@ -44,8 +44,13 @@ def test_replicas_whose_node_is_gone_are_lost_and_start_again_when_there_is_one(
     check_that_all_start_again(trial, kubelet, namespace, gate)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("rig", ["stuck-after:2", ""], ids=["2 s", "a minute"])
+@pytest.mark.parametrize(
+    "rig",
+    [
+        pytest.param("stuck-after:2", id="2 s"),
+        pytest.param("", id="a minute", marks=pytest.mark.thorough),
+    ],
+)
 def test_replicas_whose_node_does_not_answer_are_lost_once_they_were_to_be_gone(
     kubelet: Part, home_with_cluster: Path, namespace: Namespace, gate: Gate, rig: str
 ) -> None:
