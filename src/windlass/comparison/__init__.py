@@ -1,5 +1,5 @@
-"""What differs between trials, and between experiments: pure functions of their records.
+"""Comparison of trials and of experiments: pure functions of their records.
 
-Code line by line, arguments, environment, resources, metrics; tables of many trials. Imports
-`model` only: whoever asks brings the trees, files and package lists.
+Compares code line by line, arguments, environment, resources and metrics, and builds tables of many
+trials. Imports `model` only: the caller provides the trees, files and package lists.
 """

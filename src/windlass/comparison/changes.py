@@ -1,4 +1,4 @@
-"""What differs between two sets of named values."""
+"""Comparison of two sets of named values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One named value that differs: `before` or `after` is None where there is none."""
+    """One named value that differs; `before` or `after` is None on a side without the value."""
 
     name: str
     kind: str  # "added", "removed" or "changed"
@@ -18,7 +18,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What differs, in the order of the first, then of the second; what is equal is left out.
+    """Return the differing values, in the order of the first set, then of the second.
 
     >>> [c.name + " " + c.kind for c in changes_of({"lr": 0.1, "seed": 1}, {"lr": 0.3, "n": 2})]
     ['lr changed', 'seed removed', 'n added']
@@ -36,7 +36,7 @@ def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Cha
 
 
 def is_same(before: Any, after: Any) -> bool:
-    """Whether two recorded values are the same, in kind too: 1 is neither 1.0 nor True.
+    """Return True if two recorded values are equal and of the same type: 1 is not 1.0 or True.
 
     >>> is_same([1, {"a": 2}], [1, {"a": 2}]), is_same(1, True), is_same(1, 1.0)
     (True, False, False)
@@ -50,7 +50,7 @@ def is_same(before: Any, after: Any) -> bool:
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values by names with dots; as they are, where two would come to one name.
+    """Flatten nested values to dotted names; unchanged if two values would get the same name.
 
     >>> flat({"lr": 0.1, "model": {"depth": 3, "norm": {}}})
     {'lr': 0.1, 'model.depth': 3, 'model.norm': {}}
@@ -76,7 +76,7 @@ def _leaves(values: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A struct as the values that JSON has: mappings, lists, texts and numbers.
+    """Convert a struct to JSON values: mappings, lists, texts and numbers.
 
     >>> plain(changes_of({}, {"n": (1,)}))
     [{'name': 'n', 'kind': 'added', 'before': None, 'after': [1]}]

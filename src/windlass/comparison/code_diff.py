@@ -1,4 +1,4 @@
-"""Two trees of code: which files differ, and how."""
+"""Comparison of two code trees: the changed files and their lines."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import msgspec
 from windlass.comparison.lines import diff_lines, is_binary
 from windlass.model.text.quantities import format_size
 
-# Larger files are told, not read; and so is whatever comes after so much in all.
+# Larger files, and files beyond the total, are listed without their lines.
 LARGEST_READ = 1_000_000
 MOST_READ = 64_000_000
 
-Row = tuple[str, str, str, int]  # of a manifest: path, mode, digest or target of a link, size
+Row = tuple[str, str, str, int]  # a row of a manifest: path, mode, digest or link target, size
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a tree; `content` is its sha256, or what a link points to."""
+    """A file of a tree; `content` is its sha256 or the target of a link."""
 
     mode: str  # "f", "x" (executable) or "l" (a link)
     content: str
@@ -25,12 +25,12 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that differs: `lines` is its unified diff, `note` what that does not tell."""
+    """A file that differs: `lines` is its unified diff, `note` has further differences."""
 
     path: str
     kind: str  # "added", "removed", "changed" or "renamed"
-    old_path: str = ""  # of one that was renamed
-    role: str = ""  # whose code it is, where the roles of a trial have different trees
+    old_path: str = ""  # the previous path of a renamed file
+    role: str = ""  # the role, if the roles of a trial have different trees
     note: str = ""
     added: int = 0  # lines
     removed: int = 0
@@ -42,7 +42,7 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 def changed_files(
     before: Iterable[Row], after: Iterable[Row], *, role: str = ""
 ) -> tuple[FileChange, ...]:
-    """The files that differ, by path, their lines not looked at yet.
+    """Return the changed files by path, without their lines.
 
     >>> old = [("a.py", "f", "0" * 64, 3), ("b.py", "f", "1" * 64, 5)]
     >>> new = [("a.py", "x", "0" * 64, 3), ("c.py", "f", "1" * 64, 5)]
@@ -77,7 +77,7 @@ def changed_files(
 
 
 def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
-    """The digests of the contents that are needed to tell the lines, once each, in bounds."""
+    """Return the digests of contents that `with_lines` needs, within the limits."""
     wanted: dict[str, int] = {}
     left = MOST_READ
     for change in changes:
@@ -96,7 +96,7 @@ def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
 def with_lines(
     changes: Sequence[FileChange], contents: Mapping[str, bytes]
 ) -> tuple[FileChange, ...]:
-    """The changes with their lines, as far as the contents are there."""
+    """Add the changed lines to files whose contents are available."""
     return tuple(_with_lines(change, contents) for change in changes)
 
 
@@ -107,10 +107,10 @@ def _files(rows: Iterable[Row]) -> dict[str, File]:
 def _renamed(
     gone: Sequence[str], come: Sequence[str], old: Mapping[str, File], new: Mapping[str, File]
 ) -> dict[str, str]:
-    """Which file that came is one that went, by its content; those of the same name first."""
+    """Match added to removed files by content, preferring files with the same name."""
     sources: dict[str, list[str]] = {}
     for path in gone:
-        if old[path].mode != "l" and old[path].size:  # empty files are all alike
+        if old[path].mode != "l" and old[path].size:  # all empty files are equal
             sources.setdefault(old[path].content, []).append(path)
     renamed = {}
     by_name = {(old[path].content, _name(path)): path for path in gone}
@@ -140,7 +140,7 @@ def _has_blob(file: File) -> bool:
 
 
 def _is_read(change: FileChange) -> bool:
-    """Whether the contents tell something: they differ, and neither is huge or a link."""
+    """Return True if the contents differ and neither is too large or a link."""
     files = _of(change)
     if len({(file.content, file.mode == "l") for file in files}) < len(files):
         return False
@@ -179,7 +179,7 @@ def _data(file: File | None, contents: Mapping[str, bytes]) -> bytes:
 
 
 def _notes(change: FileChange) -> list[str]:
-    """What differs besides the lines: links, and who may be executed."""
+    """Return differences besides the lines: links and executable bits."""
     before, after = change.before, change.after
     if before is None or after is None:
         only = after or before

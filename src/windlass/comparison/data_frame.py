@@ -1,4 +1,4 @@
-"""A table as a data frame, of whichever library is there."""
+"""Conversion of a table to a data frame of an installed library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.comparison.tables import Table
 
 
 def frame_of(table: Table) -> Any:
-    """A pandas data frame if pandas can be imported, else one of polars, else the table itself."""
+    """Return a pandas data frame if pandas can be imported, else polars, else the table itself."""
     if (pandas := _library("pandas")) is not None:
         return pandas.DataFrame(table.rows, columns=list(table.columns))
     if (polars := _library("polars")) is not None:
@@ -22,12 +22,12 @@ def _library(name: str) -> Any:
 
     try:
         return import_module(name)
-    except Exception:  # noqa: BLE001 -- one that is half installed may raise anything
+    except Exception:  # noqa: BLE001 -- a broken installation may raise anything
         return None
 
 
 def _series(polars: Any, name: str, values: list[Any]) -> Any:
-    """A column of one type, as polars has them; mixed values become texts."""
+    """Build a column of one type, as polars requires; mixed values become text."""
     try:
         return polars.Series(name, values, strict=True)
     except (TypeError, ValueError, OverflowError, polars.exceptions.PolarsError):

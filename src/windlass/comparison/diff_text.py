@@ -1,4 +1,4 @@
-"""What differs, told to people: lines made of pieces, each in a style or in none."""
+"""Text of a diff between trials: lines of pieces, each with an optional style."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.model.text.quantities import format_duration, format_size
 _LETTERS = {"added": "A", "removed": "D", "changed": "M", "renamed": "R"}
 _SIGN_STYLES = {"+": "added", "-": "removed", "@": "hunk", "\\": "dim"}
 _DURATIONS = ("deadline", "kept after its end")
-_LEAST_ROOM = 16  # for a value, however narrow the terminal
+_LEAST_ROOM = 16  # minimum width of a value, even in a narrow terminal
 
 
 class Piece(NamedTuple):
@@ -30,17 +30,17 @@ Line = Sequence[Piece]
 
 
 def text_of(diff: Diff, *, code: bool = True) -> str:
-    """The whole of it as plain text."""
+    """Return the whole diff as plain text."""
     return plain(lines_of(diff, code=code))
 
 
 def plain(lines: Iterator[Line]) -> str:
-    """Lines without their styles."""
+    """Return lines without their styles."""
     return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
 
 def lines_of(diff: Diff, *, code: bool = True, width: int | None = None) -> Iterator[Line]:
-    """What differs between two trials. `code` has the lines of files told, too."""
+    """Yield the differences between two trials; `code` adds the changed lines of files."""
     names = f"{diff.before.id}", f"{diff.after.id}"
     for side in (diff.before, diff.after):
         yield _heading(side)
@@ -65,7 +65,7 @@ def lines_of(diff: Diff, *, code: bool = True, width: int | None = None) -> Iter
 
 
 def section(title: str, lines: Iterator[Line]) -> Iterator[Line]:
-    """Lines under a title, or nothing at all."""
+    """Yield lines under a title, or nothing without lines."""
     is_first = True
     for line in lines:
         if is_first:
@@ -76,7 +76,7 @@ def section(title: str, lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iterator[Line]:
-    """Named values: `lr  0.1 → 0.3`; what is there on one side only has a sign before it."""
+    """Yield changed values: `lr  0.1 → 0.3`; a sign marks a value that exists on one side only."""
     names = [clean(change.name) for change in setting_changes]
     room = max(map(width_of, names), default=0)
     blank = Piece("" if all(change.kind == "changed" for change in setting_changes) else "  ")
@@ -85,7 +85,7 @@ def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iter
         if before == after:  # "1" and 1, 1 and 1.0
             before, after = clean(repr(change.before)), clean(repr(change.after))
         if width is not None:
-            space = max(width - room - 6, _LEAST_ROOM)  # what stands around the values
+            space = max(width - room - 6, _LEAST_ROOM)  # the width of the text around the values
             if change.kind == "changed":
                 before, after = _fit_both(before, after, space - 3)
             before, after = shorten(before, space), shorten(after, space)
@@ -100,7 +100,7 @@ def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iter
 
 
 def code_title(file_changes: Sequence[FileChange]) -> str:
-    """`Code: 2 files changed, 1 added`."""
+    """Return a title such as `Code: 2 files changed, 1 added`."""
     words: list[str] = []
     for kind in ("changed", "added", "removed", "renamed"):
         if number := sum(change.kind == kind for change in file_changes):
@@ -110,7 +110,7 @@ def code_title(file_changes: Sequence[FileChange]) -> str:
 
 
 def files(file_changes: Sequence[FileChange]) -> Iterator[Line]:
-    """The files that differ, one a line, with how many lines do."""
+    """Yield one line per changed file, with the number of changed lines."""
     names = [_file_name(change) for change in file_changes]
     room = max(map(width_of, names), default=0)
     for name, change in zip(names, file_changes, strict=True):
@@ -131,7 +131,7 @@ def files(file_changes: Sequence[FileChange]) -> Iterator[Line]:
 
 
 def code_lines(file_changes: Sequence[FileChange]) -> Iterator[Line]:
-    """The lines that differ, file by file."""
+    """Yield the changed lines, file by file."""
     for change in file_changes:
         if not change.lines:
             continue
@@ -145,7 +145,7 @@ def code_lines(file_changes: Sequence[FileChange]) -> Iterator[Line]:
 
 
 def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> Iterator[Line]:
-    """Metrics side by side: the last value, and the least and greatest where there are several."""
+    """Yield metrics side by side: the last value, and min and max if there are several values."""
     rows = [("", *names, "change")]
     for metric in metric_changes:
         rows += _metric_rows(metric)
@@ -159,7 +159,7 @@ def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> I
 
 
 def shown_path(path: str) -> str:
-    r"""A path as it is told: as it is, or, with what no line can show, in quotes.
+    r"""Return a path for display, quoted if it contains unprintable characters.
 
     >>> print(shown_path("src/a b.py"), shown_path("odd\n\udcff"))
     src/a b.py 'odd\n\udcff'
@@ -168,7 +168,7 @@ def shown_path(path: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """A number as a person compares it.
+    """Format a number for comparison by people.
 
     >>> [number(each) for each in (0.25, 1 / 3, 12345678.0, 1e-7, float("nan"), None)]
     ['0.25', '0.333333', '1.23457e+07', '1e-07', 'nan', '-']
@@ -231,7 +231,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _fit_both(before: str, after: str, space: int) -> tuple[str, str]:
-    """Two values on one line: a short one leaves its room to the other."""
+    """Fit two values on one line; a short value leaves its space to the other."""
     first, second = width_of(before), width_of(after)
     if first + second <= space:
         return before, after
@@ -240,7 +240,7 @@ def _fit_both(before: str, after: str, space: int) -> tuple[str, str]:
         return before, shorten(after, space - first)
     if second <= half:
         return shorten(before, space - second), after
-    # Of two long values the beginnings are often the same: what differs is to be seen.
+    # Long values often share a beginning: skip it, so that the difference is visible.
     pairs = enumerate(zip(before, after, strict=False))
     same = next((i for i, (old, new) in pairs if old != new), half)
     if same > half // 2:

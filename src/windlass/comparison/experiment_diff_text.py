@@ -1,4 +1,4 @@
-"""What differs between two experiments, told to people."""
+"""Text of a diff between experiments."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST_VALUES = 6
 
 
 def text_of(diff: ExperimentDiff, *, code: bool = True) -> str:
-    """The whole of it as plain text."""
+    """Return the whole diff as plain text."""
     return diff_text.plain(lines_of(diff, code=code))
 
 
 def lines_of(
     diff: ExperimentDiff, *, code: bool = True, width: int | None = None
 ) -> Iterator[Line]:
-    """What differs between two experiments. `code` has the lines of files told, too."""
+    """Yield the differences between two experiments; `code` adds the changed lines of files."""
     names = str(diff.before.id), str(diff.after.id)
     for side in (diff.before, diff.after):
         yield _heading(side)
@@ -90,7 +90,7 @@ def _tried(parameters: Sequence[Tried], width: int | None) -> Iterator[Line]:
 
 
 def _few(values: Sequence[Any]) -> str:
-    """Some values: all of a few; of many numbers, from where to where."""
+    """Format values: all of a few, the range of many numbers."""
     if len(values) <= _MOST_VALUES:
         return clean(", ".join(v if isinstance(v, str) else repr(v) for v in values))
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]

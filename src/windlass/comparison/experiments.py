@@ -1,4 +1,4 @@
-"""Two experiments: what they are, what was tried in each, and what came of it."""
+"""Comparison of two experiments: metadata, tried parameters and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord, own_metrics
 
 
 class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
-    """Which experiment stands on a side; `trees` is how many different ones its trials ran."""
+    """One side of the comparison; `trees` counts the different code trees of its trials."""
 
     id: int
     name: str
@@ -25,7 +25,7 @@ class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter with the values it had in each experiment, once each, in the order of trials."""
+    """A parameter with its distinct values in each experiment, in the order of trials."""
 
     name: str
     before: tuple[Any, ...] = ()
@@ -33,7 +33,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """The last values of a metric over the trials of an experiment, and whose they are."""
+    """The range of the last values of a metric in an experiment, with the ids of the trials."""
 
     trials: int
     min: float
@@ -43,7 +43,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric in both experiments; None where no trial reported it."""
+    """A metric in both experiments; None if no trial reported it."""
 
     name: str
     before: Spread | None = None
@@ -51,9 +51,9 @@ class MetricSpread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between two experiments; what is the same is left out.
+    """The differences between two experiments; equal values are left out.
 
-    Code, environment and resources are those of the newest trial of each (`newest`). `parameters`
+    Code, environment and resources are compared between the newest trials (`newest`). `parameters`
     are the values that were tried, `metrics` the least and greatest last values.
 
     ```python
@@ -70,21 +70,21 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
     about: tuple[Change, ...] = ()  # name, project, labels, description, notes, links
     config: tuple[Change, ...] = ()
     parameters: tuple[Tried, ...] = ()
-    newest: Diff | None = None  # of the newest trials
+    newest: Diff | None = None  # the difference between the newest trials
     metrics: tuple[MetricSpread, ...] = ()
-    states: tuple[Change, ...] = ()  # how many trials are in which
+    states: tuple[Change, ...] = ()  # number of trials in each state
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs but what they are called."""
+        """True if nothing differs except names and descriptions."""
         differences: tuple[Any, ...] = (self.config, self.parameters, self.metrics, self.states)
-        if self.newest is not None:  # whose arguments are among the parameters
+        if self.newest is not None:  # its arguments are among the parameters
             new = self.newest
             differences += (new.code, new.git, new.environment, new.packages, new.settings)
         return not any(differences)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values, as JSON has them."""
+        """Return the diff as plain JSON values."""
         return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
@@ -94,12 +94,12 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ordinary(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """The trials that ran something for its own sake: no builders, no auxiliary ones."""
+    """Return the trials that are neither builders nor auxiliary."""
     return [trial for trial in trials if not trial.auxiliary and not is_builder(trial)]
 
 
 def newest_of(trials: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The newest trial, of those with recorded code if there are any."""
+    """Return the newest trial, preferably one with recorded code."""
     with_code = [trial for trial in trials if any(trees_of(trial.spec).values())]
     return max(with_code or trials, key=lambda trial: trial.id, default=None)
 
@@ -109,7 +109,7 @@ def diff_experiments(
     after: tuple[ExperimentRecord, Sequence[TrialRecord]],
     newest: Diff | None,
 ) -> ExperimentDiff:
-    """What differs, from the records of the experiments and of their ordinary trials."""
+    """Compare two experiments from their records and their ordinary trials."""
     (old, old_trials), (new, new_trials) = before, after
     return ExperimentDiff(
         before=_side(old, old_trials),
@@ -164,7 +164,7 @@ def _tried(old: Sequence[TrialRecord], new: Sequence[TrialRecord]) -> tuple[Trie
 
 
 def _values(trials: Sequence[TrialRecord]) -> dict[str, list[Any]]:
-    """Every value that each parameter had, once."""
+    """Return the distinct values of each parameter."""
     values_by_name: dict[str, dict[str, Any]] = {}
     for trial in trials:
         for name, value in flat(trial.params).items():

@@ -1,4 +1,4 @@
-"""Two files line by line, as `diff -u` tells it, in bounded time."""
+"""Unified diff of two files, in bounded time."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _CONTEXT = 3
-_LOOKED_AT = 8000  # bytes in which a NUL makes a file binary: git's rule
-# Beyond so many lines that are not the same at the beginning and at the end, matching them would
-# take seconds: they are told as taken out and put in.
+_LOOKED_AT = 8000  # a NUL in this many bytes makes a file binary, as in git
+# If more lines than this remain between the common beginning and end, matching them would take
+# seconds. They are reported as removed and added.
 _MOST_MATCHED = 6000
 _NO_NEWLINE = "\\ No newline at end of file"
 
-Block = tuple[int, int, int, int]  # lines of the first, lines of the second: taken out, put in
+Block = tuple[int, int, int, int]  # start and end of removed, then of added lines
 
 
 class LineDiff(NamedTuple):
-    """The lines of a unified diff, and how many of them were added and removed."""
+    """The lines of a unified diff, and the number of added and removed lines."""
 
     lines: tuple[str, ...]
     added: int
@@ -24,7 +24,7 @@ class LineDiff(NamedTuple):
 
 
 def is_binary(data: bytes) -> bool:
-    r"""Whether some bytes are no text.
+    r"""Return True if the data is not text.
 
     >>> is_binary(b"plain"), is_binary(b"\x7fELF\0\0")
     (False, True)
@@ -33,7 +33,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def diff_lines(before: bytes, after: bytes) -> LineDiff:
-    r"""The unified diff of two texts; bytes that are no UTF-8 are kept as lone surrogates.
+    r"""Return the unified diff of two texts; bytes that are not UTF-8 stay as lone surrogates.
 
     >>> print(*diff_lines(b"a\nb\nc\n", b"a\nB\nc\n").lines, sep="\n")
     @@ -1,3 +1,3 @@
@@ -59,7 +59,7 @@ def diff_lines(before: bytes, after: bytes) -> LineDiff:
 def _split(data: bytes) -> list[str]:
     text = data.decode("utf-8", "surrogateescape")
     lines = [line + "\n" for line in text.split("\n")]
-    lines[-1] = lines[-1][:-1]  # what stands behind the last newline, if anything does
+    lines[-1] = lines[-1][:-1]  # the text after the last newline, possibly empty
     return lines if lines[-1] else lines[:-1]
 
 
@@ -87,7 +87,7 @@ def _changed_blocks(old: Sequence[str], new: Sequence[str]) -> list[Block]:
 
 
 def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]:
-    """Blocks that stand so close that their surroundings meet, together with those."""
+    """Group blocks whose context lines overlap into hunks, with their context."""
     hunk: list[Block] = []
     for block in blocks:
         if hunk and block[0] - hunk[-1][1] > 2 * _CONTEXT:
@@ -99,7 +99,7 @@ def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]
 
 
 def _with_context(hunk: list[Block], old: int, new: int) -> list[Block]:
-    """The hunk between two empty blocks: where what is shown of it begins and ends."""
+    """Return the hunk between two empty blocks that mark where its context begins and ends."""
     first, last = hunk[0], hunk[-1]
     lead = min(_CONTEXT, first[0])
     trail = min(_CONTEXT, old - last[1], new - last[3])
@@ -125,7 +125,7 @@ def _heading(hunk: Sequence[Block]) -> str:
 
 
 def _range(start: int, end: int) -> str:
-    """Lines as `diff -u` counts them: from 1, and an empty range after the line before it."""
+    """Format a line range as `diff -u` does: from 1; an empty range follows the line before it."""
     if end - start == 1:
         return f"{start + 1}"
     return f"{start if start == end else start + 1},{end - start}"

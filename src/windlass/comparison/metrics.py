@@ -1,4 +1,4 @@
-"""Summaries of metrics, side by side."""
+"""Comparison of metric summaries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.model.records import Summary
 
 
 class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric whose values differ; None on the side that did not report it."""
+    """A metric whose values differ; None on a side without the metric."""
 
     name: str
     before: Summary | None = None
@@ -19,7 +19,7 @@ class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def change(self) -> float | None:
-        """By how much the last value differs, where there are two.
+        """The difference of the last values, if both sides have one.
 
         >>> MetricChange(name="loss", before=Summary(last=0.5), after=Summary(last=0.25)).change
         -0.25
@@ -34,7 +34,7 @@ class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
 def changed_metrics(
     before: Mapping[str, Summary], after: Mapping[str, Summary]
 ) -> tuple[MetricChange, ...]:
-    """The metrics that differ, by name."""
+    """Return the metrics that differ, by name."""
     return tuple(
         MetricChange(name=name, before=before.get(name), after=after.get(name))
         for name in sorted({*before, *after})

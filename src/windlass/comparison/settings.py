@@ -1,4 +1,4 @@
-"""What a job's spec and a record say of how a trial runs, as named values that can be compared."""
+"""Settings of a trial from its spec and record, as named values that can be compared."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from windlass.model.records import TrialRecord
 
 
 def trees_of(spec: JobSpec) -> dict[str, str | None]:
-    """The digest of the tree that each role runs in."""
+    """Return the digest of the tree of each role."""
     return {role.name: (role.code or spec.code).tree for role in spec.roles}
 
 
 def is_builder(record: TrialRecord) -> bool:
-    """Whether it runs nothing itself: its generator adds trials."""
+    """Return True if the trial runs nothing itself because its generator adds trials."""
     return any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles)
 
 
 def settings_of(spec: JobSpec) -> dict[str, Any]:
-    """Resources and rules. What is of a role has its name before it, if there are several."""
+    """Return resources and policies, prefixed by the role's name if there are several roles."""
     settings: dict[str, Any] = {
         "framework": spec.framework,
         "backend": spec.backend,
@@ -57,7 +57,7 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
 
 
 def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
-    """What each role runs: the command line or only its program, or the name of the function."""
+    """Return the command line or program of each role, or the name of its function."""
     describe = command_of if arguments else program_of
     what = "command" if arguments else "program"
     several = len(spec.roles) > 1
@@ -68,7 +68,7 @@ def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
 
 
 def command_of(executable: Executable) -> str:
-    """What runs, on one line.
+    """Return the command on one line.
 
     >>> command_of(ProcessCall(argv=("python", "train.py", "--name", "a b")))
     "python train.py --name 'a b'"
@@ -81,7 +81,7 @@ def command_of(executable: Executable) -> str:
 
 
 def program_of(executable: Executable) -> str:
-    """What runs, without its arguments.
+    """Return the program without its arguments.
 
     >>> program_of(ProcessCall(argv=("python", "-u", "train.py", "--lr", "0.1")))
     'train.py'
@@ -102,13 +102,13 @@ def program_of(executable: Executable) -> str:
 
 
 def payloads_of(spec: JobSpec) -> list[tuple[str, str | None]]:
-    """The pickled calls, which may differ in what no recorded argument shows."""
+    """Return the pickled calls, which may differ although the recorded arguments are equal."""
     calls = [role.executable for role in spec.roles]
     return [(call.payload, call.changes) for call in calls if isinstance(call, FunctionCall)]
 
 
 def environment_of(record: TrialRecord) -> dict[str, Any]:
-    """Where a trial was made and with what it runs, without the packages."""
+    """Return the origin and the environment of a trial, without the packages."""
     provenance, spec = record.provenance, record.spec
     environment: dict[str, Any] = {
         "Python": provenance.python or spec.python.version,
@@ -127,7 +127,7 @@ def environment_of(record: TrialRecord) -> dict[str, Any]:
 
 
 def git_of(record: TrialRecord) -> dict[str, Any]:
-    """Where in a repository's history the code was."""
+    """Return the commit, branch and dirty flag of the code."""
     git = record.provenance.git
     if git is None:
         return {}
@@ -136,7 +136,7 @@ def git_of(record: TrialRecord) -> dict[str, Any]:
 
 
 def outcome_of(record: TrialRecord) -> dict[str, Any]:
-    """What came of it."""
+    """Return the outcome of a trial."""
     error = f"{record.error.type}: {record.error.message}" if record.error else ""
     outcome = {
         "state": record.state.value,
@@ -151,7 +151,7 @@ def outcome_of(record: TrialRecord) -> dict[str, Any]:
 
 
 def about(record: TrialRecord) -> dict[str, Any]:
-    """What a trial is called and belongs to."""
+    """Return the name, experiment, project and labels of a trial."""
     fields = {
         "name": record.name,
         "experiment": f"{record.experiment} ({record.experiment_id})",

@@ -1,4 +1,4 @@
-"""Many trials in one table: parameters that differ, metrics, how they went."""
+"""Tables of many trials: differing parameters, metrics and outcome."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from windlass.model.text.quantities import format_duration
 
 STATISTICS = ("last", "min", "max", "mean", "count", "step")
 _FIXED = ("id", "name", "state", "seconds")
-_WIDEST = 40  # of a cell for people
+_WIDEST = 40  # limit of a printed cell
 
 
 class Table(Sequence[dict[str, Any]]):
-    """Rows of named values, aligned when printed and drawn in notebooks.
+    """Rows of named values, aligned when printed and rendered in notebooks.
 
     >>> table = Table(["id", "lr"], [{"id": 1, "lr": 0.1}, {"id": 12, "lr": None}])
     >>> print(table)
@@ -36,7 +36,7 @@ class Table(Sequence[dict[str, Any]]):
         self.rows = [{name: row.get(name) for name in self.columns} for row in rows]
 
     def column(self, name: str) -> list[Any]:
-        """The values of a column, from the top."""
+        """Return the values of a column, from the top."""
         if name not in self.columns:
             raise InvalidArgument(f"There is no column {shown(name)}.", hint=_listed(self.columns))
         return [row[name] for row in self.rows]
@@ -61,7 +61,7 @@ class Table(Sequence[dict[str, Any]]):
             return NotImplemented
         return self.columns == other.columns and is_same(self.rows, other.rows)
 
-    __hash__ = None  # type: ignore[assignment]  # its rows can be changed
+    __hash__ = None  # type: ignore[assignment]  # its rows are mutable
 
     def __str__(self) -> str:
         rows = [[cell(name, row[name]) for name in self.columns] for row in self.rows]
@@ -73,7 +73,7 @@ class Table(Sequence[dict[str, Any]]):
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return str(self)  # as of a data frame: who asks for a table at a prompt wants to see it
+        return str(self)  # a table at a prompt prints its rows, like a data frame
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(clean(name))}</th>" for name in self.columns)
@@ -92,11 +92,11 @@ def table_of(
     metrics: Sequence[str] | str | None = None,
     sort_by: str | None = None,
 ) -> Table:
-    """A row a trial: what it is, the parameters that differ, its metrics (the last value of each).
+    """Build a table with one row per trial: state, differing parameters, last values of metrics.
 
-    `metrics` chooses some; `loss.min` is another statistic of one. `sort_by` is a column, or what
-    lists of trials are sorted by: `metrics.loss.min`, `hparams.lr`, `duration`; with a `-` before
-    it from the greatest down. Trials without a value come last.
+    `metrics` selects some metrics; `loss.min` selects another statistic. `sort_by` is a column or a
+    sort key of trial lists: `metrics.loss.min`, `hparams.lr`, `duration`; a leading `-` sorts in
+    descending order. Trials without a value come last.
     """
     params = [flat(record.params) for record in records]
     chosen = _chosen_metrics(records, metrics)
@@ -118,7 +118,7 @@ def table_of(
 def _sorted(
     table: Table, records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], by: str
 ) -> Table:
-    """The rows in the order of a column, or of what is none."""
+    """Sort the rows by a column or by another sort key."""
     name = by.removeprefix("-")
     is_column = by in table.columns or name in table.columns
     hidden_values = None if is_column else _hidden(records, params, name)
@@ -131,7 +131,7 @@ def _sorted(
 def _hidden(
     records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], name: str
 ) -> list[Any] | None:
-    """The values of what is no column, but can be sorted by all the same; none if nobody has it."""
+    """Return the values of a sort key that is not a column; None if no trial has it."""
     if name == "duration":
         return [_fixed_value(record, "seconds") for record in records]
     kind, dot, rest = name.partition(".")
@@ -145,13 +145,13 @@ def _hidden(
 
 
 def _base(name: str) -> str:
-    """The metric of `loss.min`; of what has no statistic, nothing."""
+    """Return the metric in `loss.min`; empty if the name has no statistic."""
     metric, _, statistic = name.rpartition(".")
     return metric if statistic in STATISTICS else ""
 
 
 def sorted_by(table: Table, column: str) -> Table:
-    """The rows in the order of a column; those without a value last, equal ones as they were.
+    """Sort the rows by a column; rows without a value come last, equal rows keep their order.
 
     >>> table = Table(["id", "loss"], [{"id": 1, "loss": None}, {"id": 2, "loss": 3.0}])
     >>> sorted_by(table, "-loss").column("id")
@@ -173,7 +173,7 @@ def sorted_by(table: Table, column: str) -> Table:
 
 
 def cell(name: str, value: Any) -> str:
-    """A value as a table shows it.
+    """Format a value for a table.
 
     >>> cell("loss", 0.12345678), cell("seconds", 75.0), cell("lr", None)
     ('0.123457', '1m 15s', '-')
@@ -188,14 +188,14 @@ def cell(name: str, value: Any) -> str:
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
-    """Whether a column is of numbers, and stands to the right."""
+    """Return True if a column contains only numbers, which are aligned right."""
     present = [value for value in values if value is not None]
     numbers = [v for v in present if isinstance(v, (int, float)) and not isinstance(v, bool)]
     return bool(present) and len(numbers) == len(present)
 
 
 def _differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The parameters that are not the same everywhere; of a single trial, all."""
+    """Return the parameters that differ between trials; all parameters of a single trial."""
     names = list(dict.fromkeys(name for values in params for name in values))
     if len(params) == 1:
         return names
@@ -246,7 +246,7 @@ def _has_value(value: Any) -> bool:
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    """Numbers before texts before whatever else there is."""
+    """Return a sort key: numbers before texts before other values."""
     if isinstance(value, (int, float)):
         return 0, value
     return (1, value) if isinstance(value, str) else (2, repr(value))

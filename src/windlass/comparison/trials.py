@@ -1,4 +1,4 @@
-"""Two trials: everything recorded of them that differs."""
+"""Comparison of two trials: all recorded differences."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from windlass.model.run_time import seconds_run
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """Which trial stands on a side."""
+    """The trial on one side of a diff."""
 
     id: int
     name: str
     state: str
-    seconds: float | None = None  # that it ran
+    seconds: float | None = None  # run time
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between two trials; what is the same is left out.
+    """The differences between two trials; equal values are left out.
 
-    `code` are the files (`path`, `kind`, `added`, `removed`, `lines`), `metrics` the summaries on
-    both sides; all others are named values with `before` and `after`. `str(diff)` is for people.
+    `code` lists the files (`path`, `kind`, `added`, `removed`, `lines`), `metrics` the summaries on
+    both sides; all other fields are named values with `before` and `after`. `str(diff)` is for
+    people.
 
     ```python
     diff = wl.get_trial(1).diff(3)
@@ -56,21 +57,21 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     git: tuple[Change, ...] = ()
     metrics: tuple[MetricChange, ...] = ()
     outcome: tuple[Change, ...] = ()
-    notes: tuple[str, ...] = ()  # what could not be compared, or is not seen in any of these
+    notes: tuple[str, ...] = ()  # missing data, and differences that no other field shows
 
     @property
     def is_same_setup(self) -> bool:
-        """Whether they ran the same: code, arguments, environment, settings."""
+        """True if both trials ran the same code, arguments, environment and settings."""
         differences = (self.code, self.arguments, self.environment, self.packages, self.settings)
         return not any((*differences, self.git, self.notes))
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs but what they are called and when they ran."""
+        """True if nothing differs except names and times."""
         return self.is_same_setup and not self.metrics and not self.outcome
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values, as JSON has them."""
+        """Return the diff as plain JSON values."""
         return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
@@ -80,20 +81,20 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Materials(msgspec.Struct, kw_only=True):
-    """What the records only name: lists of files by tree, and blobs by digest."""
+    """Data that records only reference: file lists by tree, and blobs by digest."""
 
     trees: dict[str, Sequence[Row]] = {}
     blobs: dict[str, bytes] = {}
 
 
 def wanted_trees(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """The trees that have to be known to tell what differs."""
+    """Return the trees that the comparison needs."""
     pairs = _tree_pairs(before, after)
     return list(dict.fromkeys(t for _, *trees in pairs for t in trees if _differ(*trees) and t))
 
 
 def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """The blobs that list packages, where they differ."""
+    """Return the blobs of the package lists, if they differ."""
     if _lists_of(before) == _lists_of(after):
         return []
     return list(dict.fromkeys([*_lists_of(before), *_lists_of(after)]))
@@ -102,15 +103,15 @@ def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
 def wanted_files(
     before: TrialRecord, after: TrialRecord, trees: Mapping[str, Sequence[Row]]
 ) -> list[str]:
-    """The contents of files that have to be known to tell which lines differ."""
+    """Return the file contents that the comparison of lines needs."""
     return wanted_contents(_changed_code(before, after, trees))
 
 
 def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -> Diff:
-    """What differs, from the records and what was fetched for them."""
+    """Compare two trials from their records and the downloaded materials."""
     arguments = changes_of(flat(before.params), flat(after.params))
     old, new = before.spec, after.spec
-    # Where arguments differ, the command line would only say so again.
+    # If the arguments differ, the command line would only repeat that.
     commands = [settings.commands_of(spec, arguments=not arguments) for spec in (old, new)]
     rules = changes_of(
         *(
@@ -140,7 +141,7 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
 
 
 def side_of(record: TrialRecord) -> Side:
-    """A trial in a few words."""
+    """Summarize a trial."""
     seconds = seconds_run(record)
     return Side(id=record.id, name=record.name, state=record.state.value, seconds=seconds)
 
@@ -148,7 +149,7 @@ def side_of(record: TrialRecord) -> Side:
 def _tree_pairs(
     before: TrialRecord, after: TrialRecord
 ) -> list[tuple[str, str | None, str | None]]:
-    """Which tree is compared with which: by role, where roles have different ones."""
+    """Pair the trees to compare: by role, if the roles have different trees."""
     old, new = settings.trees_of(before.spec), settings.trees_of(after.spec)
     if len(set(old.values())) == 1 and len(set(new.values())) == 1:
         return [("", next(iter(old.values())), next(iter(new.values())))]
@@ -177,13 +178,13 @@ def _lists_of(record: TrialRecord) -> list[str]:
 def _changed_packages(
     before: TrialRecord, after: TrialRecord, materials: Materials
 ) -> tuple[Change, ...]:
-    """What differs in what they can import; nothing can be said unless both are known."""
+    """Compare the importable packages; the result is empty unless both lists are known."""
     old, new = _packages(before, materials), _packages(after, materials)
     return changed_packages(old, new) if old is not None and new is not None else ()
 
 
 def _packages(record: TrialRecord, materials: Materials) -> dict[str, str] | None:
-    """What was installed, and over it what its `packages=` came to."""
+    """Return the installed packages, overridden by the lock of `packages=`."""
     lists = _lists_of(record)
     if not lists or any(digest not in materials.blobs for digest in lists):
         return None
@@ -194,7 +195,7 @@ def _changed_outcome(before: TrialRecord, after: TrialRecord) -> tuple[Change, .
     changes = changes_of(settings.outcome_of(before), settings.outcome_of(after))
     if before.result is None or after.result is None or before.result.text != after.result.text:
         return changes
-    # What is shown of two values may be the same where they are not.
+    # Different values can have the same preview.
     values = {"value": before.result.digest[:12]}, {"value": after.result.digest[:12]}
     return (*changes, *changes_of(*values))
 

@@ -64,7 +64,7 @@ class Actions:
         replicas: Sequence[Replica],
         now: float,
     ) -> bool:
-        """Carry out a decision. True if the runtime accepted everything."""
+        """Carry out a decision. Return True if the runtime accepted all actions."""
         self._expectations.expect(
             job.uid, creates=decision.create, deletes=decision.delete, now=now
         )
@@ -94,7 +94,7 @@ class Actions:
         now: float,
         events: list[Event],
     ) -> bool:
-        """Create attempts. True if the runtime accepted all of them.
+        """Create attempts. Return True if the runtime accepted all of them.
 
         A failure ends this reconciliation: the other attempts would most likely fail, too, and each
         may take long. The next reconciliation begins with the attempts that never failed.

@@ -29,7 +29,7 @@ from windlass.model.resources import Capacity
 
 
 class QueuedJob(NamedTuple):
-    """A waiting job: its position, what it waits for, and the job ahead."""
+    """A waiting job: its position, the reason it waits, and the job ahead."""
 
     uid: str
     position: int
@@ -62,7 +62,7 @@ class AdmissionQueue:
         self._line: list[Order] = []  # of waiting jobs, sorted
         self._shapes: Counter[Shape] = Counter()  # of waiting jobs
         self._running: dict[str, Allocation] = {}
-        self._is_stale = False  # whether a pass could admit a job
+        self._is_stale = False  # True if a pass could admit a job
         self._passes = 0  # passes that admitted a job: shows which jobs were overtaken
 
     @property
@@ -165,12 +165,12 @@ class AdmissionQueue:
             return [allocation.key for allocation in admission.admitted]
 
     def is_admitted(self, uid: str) -> bool:
-        """Whether a job holds capacity."""
+        """Return True if a job holds capacity."""
         with self._lock:
             return uid in self._running
 
     def is_waiting(self, uid: str) -> bool:
-        """Whether a job waits for capacity."""
+        """Return True if a job waits for capacity."""
         with self._lock:
             return uid in self._waiting
 
@@ -186,7 +186,7 @@ class AdmissionQueue:
             return dict(allocation.devices) if allocation is not None else {}
 
     def explain(self, uid: str) -> tuple[str, int] | None:
-        """Return what a job waits for and its position from 1; none if it does not wait."""
+        """Return why a job waits and its position from 1, or None if it does not wait."""
         with self._lock:
             waiting = self._waiting.get(uid)
             if waiting is None:
@@ -219,7 +219,7 @@ class AdmissionQueue:
         ]
 
     def reorder(self, uid: str, priority: int, created: float, moves: Moves) -> None:
-        """Have a job that waits stand elsewhere; nothing if it no longer waits."""
+        """Move a waiting job to another position; do nothing if it no longer waits."""
         with self._lock:
             old = self._waiting.get(uid)
             if old is None:
@@ -234,9 +234,9 @@ class AdmissionQueue:
             self._is_stale = True
 
     def order_ahead_of(self, uid: str, number: int, other: str) -> tuple[int, float, Moves] | None:
-        """Return the priority, age and moves that put a job right ahead of another.
+        """Return the priority, age and moves that put a job directly ahead of another.
 
-        None if either does not wait.
+        Returns None if either job does not wait.
         """
         with self._lock:
             waiting, target = self._waiting.get(uid), self._waiting.get(other)

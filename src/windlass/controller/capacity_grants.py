@@ -21,8 +21,8 @@ from windlass.model.status import ConditionType, JobStatus, Replica
 class CapacityGrants:
     """Grants capacity to jobs, reclaims it, and wakes admitted jobs.
 
-    Without an admission queue, and for jobs of other backends, every job is admitted: there the
-    cluster decides which job waits.
+    Without an admission queue, and for jobs of other backends, every job is admitted. The scheduler
+    of the other backend decides which job waits.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class CapacityGrants:
             self.forget(job.uid)
             return
         if not status.admitted or not status.generation:
-            return  # a job whose spec never changed has what it requests
+            return  # the spec never changed, so the sizes match
         allocation = self._admission.allocation_of(job.uid)
         if allocation is None or allocation.sizes == status.sizes:
             return
@@ -129,7 +129,7 @@ class CapacityGrants:
 
 
 def wants_capacity(job: Job, status: JobStatus) -> bool:
-    """Whether a job would use capacity if it had it."""
+    """Return True if a job would use capacity if it had it."""
     return not (status.is_finished or job.spec.suspend or status.stop_requested)
 
 

@@ -6,23 +6,23 @@ import threading
 import time
 from typing import Protocol
 
-# Of those that never jump, the one that goes on while the machine sleeps.
+# CLOCK_BOOTTIME never jumps and continues while the machine sleeps.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """A clock that can be read and waited by."""
+    """A clock to read and to wait on."""
 
     def now(self) -> float:
-        """Seconds since the epoch, for records."""
+        """Return seconds since the epoch, for records."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow, and never jump, for delays."""
+        """Return seconds that never jump or decrease, for delays."""
         ...
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
-        """Wait on a condition that is held, until it is notified or so many seconds passed."""
+        """Wait on a held condition until it is notified or the timeout in seconds passes."""
         ...
 
 

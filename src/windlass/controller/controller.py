@@ -1,8 +1,8 @@
-"""The loop: one look at a time at each job that may have changed.
+"""The reconcile loop: one reconciliation at a time for each job that may have changed.
 
-A look loads the job, lists its replicas, has the engine decide, stores the status, and only then
-has the runtime act. An attempt is therefore on record before it exists: whoever dies in between
-leaves something that the next look completes, and nothing is ever made twice.
+A reconciliation loads the job, lists its replicas, lets the engine decide, stores the status, and
+only then lets the runtime act. An attempt is therefore stored before it exists. If the process dies
+in between, the next reconciliation completes the decision, and no attempt is created twice.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Controller:
         self._unconfirmed: set[str] = set()  # prepared jobs that are not stored yet
         # Only one worker at a time reconciles a job.
         self._saved: dict[str, tuple[Replica, ...]] = {}
-        self._epochs: dict[str, float] = {}  # when `monotonic` was 0, by the clock of back then
+        self._epochs: dict[str, float] = {}  # by job: wall time at `monotonic` 0
 
     def start(self) -> None:
         """Recover all jobs that are not settled, and start the workers."""
@@ -111,7 +111,7 @@ class Controller:
 
     @property
     def has_died(self) -> bool:
-        """Whether a worker ended without `stop`."""
+        """True if a worker ended without `stop`."""
         is_one_gone = any(not thread.is_alive() for thread in self._threads)
         return is_one_gone and not self.queue.is_shut
 
@@ -160,7 +160,7 @@ class Controller:
         self.wake(uid)
 
     def work(self, timeout: float | None = None) -> bool:
-        """Reconcile the next job that is due. False if there was none."""
+        """Reconcile the next job that is due. Return False if no job was due."""
         uid = self.queue.get(timeout)
         if uid is None:
             return False
@@ -170,10 +170,10 @@ class Controller:
                 self.queue.forget(uid)
             else:
                 self.queue.add_rate_limited(uid)
-        except WindlassError as error:  # in the order of things: a cluster is away, or busy
+        except WindlassError as error:  # expected: the cluster is unreachable or busy
             _log.warning("job %s: will be looked at again: %s", uid, error.message)
             self.queue.add_rate_limited(uid)
-        except Exception:  # noqa: BLE001  # one job's trouble must not end the work on all others
+        except Exception:  # noqa: BLE001  # an error of one job must not affect the others
             _log.exception("job %s: will be looked at again", uid)
             self.queue.add_rate_limited(uid)
         finally:
@@ -182,7 +182,7 @@ class Controller:
         return True
 
     def reconcile(self, uid: str) -> bool:
-        """Reconcile a job once. False if an action failed and must be retried."""
+        """Reconcile a job once. Return False if an action failed and must be retried."""
         for _ in range(_SAVE_TRIES):
             is_unconfirmed = uid in self._unconfirmed  # read first: the job may be stored meanwhile
             loaded = self._store.load(uid)
@@ -230,7 +230,7 @@ class Controller:
         A change of the system clock must not move its deadline or the pause before an attempt.
         """
         if status.start_time is None and uid not in self._epochs:
-            return self._clock.now()  # else it is suspended: what was planned is of its own time
+            return self._clock.now()  # never started; a suspended job keeps its own time
         passed = self._clock.monotonic()
         return self._epochs.setdefault(uid, self._clock.now() - passed) + passed
 
@@ -262,7 +262,7 @@ class Controller:
         replicas: tuple[Replica, ...],
         now: float,
     ) -> JobStatus | None:
-        """Return the status as stored; none if it had changed in the store."""
+        """Return the status as stored, or None if it had changed in the store."""
         is_news = replicas != self._saved.get(uid, ()) and not stored.settled
         if decision.status == stored and not is_news and not decision.events:
             return stored

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.model.status import Event, EventKind, ReplicaId
 
-REPORT_AGAIN_AFTER = 5  # failures in a row after which it is reported once more
+REPORT_AGAIN_AFTER = 5  # a failure that repeats this often is reported a second time
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 
 _SHORTEST = 1e-6
-_STEP = 1.05  # each class reaches so much further than the one before: figures are as exact
+_STEP = 1.05  # ratio of adjacent bucket limits, which bounds the relative error
 
 
 class LatencyHistogram:
@@ -24,7 +24,7 @@ class LatencyHistogram:
         self._lock = threading.Lock()
         self._classes: Counter[int] = Counter()
         self.count = 0
-        self.total = 0.0  # seconds, of all of them
+        self.total = 0.0  # total seconds
 
     def add(self, seconds: float) -> None:
         """Add a duration."""

@@ -30,8 +30,8 @@ class WorkQueue:
         self._ready: deque[str] = deque()
         self._wanted: set[str] = set()  # ready, or to be made ready when its work is done
         self._working: set[str] = set()
-        self._timers: list[tuple[float, str]] = []  # a heap; may hold entries that no longer count
-        self._due: dict[str, float] = {}  # the one entry of each key that counts
+        self._timers: list[tuple[float, str]] = []  # a heap; may hold outdated entries
+        self._due: dict[str, float] = {}  # the valid entry of each key
         self._failures: dict[str, int] = {}
         self._is_shut = False
 
@@ -43,14 +43,14 @@ class WorkQueue:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no key is ready or in work. Delayed keys may exist."""
+        """True if no key is ready or in work. Delayed keys may exist."""
         with self._condition:
             self._fire_timers()
             return not self._ready and not self._working
 
     @property
     def is_shut(self) -> bool:
-        """Whether the queue was shut down."""
+        """True if the queue was shut down."""
         return self._is_shut
 
     def add(self, key: str) -> None:
@@ -94,7 +94,7 @@ class WorkQueue:
             self._due.pop(key, None)
 
     def get(self, timeout: float | None = None) -> str | None:
-        """Return the next key, to be finished with `done`; none after the timeout or shutdown."""
+        """Return the next key, to be finished with `done`; None after the timeout or shutdown."""
         with self._condition:
             end = None if timeout is None else self._clock.monotonic() + timeout
             while not self._is_shut:

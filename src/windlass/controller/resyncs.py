@@ -34,12 +34,12 @@ class Resyncs:
     def __init__(self) -> None:
         self._last: dict[
             str, _LastReconcile
-        ] = {}  # of each job only one worker at a time touches its entry
+        ] = {}  # only one worker at a time uses the entry of a job
 
     def after(self, uid: str, status: JobStatus, replicas: Sequence[Replica]) -> float:
         """Return the seconds until the next reconciliation, from the result of the last."""
         if not status.admitted:
-            return LONGEST_RESYNC  # nothing runs yet whose change could be missed
+            return LONGEST_RESYNC  # no replica runs whose change could be missed
         timeless = msgspec.structs.replace(status, last_reconcile_time=None)
         last = self._last.get(uid)
         delay = FIRST_RESYNC

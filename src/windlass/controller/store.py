@@ -13,7 +13,7 @@ class JobStore(Protocol):
     """Stores jobs and their statuses."""
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status; none if there is no such job."""
+        """Return a job and its status, or None if the job does not exist."""
         ...
 
     def save(
@@ -26,7 +26,7 @@ class JobStore(Protocol):
     ) -> bool:
         """Replace the status `old` by `new`, and store the events and the attempts.
 
-        False, and nothing is stored, if the status is not `old`. The caller then loads it again.
+        Returns False and stores nothing if the status is not `old`. The caller then loads it again.
         """
         ...
 

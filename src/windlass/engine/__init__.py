@@ -1,7 +1,7 @@
 """Decisions: pure functions from specification, status and observed replicas to the next actions.
 
-`decide` serves one job at a time, `admit` the queue of all; every other file is named for the
-one rule it holds. May import `model` only. Never reads a clock, does I/O, draws a random number
+`decide` serves one job at a time, `admit` the queue of all jobs; every other file is named after
+the rule it contains. May import `model` only. Never reads a clock, does I/O, draws a random number
 or depends on the order of a map: the same input gives the same decision.
 """
 

@@ -23,15 +23,15 @@ from windlass.model.job import JobSpec
 from windlass.model.resources import Capacity, Device
 
 ReplicaKey = tuple[str, int]  # role and index of a replica
-# Where one stands that was moved: behind whoever is of that age, in steps, each with the number of
-# the trial that it was made for.
+# The position of a moved job: behind the job of that age, in steps. Each step has the number of the
+# trial that it was created for.
 Moves = tuple[tuple[int, int], ...]
 Order = tuple[int, float, Moves, str]
 Shape = tuple["Demand", str]
 
 
 class Need(msgspec.Struct, frozen=True):
-    """The accelerators one replica asks for."""
+    """The accelerators that one replica requests."""
 
     role: str
     index: int
@@ -40,7 +40,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What all replicas of a job ask for together; CPUs in thousandths, so that sums are exact."""
+    """The total demand of all replicas of a job; CPUs in thousandths, so that sums are exact."""
 
     millicpus: int
     memory: int = 0
@@ -48,33 +48,33 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that wants to start, or one that runs and wants to grow by so much."""
+    """A job that waits to start, or a running job that waits to grow by `demand`."""
 
     key: str
     demand: Demand
     priority: int = 0
     created: float = 0.0
     moves: Moves = ()
-    sizes: dict[str, int] = {}  # role -> replicas, once it is let in
-    grows: bool = False  # whether it has room already, and keeps it
-    since_pass: int = 0  # the first admission pass after it began to wait
+    sizes: dict[str, int] = {}  # role -> replicas, after admission
+    grows: bool = False  # True if the job already has capacity and keeps it
+    since_pass: int = 0  # the first admission pass after the job began to wait
 
     @property
     def order(self) -> Order:
-        """Where it stands: the higher priority first, then the older, or where it was moved."""
+        """The position in the queue: by priority, then by age, unless the job was moved."""
         return (-self.priority, self.created, self.moves, self.key)
 
     @property
     def shape(self) -> Shape:
-        """What decides whether it fits: jobs of one shape fit or not alike."""
+        """The key for whether a job fits: all jobs of one shape fit, or none does."""
         return (self.demand, self.key if self.grows else "")
 
 
 def ahead_of(order: Order, before: Order | None, number: int) -> tuple[int, float, Moves]:
-    """Priority, age and moves of the trial of that number, to stand right ahead of that order.
+    """Return priority, age and moves that put trial `number` directly ahead of `order`.
 
-    `before` is the last of the others that stand ahead of it already, if anyone does. There is
-    always a place in between, however often it is asked for, and no two trials have the same.
+    `before` is the last other job that is already ahead of `order`, if any. There is always a
+    position in between, and no two trials get the same position.
 
     >>> ahead_of((0, 5.0, (), "e"), (0, 4.0, (), "d"), 9)
     (0, 4.0, ((0, 9),))
@@ -102,25 +102,25 @@ def ahead_of(order: Order, before: Order | None, number: int) -> tuple[int, floa
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was let in, and the devices its replicas got."""
+    """An admitted job and the devices of its replicas."""
 
     key: str
     demand: Demand
     order: Order
     devices: dict[ReplicaKey, tuple[int, ...]] = {}
     sizes: dict[str, int] = {}  # role -> replicas
-    in_pass: int = 0  # the admission pass that let it in
+    in_pass: int = 0  # the pass that admitted the job
 
     @property
     def all_devices(self) -> tuple[int, ...]:
         return tuple(index for some in self.devices.values() for index in some)
 
     def has_passed(self, waiting: Waiting) -> bool:
-        """Whether it was let in though another, that waited already, stands before it."""
+        """Return True if this job was admitted before a job that already waited ahead of it."""
         return self.order > waiting.order and self.in_pass >= waiting.since_pass
 
     def joined(self, more: Allocation) -> Allocation:
-        """The same job once it has been let grow by so much."""
+        """Return the allocation after the job has grown by `more`."""
         return Allocation(
             key=self.key,
             demand=Demand(
@@ -136,13 +136,13 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may start."""
+    """The jobs that may start."""
 
     admitted: tuple[Allocation, ...] = ()
 
 
 def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
-    """What a job asks for as a whole, or beyond the replicas of each role that have room.
+    """Return the demand of a job, without the replicas that already have capacity.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.resources import Resources
@@ -173,9 +173,10 @@ def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
 def assign_devices(
     needs: Sequence[Need], devices: Mapping[int, Device]
 ) -> dict[ReplicaKey, tuple[int, ...]] | None:
-    """Devices for every need, or none if there are not enough.
+    """Assign devices to every need, or return None if there are too few.
 
-    What few devices can serve chooses first, and of those that serve the plainest is taken.
+    Needs that few devices satisfy choose first, and each need takes the least capable devices that
+    satisfy it.
 
     >>> gpus = {
     ...     0: Device(index=0, kind="a100", memory=40),
@@ -232,7 +233,7 @@ class FreeCapacity:
         return assign_devices(demand.accelerators, self.devices)
 
     def holds(self, millicpus: int, memory: int) -> bool:
-        """Whether so much is free. Zero always fits, even on an overcommitted machine."""
+        """Return True if this much is free. Zero always fits, even on an overcommitted machine."""
         return (millicpus <= 0 or millicpus <= self.millicpus) and (
             memory <= 0 or memory <= self.memory
         )
@@ -245,7 +246,7 @@ class FreeCapacity:
             self.devices.pop(index, None)
 
     def fits_beside(self, demand: Demand, other: Demand, others_devices: Iterable[int]) -> bool:
-        """Whether a job would fit once another has been given these devices."""
+        """Return True if a job would fit after another job has received these devices."""
         if not self.holds(
             demand.millicpus + other.millicpus if demand.millicpus else 0,
             demand.memory + other.memory if demand.memory else 0,
@@ -265,10 +266,10 @@ def admit(
     *,
     shapes: int | None = None,
 ) -> Admission:
-    """Which of the jobs waiting, given in their order, may start beside those that run.
+    """Select the waiting jobs, given in queue order, that may start beside the running jobs.
 
-    `shapes` is how many different demands are waiting: once each was refused, nobody behind
-    needs to be asked, so that a pass over a long queue of like jobs is short.
+    `shapes` is the number of different demands in the queue: once each was refused, the rest of the
+    queue is skipped, so that a pass over a long queue of similar jobs is short.
 
     >>> machine = Capacity(cpus=2, memory=0)
     >>> jobs = [Waiting(key=key, demand=Demand(1000)) for key in "abc"]
@@ -279,10 +280,10 @@ def admit(
     empty = FreeCapacity(capacity)
     admitted: list[Allocation] = []
     refused: set[Shape] = set()
-    passed: list[_Passed] = []  # who must not be delayed
-    beside = FreeCapacity(capacity)  # what there is besides those who passed any of them
-    behind: list[Allocation] = []  # of those that run, who stands behind the first of them
-    counted: set[str] = set()  # of these, who has passed any
+    passed: list[_Passed] = []  # jobs that must not be delayed
+    beside = FreeCapacity(capacity)  # capacity beside the jobs that passed any of them
+    behind: list[Allocation] = []  # running jobs behind the first of them
+    counted: set[str] = set()  # keys of `behind` jobs that have passed any of them
     for candidate in waiting:
         if candidate.shape in refused:
             continue
@@ -326,7 +327,7 @@ def admit(
 
 
 class _Passed(msgspec.Struct, frozen=True):
-    """A job that others pass, with what it has already and does not give back while it waits."""
+    """A passed job, with the resources that it holds while it waits to grow."""
 
     demand: Demand
     devices: tuple[int, ...]
@@ -343,5 +344,5 @@ class _Passed(msgspec.Struct, frozen=True):
         return _Passed(total, own.all_devices)
 
     def fits(self, beside: FreeCapacity, other: Demand, others_devices: Sequence[int]) -> bool:
-        """Whether it would still fit, had the other been given these devices."""
+        """Return True if the job would still fit after another job has received these devices."""
         return beside.fits_beside(self.demand, other, (*others_devices, *self.devices))

@@ -22,11 +22,11 @@ def clean(
     now: float,
     events: Sequence[Event] = (),
 ) -> Decision:
-    """What is left to do for a finished job: its clean policy, then its time to live.
+    """Decide the remaining actions for a finished job: its clean policy, then its time to live.
 
-    The status says `settled` once nothing is left to do. Where ended replicas are to be deleted,
-    a runtime may go on reporting them: whoever deleted them says so with `settle`. A job that is
-    given a time to live when it was settled already has something left to do: to go when it is up.
+    The status becomes `settled` once no action remains. A runtime may continue to report ended
+    replicas after their deletion; the caller that deleted them then calls `settle`. If a settled
+    job gets a time to live, it is unsettled until that time is up.
     """
     left = ttl_left(spec, status, now)
     expired = left is not None and left <= 0
@@ -64,21 +64,21 @@ def _to_delete(
 
 
 def _was_cut_short(status: JobStatus) -> bool:
-    """Whether the job ended because it may not go on: what runs of it then ends in any case."""
+    """Return True if the job was ended by force: then its running replicas are always deleted."""
     failed = status.condition(ConditionType.FAILED)
     reasons = (conditions.DEADLINE_REASON, conditions.BACKOFF_REASON, conditions.INVALID_REASON)
     return status.stop_requested or (failed is not None and failed.reason in reasons)
 
 
 def settle(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> JobStatus:
-    """The status once every delete that `clean` asked for was carried out."""
+    """Return the status after every deletion that `clean` requested."""
     if status.settled or not is_over(spec, status, replicas, now):
         return status
     return msgspec.structs.replace(status, settled=True)
 
 
 def is_over(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> bool:
-    """Whether a job is finished, nothing of it lives, and its time to live is up."""
+    """Return True if a job is finished, has no living replica, and its time to live is up."""
     left = ttl_left(spec, status, now)
     return (
         status.is_finished

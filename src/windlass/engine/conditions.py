@@ -21,8 +21,8 @@ COMPLETED_REASON = "Completed"
 REPLICA_FAILED_REASON = "ReplicaFailed"
 BACKOFF_REASON = "BackoffLimitExceeded"
 DEADLINE_REASON = "DeadlineExceeded"
-INVALID_REASON = "InvalidSpec"  # what it asks for can never be had where it is to run
-INTERRUPTED_REASON = "Interrupted"  # of an attempt that its own user ended: no failure of it
+INVALID_REASON = "InvalidSpec"  # the backend can never provide the requested resources
+INTERRUPTED_REASON = "Interrupted"  # the user ended the attempt: not a failure
 
 
 def set_condition(
@@ -58,7 +58,7 @@ def _put(
     old = status.condition(kind)
     if old is not None and old.status is holds and old.reason == reason:
         return status
-    # A wall clock may step back; what is recorded never does.
+    # A wall clock may step back; recorded times never do.
     time = now if old is None else max(now, old.last_update)
     moved = old is None or old.status is not holds
     new = Condition(

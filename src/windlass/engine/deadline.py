@@ -10,9 +10,9 @@ from windlass.model.text.quantities import format_duration
 
 
 def has_capacity(spec: JobSpec, current: Sequence[Replica]) -> bool:
-    """Whether an admitted job has capacity to run on: from then on the job is active.
+    """Return True if an admitted job has capacity to run on, which makes the job active.
 
-    On the server's machine that is at once. A remote backend has its own scheduler: there a job
+    On the server's machine that is immediate. A remote backend has its own scheduler: there a job
     has capacity as soon as one of its current attempts has a machine.
 
     >>> from windlass.model.job import ProcessCall, Role
@@ -29,7 +29,7 @@ def has_capacity(spec: JobSpec, current: Sequence[Replica]) -> bool:
 
 
 def active_seconds(status: JobStatus, now: float) -> float:
-    """How long a job has been active, leaving out the time it was suspended.
+    """Return how long a job has been active, without the time it was suspended.
 
     >>> active_seconds(JobStatus(start_time=100.0, active_seconds=5.0), 110.0)
     15.0
@@ -40,16 +40,17 @@ def active_seconds(status: JobStatus, now: float) -> float:
 
 
 def deadline_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """Seconds until the job's deadline; none if it has none, 0 and less when it is up."""
+    """Return seconds until the job's deadline; None without a deadline, 0 or less after it."""
     if spec.active_deadline is None:
         return None
     return spec.active_deadline - active_seconds(status, now)
 
 
 def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """How long an attempt may run if nobody looks after the job; none if for ever.
+    """Return how long an attempt may run if no server reconciles the job; None without a limit.
 
-    What the clean policy leaves runs on when the job is done, of which its supervisor cannot know.
+    Replicas that the clean policy keeps run on after the job is done, and their supervisor cannot
+    know that the job is done.
     """
     if spec.clean_policy is CleanPolicy.NONE:
         return None
@@ -57,7 +58,7 @@ def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
 
 
 def deadline_message(spec: JobSpec, replicas: Sequence[Replica]) -> str:
-    """What there is to say when the deadline is up; of a job that never ran, what it waited for."""
+    """Describe a missed deadline; for a job that never ran, include what it waited for."""
     limit = format_duration(spec.active_deadline or 0.0)
     if any(replica.started is not None for replica in replicas):
         return f"ran longer than its deadline of {limit}"
@@ -66,7 +67,7 @@ def deadline_message(spec: JobSpec, replicas: Sequence[Replica]) -> str:
 
 
 def ttl_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """Seconds until what is left of a finished job goes; none if it may stay."""
+    """Return seconds until the replicas of a finished job are deleted; None if they stay."""
     if spec.ttl_after_finished is None or status.completion_time is None:
         return None
     return status.completion_time + spec.ttl_after_finished - now

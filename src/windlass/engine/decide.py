@@ -1,7 +1,7 @@
-"""The decision for one job: one reconciliation, in an order that makes the outcome certain.
+"""The decision for one job: one reconciliation, in an order that makes the outcome deterministic.
 
-Success is judged before failure, failure before restart, restart before progress; roles in
-their declared order, replicas by index.
+Success is judged before failure, failure before restart, restart before progress; roles in their
+declared order, replicas by index.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from windlass.model.status import (
 
 
 def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> Decision:
-    """What to do for a job, given what is known of it and what is seen of its replicas.
+    """Decide the next actions for a job from its status and its observed replicas.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
@@ -64,7 +64,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if status.stop_requested:
         return evaluation.stop()
     if any(replica.reason == conditions.DEADLINE_REASON for replica in evaluation.replicas):
-        # Its own supervisor saw to it, while nobody took a look.
+        # The supervisor enforced the deadline while no server reconciled the job.
         return evaluation.out_of_time()
     if any(replica.reason == conditions.INTERRUPTED_REASON for replica in evaluation.replicas):
         return evaluation.finish(ConditionType.FAILED, STOPPED_REASON, "interrupted")
@@ -82,17 +82,17 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if not status.admitted:
         return evaluation.wait_for_admission()
     evaluation.begin()
-    # Until it has room no time passes.
+    # The deadline starts to count once the job has capacity.
     left = (
         None
         if evaluation.status.start_time is None
         else deadline_left(spec, evaluation.status, now)
     )
     if left is not None and left <= 0:
-        if failed is not None:  # what it waits for will not come in time
+        if failed is not None:  # the awaited reports will not arrive in time
             return evaluation.fail(failed)
         return evaluation.out_of_time()
-    # Nobody starts again while one seems to have failed for good: it may have died of that.
+    # No replica restarts while one seems to have failed for good, which may be why others died.
     restarts = plan_restarts(spec, evaluation.slots, now) if report_left is None else None
     if restarts is not None and not is_cause_open(spec, status, restarts, evaluation.slots, now):
         if exceeds_limit(spec, status, restarts):
@@ -123,7 +123,7 @@ class _Evaluation:
     def finish(
         self, kind: ConditionType, reason: str, message: str, decisive: Slot | None = None
     ) -> Decision:
-        """The end of the job, once and for ever; of one attempt, if its end was the job's."""
+        """Finish the job for good; `decisive` is the slot whose end decided the job, if any."""
         self.judge_created()
         self.set_condition(kind, reason, message)
         for outdated in (
@@ -144,7 +144,7 @@ class _Evaluation:
         return clean(self.spec, self.status, self.replicas, self.now, self.events)
 
     def stop(self) -> Decision:
-        """Somebody asked for an end: everything goes, and then the job is over."""
+        """Stop all replicas; once none is alive, finish the job as stopped."""
         if not any(is_alive(replica) for replica in self.replicas):
             seen = [slot.current for slot in self.slots if slot.current is not None]
             left = next((replica.message for replica in seen if replica.reason == GIVEN_UP), "")
@@ -155,23 +155,23 @@ class _Evaluation:
         return self.decision()
 
     def report_due(self, takes: float) -> float | None:
-        """Return how long reports of peers may still take; None if there is nothing to wait for."""
+        """Return how long reports of peers may still take; None if no report is due."""
         left = (self.status.failing_since or self.now) + takes - self.now
         return left if 0 < left <= takes else None  # else the clock was set back
 
     def fail(self, failed: Slot) -> Decision:
-        """The end of the job, by a replica that failed for good."""
+        """Finish the job because a replica failed for good."""
         message = describe_slot_end(self.spec, failed)
         reason = conditions.REPLICA_FAILED_REASON
         return self.finish(ConditionType.FAILED, reason, message, failed)
 
     def out_of_time(self) -> Decision:
-        """The end of the job, by its deadline."""
+        """Finish the job because its deadline is up."""
         message = deadline_message(self.spec, self.replicas)
         return self.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, message)
 
     def suspend(self) -> Decision:
-        """All replicas go without having failed; what had succeeded alone stays done."""
+        """Stop all replicas without a failure; replicas that succeeded alone stay done."""
         self.judge_created()
         together = self.spec.restarts_together
         self.slots = [
@@ -189,13 +189,13 @@ class _Evaluation:
         return self.decision()
 
     def wait_for_admission(self) -> Decision:
-        """Nothing starts before there is room for all of it."""
+        """Keep the job queued until there is capacity for all its replicas."""
         self.resume()
         self.set_condition(ConditionType.QUEUED, conditions.QUEUED_REASON, "")
         return self.decision()
 
     def begin(self) -> None:
-        """The job is active, from when it has room for the first time."""
+        """Mark the job as active once it has capacity for the first time."""
         self.resume()
         self.clear_condition(ConditionType.QUEUED, conditions.ADMITTED_REASON, "")
         current = [slot.current for slot in self.slots if slot.current and not slot.awaits_next]
@@ -208,7 +208,7 @@ class _Evaluation:
         self.clear_condition(ConditionType.SUSPENDED, conditions.RESUMED_REASON, "")
 
     def restart(self, restarts: Restarts) -> None:
-        """Ended replicas get their next attempt when its time has come; the old ones go."""
+        """Schedule the next attempt of ended replicas and delete the old attempts."""
         total = self.status.restarts + restarts.count
         limit = self.spec.backoff_limit
         for number, slot in enumerate(restarts.ended, start=self.status.restarts + 1):
@@ -224,9 +224,9 @@ class _Evaluation:
         self.update_status(restarts=total)
 
     def restart_resized(self) -> None:
-        """All start again if they were started as another number: each knows how many they are.
+        """Restart all replicas if their number changed, because each replica knows the number.
 
-        That is nobody's failure: it is not counted, and there is nothing to wait for.
+        This is not a failure: it is not counted and has no delay.
         """
         before, now_is = self.status.started_with, sizes_of(self.spec)
         if not before or before == now_is:
@@ -240,9 +240,10 @@ class _Evaluation:
         self.slots = after
 
     def progress(self, deadline: float | None, report_left: float | None) -> Decision:
-        """Whatever should be there is made, whatever should not be goes.
+        """Create missing replicas and stop surplus replicas.
 
-        What the job does is not said anew while one has failed and word of others is due.
+        The conditions of the job stay unchanged while one replica has failed and reports of others
+        are due.
         """
         going = strays(self.spec, self.replicas)
         self.stop_replicas(going, "it is no longer part of the job")
@@ -269,7 +270,7 @@ class _Evaluation:
         return self.decision(min(waits, default=None))
 
     def started(self, slot: Slot) -> Slot:
-        """The slot with the attempt it needs asked for, if it needs one."""
+        """Return the slot with its next attempt requested, if it needs one."""
         history = slot.history
         is_new = history.attempt == 0 or slot.awaits_next
         is_unseen = history.phase is None and slot.current is None
@@ -279,7 +280,7 @@ class _Evaluation:
         if is_new:
             after = slot.with_history(attempt=history.attempt + 1, not_before=None, phase=None)
             self.add_event("ReplicaStarting", f"starting {name_of(after.id)}")
-        # Where a replica's name outlives it, what is left of older attempts must make way.
+        # If a replica's name outlives it, older attempts must be deleted first.
         ended = [
             replica.id for replica in slot.seen if replica.phase.is_final and not replica.deleting
         ]

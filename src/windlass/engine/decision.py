@@ -8,7 +8,7 @@ from windlass.model.status import Event, JobStatus, ReplicaId
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look at a job comes to. The status is to be stored before anything is done.
+    """The result of one reconciliation. The caller stores the status before it acts.
 
     >>> Decision(status=JobStatus()).is_idle
     True
@@ -18,9 +18,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     create: tuple[ReplicaId, ...] = ()
     delete: tuple[ReplicaId, ...] = ()
     events: tuple[Event, ...] = ()
-    requeue_after: float | None = None  # seconds until time alone makes it worth another look
+    requeue_after: float | None = None  # seconds until time alone requires another reconciliation
 
     @property
     def is_idle(self) -> bool:
-        """Whether the runtime has nothing to do."""
+        """True if the runtime has nothing to do."""
         return not self.create and not self.delete

@@ -13,25 +13,26 @@ from windlass.engine.slots import STOPPED_BY_US, Slot, is_alive
 from windlass.model.job import JobSpec, RestartPolicy
 from windlass.model.status import GIVEN_UP
 
-_LONGEST_WAY_OUT = 20.0  # for what a program that has ended left behind
-_LONGEST_NEWS = 3.0  # how long the end of a replica on another machine may take to be told
-_LONGEST_LEAVE = 600.0  # how long one that was told to go may take to be gone
+_LONGEST_WAY_OUT = 20.0  # seconds to clean up after a program that has ended
+_LONGEST_NEWS = 3.0  # seconds until the end of a replica on another machine is reported
+_LONGEST_LEAVE = 600.0  # seconds until a deleted replica has ended
 
 
 def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
     """Return slots in the order in which they ended; slots with an unknown end come last.
 
-    What ended at the same time, or at an unknown one, stays in its declared order.
+    Slots with equal or unknown times stay in their declared order.
     """
     return sorted(slots, key=lambda slot: (_was_stopped(slot), _ended(slot)))
 
 
 def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
-    """The replica whose failure is the end of the job, if one failed for good.
+    """Return the replica whose failure ends the job, if one failed for good.
 
-    With the scope `job` a peer that did not end before one that may start again died of that one,
-    and starts again with all: whether both are seen in one look or in two must not matter. Where
-    times are told in whole seconds the two may be the same, and of one that is lost there is none.
+    With the scope `job`, a peer that did not end before a restartable replica is assumed to have
+    died because of it, and restarts with all others. One or two reconciliations that observe the
+    ends give the same result. Two times can be equal if the backend reports whole seconds, and a
+    lost replica has no time.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
     if not failed:
@@ -45,9 +46,9 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
 def report_delay(spec: JobSpec, slots: Sequence[Slot]) -> float:
     """Return how long to wait for reports of peers before a failure is judged.
 
-    With the scope `job` that is any peer that somebody else told to go: once it is gone all start
-    again. And for a moment any that seems to live and might start again: its machine may tell of
-    its end after this one told of what came of it.
+    With the scope `job` the wait covers any peer that another party deleted: all replicas restart
+    once it has ended. It also covers, briefly, any peer that seems alive and might restart: its
+    machine may report its end after this machine reported the consequence.
     """
     if spec.restarts_together and any(_is_taken_away(slot) for slot in slots):
         return _LONGEST_LEAVE
@@ -58,13 +59,13 @@ def report_delay(spec: JobSpec, slots: Sequence[Slot]) -> float:
 
 
 def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
-    """Whether another has just ended, too, and may turn out to have done so before."""
+    """Return True if another replica has just ended and may turn out to have ended earlier."""
     is_recent = abs(now - _ended(slot)) < _LONGEST_WAY_OUT
     return is_recent and any(_is_going(other) for other in slots)
 
 
 def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
-    """Whether one that starts again ended no later, or nobody can tell when."""
+    """Return True if a restarting replica ended no later than `failed`, or at an unknown time."""
     when = _ended(failed)
     causes = [
         _ended(slot)
@@ -75,14 +76,14 @@ def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
 
 
 def _is_taken_away(slot: Slot) -> bool:
-    """Whether somebody else told it to go: what it left with says nothing, and it comes back."""
+    """Return True if another party deleted the replica: it restarts whatever its exit."""
     current = slot.current
     is_told = current is not None and current.deleting
     return is_told and not slot.awaits_next and not slot.is_done
 
 
 def _may_be_retried(slot: Slot) -> bool:
-    """Whether it seems to live, and its end might be one after which all start again."""
+    """Return True if the replica seems alive and its end might restart all replicas."""
     current = slot.current
     seems_alive = current is not None and is_alive(current) and not current.deleting
     return seems_alive and slot.role.restart_policy is not RestartPolicy.NEVER
@@ -94,7 +95,7 @@ def _ended(slot: Slot) -> float:
 
 
 def _is_going(slot: Slot) -> bool:
-    """Whether its program has ended by itself, and how is still to be told."""
+    """Return True if the program has ended by itself and its exit is not yet reported."""
     current = slot.current
     return (
         current is not None

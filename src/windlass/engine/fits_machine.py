@@ -11,7 +11,7 @@ from windlass.model.resources import Capacity
 
 
 def check_fits(spec: JobSpec, capacity: Capacity, name: str, way_out: str = "") -> None:
-    """Refuse what could never start there.
+    """Raise ResourceError for a job that can never start on the machine.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=4)
@@ -27,7 +27,7 @@ enforced), or fewer replicas.
 
 
 def _way_out(spec: JobSpec, capacity: Capacity) -> str:
-    """What to ask for instead, of that which is short."""
+    """Suggest a smaller request for the resources that are short."""
     short, total = lacking(spec, capacity), sum(role.replicas for role in spec.roles)
     fewer = ", or fewer replicas" if total > 1 else ""
     if "accelerator" in short:

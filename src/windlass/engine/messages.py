@@ -1,4 +1,4 @@
-"""Sentences about replicas: their names and their ends."""
+"""Sentences about replicas: their names and how they ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SILENT_REASONS = frozenset({"", "Signal", "Error", "Completed"})
 
 
 class End(msgspec.Struct, frozen=True):
-    """How an attempt ended: as a thing that happened, as what somebody did, and what else to say.
+    """The end of an attempt: as a noun phrase, as a verb phrase, and with further detail.
 
     >>> killed = End("killed by SIGKILL", "was killed by SIGKILL")
     """
@@ -27,7 +27,7 @@ VANISHED = End("vanished", "vanished")
 
 
 def end_of(replica: Replica) -> End:
-    """How an attempt ended.
+    """Describe how an attempt ended.
 
     >>> from windlass.model.status import Phase
     >>> name = ReplicaId("main", 0, 1)
@@ -50,7 +50,7 @@ def end_of(replica: Replica) -> End:
 
 
 def exit_of(exit_code: int | None, *, by_signal: bool = False) -> End:
-    """What an exit code says.
+    """Describe an exit code.
 
     >>> [exit_of(code).what for code in (None, 3, 143)]
     ['ended without an exit code', 'exit code 3', 'exit code 143 (SIGTERM)']
@@ -66,7 +66,7 @@ def exit_of(exit_code: int | None, *, by_signal: bool = False) -> End:
 
 
 def signal_name(exit_code: int) -> str:
-    """The signal that an exit code of 128 and more stands for, if any.
+    """Return the name of the signal that an exit code above 128 stands for, if any.
 
     >>> signal_name(137), signal_name(1)
     ('SIGKILL', '')
@@ -80,12 +80,12 @@ def signal_name(exit_code: int) -> str:
 
 
 def is_alone(spec: JobSpec) -> bool:
-    """Whether a job has one replica at most, so that nobody need ask which."""
+    """Return True if a job has at most one replica, so that messages need not name it."""
     return sum(role.replicas for role in spec.roles) <= 1
 
 
 def describe(spec: JobSpec, replica: ReplicaId, end: End) -> str:
-    """A sentence about how an attempt ended, with as many names as there could be doubts.
+    """Return a sentence about how an attempt ended, which names the replica only where needed.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker")
@@ -107,7 +107,7 @@ def describe(spec: JobSpec, replica: ReplicaId, end: End) -> str:
 
 
 def name_of(replica: ReplicaId) -> str:
-    """A replica's attempt as people say it.
+    """Return the name of a replica's attempt for people.
 
     >>> name_of(ReplicaId("worker", 1, 2))
     'worker-1 attempt 2'
@@ -116,7 +116,7 @@ def name_of(replica: ReplicaId) -> str:
 
 
 def how_often(count: int) -> str:
-    """A number of times.
+    """Format a number of times.
 
     >>> [how_often(count) for count in (1, 2, 3)]
     ['once', 'twice', '3 times']

@@ -11,7 +11,7 @@ from windlass.model.status import Phase
 
 
 class Verdict(Enum):
-    """What an attempt that ended means."""
+    """The consequence of an ended attempt."""
 
     DONE = "done"
     RESTART = "restart"
@@ -19,7 +19,7 @@ class Verdict(Enum):
 
 
 def exit_verdict(policy: RestartPolicy, exit_code: int | None) -> Verdict:
-    """What a finished attempt means under a restart policy.
+    """Return the consequence of a finished attempt under a restart policy.
 
     >>> exit_verdict(RestartPolicy.EXIT_CODE, 137).name
     'RESTART'
@@ -42,9 +42,9 @@ def exit_verdict(policy: RestartPolicy, exit_code: int | None) -> Verdict:
 
 
 def slot_verdict(slot: Slot) -> Verdict | None:
-    """What became of a slot's attempt; none while it goes on.
+    """Return the consequence of a slot's attempt; None while it continues.
 
-    A replica that vanished was taken away from outside: it comes back whatever its policy.
+    A replica that vanished was removed from outside, so it restarts under every policy.
     """
     if slot.has_vanished:
         return Verdict.RESTART
@@ -53,5 +53,5 @@ def slot_verdict(slot: Slot) -> Verdict | None:
         return None
     exit_code = slot.history.last_exit_code
     if phase is Phase.FAILED and exit_code == 0:
-        exit_code = None  # it failed, whatever its program said: evicted, say
+        exit_code = None  # it failed regardless of its exit code, for example by eviction
     return exit_verdict(slot.role.restart_policy, exit_code)

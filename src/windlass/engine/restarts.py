@@ -15,11 +15,11 @@ from windlass.model.status import JobStatus
 
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 300.0
-LONG_ENOUGH = 600.0  # having run so long, a replica's next delay is the first one again
+LONG_ENOUGH = 600.0  # after a run of this many seconds, the next delay is the first one again
 
 
 def restart_delay(delays: int) -> float:
-    """Seconds before a restart, given how many came before it since a long run.
+    """Return seconds before a restart, given the number of restarts since a long run.
 
     >>> [restart_delay(n) for n in (0, 1, 2, 8, 9, 1_000_000)]
     [1.0, 2.0, 4.0, 256.0, 300.0, 300.0]
@@ -28,18 +28,18 @@ def restart_delay(delays: int) -> float:
 
 
 class Restarts(msgspec.Struct, frozen=True, kw_only=True):
-    """The restarts that one look at a job asks for."""
+    """The restarts that one reconciliation requests."""
 
-    slots: tuple[Slot, ...]  # all slots of the job, after
-    ended: tuple[Slot, ...]  # those whose ends are the cause, before; the first to end first
+    slots: tuple[Slot, ...]  # all slots of the job, after the restarts
+    ended: tuple[Slot, ...]  # the slots that cause restarts, before; in the order of their ends
     count: int
 
 
 def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts | None:
-    """Who starts again, and when; none if nobody does.
+    """Plan which replicas restart, and when; None if no replica does.
 
-    With the scope `job`, ends seen together are one restart of all: when one peer dies the
-    others die of it, and that is one misfortune.
+    With the scope `job`, ends that are observed together are one restart of all replicas: when one
+    peer dies the others die as a consequence.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.RESTART]
     if not failed:
@@ -52,7 +52,7 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
         )
         return Restarts(slots=after, ended=ended, count=len(ended))
     first = ended[0]
-    # It is the job that starts again: the pause doubles, whoever was the cause the times before.
+    # The whole job restarts, so the delay doubles no matter which replica caused it before.
     delays = max(_delays(slot, now) for slot in slots)
     after = tuple(
         _restart(slot, delays, now) if slot is first else slot.over(now + restart_delay(delays))
@@ -62,26 +62,26 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
 
 
 def exceeds_limit(spec: JobSpec, status: JobStatus, restarts: Restarts) -> bool:
-    """Whether these restarts would be more than the job may have."""
+    """Return True if these restarts would exceed the limit of the job."""
     return status.restarts + restarts.count > spec.backoff_limit
 
 
 def is_cause_open(
     spec: JobSpec, status: JobStatus, restarts: Restarts, slots: Sequence[Slot], now: float
 ) -> bool:
-    """Whether to wait for word of others: where one end is to be named as the cause of it all."""
+    """Return True if the cause must be a single end and reports of other ends are still due."""
     names_one = spec.restarts_together or exceeds_limit(spec, status, restarts)
     return names_one and may_not_be_first(restarts.ended[0], slots, now)
 
 
 def one_too_many(spec: JobSpec, status: JobStatus, restarts: Restarts) -> Slot:
-    """Whose end it was that the limit had no restart left for."""
+    """Return the slot whose end exceeded the limit of restarts."""
     left = max(spec.backoff_limit - status.restarts, 0)
     return restarts.ended[min(left, len(restarts.ended) - 1)]
 
 
 def limit_message(spec: JobSpec, last: Slot) -> str:
-    """Why the job fails: the end that was one too many, and how many restarts it may have."""
+    """Explain why the job fails: the end that exceeded the limit, and the limit."""
     limit = spec.backoff_limit
     what = describe_slot_end(spec, last)
     if limit == 0:
@@ -92,7 +92,7 @@ def limit_message(spec: JobSpec, last: Slot) -> str:
 
 
 def describe_slot_end(spec: JobSpec, slot: Slot) -> str:
-    """How a slot's attempt ended, naming it where there could be doubt."""
+    """Describe how a slot's attempt ended, and name the replica where needed."""
     current = slot.current
     if slot.has_vanished:
         end = VANISHED
@@ -111,7 +111,7 @@ def _restart(slot: Slot, delays: int, now: float) -> Slot:
 
 
 def _delays(slot: Slot, now: float) -> int:
-    """How many delays came before, since it ran long enough."""
+    """Return the number of delays since the last long run."""
     current = slot.current
     if current is not None and current.started is not None:
         ended = now if current.ended is None else current.ended

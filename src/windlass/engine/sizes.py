@@ -1,7 +1,7 @@
 """Sizes: the allowed number of replicas of each role, which can differ from the requested number.
 
-A growing job keeps its old size until there is capacity for all that it gains. A shrinking job
-is smaller at once, and keeps the capacity of the removed replicas until they are gone.
+A growing job keeps its old size until there is capacity for all additional replicas. A shrinking
+job is smaller at once, and keeps the capacity of the removed replicas until they have ended.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from windlass.model.status import Replica
 
 
 def sizes_of(spec: JobSpec) -> dict[str, int]:
-    """How many replicas of each role a job asks for."""
+    """Return the requested number of replicas of each role."""
     return {role.name: role.replicas for role in spec.roles}
 
 
 def has_all(spec: JobSpec, sizes: Mapping[str, int]) -> bool:
-    """Whether the sizes are what the job asks for, no more and no less."""
-    for role in spec.roles:  # noqa: SIM110  # asked at every look at every job: a loop is quicker
+    """Return True if the sizes are exactly the requested sizes."""
+    for role in spec.roles:  # noqa: SIM110  # a loop is faster, which matters here
         if sizes.get(role.name) != role.replicas:
             return False
     return True
 
 
 def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
-    """The job with so many replicas of each role.
+    """Return the job with these numbers of replicas.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
@@ -43,7 +43,7 @@ def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
 
 
 def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
-    """The job as it may be now: what is asked for, as far as there is room for it.
+    """Return the job with the replicas that have capacity.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
@@ -57,7 +57,7 @@ def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
 
 
 def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
-    """What there is to say when all replicas start again as another number.
+    """Describe a restart of all replicas with another number of replicas.
 
     >>> resized_message({"chief": 1, "worker": 2}, {"chief": 1, "worker": 4})
     'worker: 2 -> 4 replicas; all start again'
@@ -73,7 +73,7 @@ def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 def sizes_left(
     spec: JobSpec, sizes: Mapping[str, int], replicas: Sequence[Replica]
 ) -> Mapping[str, int]:
-    """The sizes without the room of replicas that were scaled away and are gone."""
+    """Return the sizes without the capacity of removed replicas that have ended."""
     if has_all(spec, sizes):
         return sizes
     left = dict(sizes)

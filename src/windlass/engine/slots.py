@@ -19,37 +19,37 @@ STOPPED_BY_US = "Stopped"
 
 
 def is_alive(replica: Replica) -> bool:
-    """Whether an attempt may still be doing something."""
+    """Return True if an attempt may still be active."""
     return not replica.phase.is_final
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica a job should have."""
+    """A replica that a job should have."""
 
     role: Role
     history: ReplicaHistory
-    seen: tuple[Replica, ...] = ()  # by attempt
+    seen: tuple[Replica, ...] = ()  # sorted by attempt
 
     @property
     def id(self) -> ReplicaId:
-        """The newest attempt asked for."""
+        """The newest requested attempt."""
         return ReplicaId(self.history.role, self.history.index, self.history.attempt)
 
     @property
     def current(self) -> Replica | None:
-        """The newest attempt as it is seen now."""
+        """The newest attempt as the runtime reports it now."""
         if self.seen and self.seen[-1].id.attempt == self.history.attempt:
             return self.seen[-1]
         return None
 
     @property
     def awaits_next(self) -> bool:
-        """Whether the attempt is over for us and the next one is to come."""
+        """True if the current attempt is over and the next one is due."""
         return self.history.not_before is not None
 
     @property
     def is_done(self) -> bool:
-        """Whether it succeeded and stays so."""
+        """True if the replica succeeded and does not restart."""
         return (
             not self.awaits_next
             and self.history.phase is Phase.SUCCEEDED
@@ -68,7 +68,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_vanished(self) -> bool:
-        """Whether it was seen alive and is gone without anybody of ours having asked."""
+        """True if the attempt was alive and disappeared although Windlass did not delete it."""
         return (
             not self.awaits_next
             and self.current is None
@@ -82,12 +82,12 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing of it has ever been seen; of one told to go before that, who knows."""
+        """True if no attempt was ever observed, and none was deleted before that."""
         return not self.was_created and not self.awaits_next
 
     @property
     def leftovers(self) -> tuple[Replica, ...]:
-        """Attempts that must be gone before the next one may start."""
+        """Attempts that must end before the next attempt may start."""
         return tuple(
             replica
             for replica in self.seen
@@ -96,13 +96,13 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_history(self, **changes: object) -> Slot:
-        """The slot with something else to remember."""
+        """Return the slot with a changed history."""
         return msgspec.structs.replace(
             self, history=msgspec.structs.replace(self.history, **changes)
         )
 
     def over(self, not_before: float) -> Slot:
-        """The slot once its attempt is over for us; it keeps an earlier appointment."""
+        """Return the slot with its attempt marked as over; an earlier start time stays."""
         if self.history.attempt == 0 or (self.awaits_next and self.history.phase is None):
             return self
         due = self.history.not_before if self.history.not_before is not None else not_before
@@ -110,9 +110,10 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> list[Slot]:
-    """The slots of a job, roles in declared order and replicas by index.
+    """Return the slots of a job: roles in declared order, replicas by index.
 
-    An attempt newer than remembered is one whose record was lost: it is adopted, never made twice.
+    An attempt newer than the stored history is one whose record was lost. It is adopted instead of
+    created twice.
 
     >>> from windlass.model.job import ProcessCall
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
@@ -143,7 +144,7 @@ def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> li
 
 
 def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
-    """What is alive and has no place in the job, the highest index first."""
+    """Return living replicas that are not part of the job, the highest index first."""
     wanted = {role.name: role.replicas for role in spec.roles}
     surplus = [
         replica
@@ -154,7 +155,7 @@ def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
 
 
 def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory]:
-    """The memory of replicas scaled away: should they come back, their attempts go on."""
+    """Return the history of removed replicas, so that their attempts continue if they come back."""
     wanted = {role.name: role.replicas for role in spec.roles}
     return [
         history
@@ -168,7 +169,7 @@ def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory
 def histories(
     spec: JobSpec, slots: Sequence[Slot], others: Sequence[ReplicaHistory]
 ) -> tuple[ReplicaHistory, ...]:
-    """What is remembered of all replicas, in declared order, then by index."""
+    """Return the histories of all replicas, in declared order, then by index."""
     place = {role.name: number for number, role in enumerate(spec.roles)}
     kept = [slot.history for slot in slots if slot.history.attempt > 0] + list(others)
     return tuple(
@@ -185,10 +186,10 @@ def _remember(slot: Slot, stopping: bool) -> Slot:
         return slot
     phase = current.phase
     if phase is Phase.FAILED and current.deleting:
-        # Somebody told it to go: that is no failure of its own. Its vanishing will be seen.
+        # Another party deleted it, so it did not fail. Its disappearance will be observed.
         return slot.with_history(phase=Phase.RUNNING)
     if phase is Phase.SUCCEEDED and stopping:
-        # A process may answer a stop by leaving with 0. Only an end of its own is a success.
+        # A process may exit with 0 when it is asked to stop. Only an exit of its own is a success.
         stopped = current.deleting or current.reason == STOPPED_BY_US
         phase = Phase.FAILED if stopped else phase
     if not phase.is_final:

@@ -13,7 +13,7 @@ _WORKER = "worker"
 
 
 def deciders_done(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
-    """The replicas whose success was the job's, whoever leads first; none while it has not."""
+    """Return the replicas that made the job succeed, leaders first; empty until it succeeds."""
     deciders = deciding_slots(spec, slots)
     if not deciders or not all(slot.is_done for slot in deciders):
         return []
@@ -21,7 +21,7 @@ def deciders_done(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
 
 
 def success_message(slots: Sequence[Slot], deciders: Sequence[Slot]) -> str:
-    """Why the job has succeeded: these of its slots did.
+    """Explain why the job succeeded, given the deciding slots.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
@@ -43,13 +43,13 @@ def success_message(slots: Sequence[Slot], deciders: Sequence[Slot]) -> str:
 
 
 def deciding_slots(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
-    """The replicas whose success is the job's.
+    """Return the replicas whose success makes the job succeed.
 
-    - `tensorflow` with a chief (or master): all chiefs. Without: worker 0, or all workers where
-      the success policy says so.
-    - Every other framework: all replicas of all roles that are not services. A job of services
-      alone is done when they are.
-    - Where the success policy says so, the master (or chief) of any framework.
+    - `tensorflow` with a chief (or master): all chiefs. Otherwise worker 0, or all workers if the
+      success policy requires it.
+    - Every other framework: all replicas of all roles that are not services. A job with only
+      services succeeds when all of them do.
+    - If the success policy requires it, the master (or chief) of any framework.
     """
     is_tensorflow = spec.framework == "tensorflow"
     match spec.success_policy:

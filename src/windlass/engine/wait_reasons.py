@@ -22,7 +22,7 @@ def explain(
     capacity: Capacity,
     own: Allocation | None = None,
 ) -> str:
-    """What a job that stands at that position, from 1, waits for; it grows if it has room.
+    """Explain why a job at this position (from 1) waits; `own` is the allocation of a growing job.
 
     >>> machine = Capacity(cpus=2, memory=0)
     >>> runs = Allocation(key="a", demand=Demand(1500), order=(0, 0.0, (), "a"))
@@ -44,7 +44,7 @@ def why_waiting(
     capacity: Capacity,
     own: Allocation | None = None,
 ) -> str:
-    """The same without its place."""
+    """Explain why a job waits, without its position."""
     more = "" if own is None else " more"
     never = _shortages(demand, FreeCapacity(capacity, () if own is None else (own,)))
     if never:
@@ -61,7 +61,7 @@ def why_waiting(
 
 
 def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
-    """Why a job can never start on a machine, or none if one day it can.
+    """Return why a job can never start on a machine, or None if it can.
 
     >>> from windlass.model.job import ProcessCall
     >>> from windlass.model.resources import Resources
@@ -78,7 +78,7 @@ def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
 
 
 def lacking(spec: JobSpec, capacity: Capacity) -> frozenset[str]:
-    """What there is too little of for a job that is impossible, as executors name it.
+    """Return the resources that an impossible job lacks, as executors name them.
 
     >>> from windlass.model.job import ProcessCall
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=4)
@@ -90,12 +90,12 @@ def lacking(spec: JobSpec, capacity: Capacity) -> frozenset[str]:
 
 
 class _Shortage(msgspec.Struct, frozen=True):
-    """Something asked for of which there is less."""
+    """A requested resource that exceeds the free capacity."""
 
     resource: str
     requested: str
     left: str
-    is_one: bool  # whether what is left is spoken of as one
+    is_one: bool  # True if `left` takes a singular verb
 
 
 def _never(short: Sequence[_Shortage], where: str) -> str:
@@ -107,7 +107,7 @@ def _never(short: Sequence[_Shortage], where: str) -> str:
 
 
 def _of_one_replica(spec: JobSpec, capacity: Capacity) -> list[_Shortage]:
-    """What already one replica asks too much of."""
+    """Return the resources of which a single replica already requests too much."""
     shortages = (
         _shortages(_one(role), FreeCapacity(capacity)) for role in spec.roles if role.replicas
     )
@@ -124,7 +124,7 @@ def _shortages(demand: Demand, free: FreeCapacity) -> list[_Shortage]:
                 _Shortage("accelerator", _devices(requested, kind), str(able), able == 1)
             )
     if not shortages and free.assign(Demand(0, 0, demand.accelerators)) is None:
-        # Enough for each kind asked for, but not for all of them together.
+        # The devices suffice for each requested kind, but not for all kinds together.
         requested = sum(need.count for need in demand.accelerators)
         shortages.append(
             _Shortage("accelerator", _devices(requested, "gpu"), str(len(free.devices)), False)

@@ -1,9 +1,9 @@
 """Frameworks of distributed training: the environment variables by which replicas find each other.
 
-A framework is a small value: a description of the cluster goes in, variables come out. Other
-packages add frameworks by the entry point group `windlass.frameworks`. Imports `model` only, does
-no I/O except the lookup of entry points, and decides nothing: the engine decides whose success
-counts.
+A framework is a small value that turns a description of the cluster into environment variables.
+Other packages add frameworks by the entry point group `windlass.frameworks`. Imports `model` only
+and does no I/O except the lookup of entry points. It makes no decisions: the engine decides which
+replicas determine the success of a job.
 """
 
 from windlass.frameworks.cluster import Cluster, Member, cluster_of

@@ -8,15 +8,15 @@ import msgspec
 
 from windlass.model.job import JobSpec
 
-LEADERS = ("chief", "master")  # roles that come first, wherever they were declared
+LEADERS = ("chief", "master")  # roles that get the first ranks, in any order of declaration
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica of a job, and where the others reach it."""
+    """One replica of a job and its address for the other replicas."""
 
     role: str
     index: int
-    address: str = ""  # "host:port", or a host alone where nobody needs a port
+    address: str = ""  # "host:port", or only a host if no port is needed
     service: bool = False
     accelerators: int = 0
 
@@ -42,7 +42,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def peers(self) -> tuple[Member, ...]:
-        """Those who train, by rank: leaders first. Services only serve them."""
+        """The members that train, by rank: leaders first. Services have no rank."""
         trainers = [member for member in self.members if not member.service]
         return tuple(
             sorted(trainers or self.members, key=lambda member: member.role not in LEADERS)
@@ -53,18 +53,18 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.peers)
 
     def rank(self, member: Member) -> int | None:
-        """Which of the peers it is, from 0; none for a service."""
+        """Return the rank of a member, from 0; None for a service."""
         return self.peers.index(member) if member in self.peers else None
 
     def member(self, role: str, index: int) -> Member:
-        """The member of that role and index."""
+        """Return the member with this role and index."""
         for member in self.members:
             if (member.role, member.index) == (role, index):
                 return member
         raise KeyError(f"{role}-{index}")
 
     def by_role(self) -> dict[str, list[str]]:
-        """The addresses of every role, in the order of the indices."""
+        """Return the addresses of each role, ordered by index."""
         addresses: dict[str, list[str]] = {}
         for member in self.members:
             addresses.setdefault(member.role, []).append(member.address)
@@ -72,7 +72,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cluster_of(spec: JobSpec, addresses: Mapping[str, str], default: str = "") -> Cluster:
-    """The cluster of a job whose replicas are at these addresses, by "role-index"."""
+    """Build the cluster of a job from addresses by "role-index"."""
     return Cluster(
         members=tuple(
             Member(

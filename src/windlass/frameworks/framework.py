@@ -12,7 +12,7 @@ from windlass.model.thread_safe_types import learned
 
 
 class _Form(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fields of a framework must be, as far as that can be said."""
+    """The required types of the fields of a framework."""
 
     name: str
     roles: tuple[RoleName, ...]
@@ -26,7 +26,7 @@ class _Form(msgspec.Struct, frozen=True, kw_only=True):
 class Framework(msgspec.Struct, frozen=True, kw_only=True):
     """A framework of distributed training.
 
-    Your own is found by an entry point of the group `windlass.frameworks` that names such a value.
+    An entry point of the group `windlass.frameworks` adds a custom framework.
 
     >>> def environment(cluster: Cluster, me: Member) -> dict[str, str]:
     ...     return {"MPI_RANK": str(cluster.rank(me))}
@@ -38,17 +38,17 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     environment: Callable[[Cluster, Member], Mapping[str, str]]
-    roles: tuple[str, ...] = ()  # those it knows; none named: any
-    takes_services: bool = False  # whether there may be others that only serve, without a rank
-    alone: tuple[str, ...] = ()  # roles of which there is one replica at most
-    rivals: tuple[tuple[str, ...], ...] = ()  # roles of which a job has one or the other
-    services: tuple[str, ...] = ()  # roles that serve the others, unless a job says otherwise
-    restart_scope: RestartScope = RestartScope.REPLICA  # unless a job says otherwise
-    default_role: str = "worker"  # of a job that names none
+    roles: tuple[str, ...] = ()  # supported roles; empty: any
+    takes_services: bool = False  # True if a job may add service roles, which have no rank
+    alone: tuple[str, ...] = ()  # roles with at most one replica
+    rivals: tuple[tuple[str, ...], ...] = ()  # roles that exclude each other
+    services: tuple[str, ...] = ()  # roles that are services by default
+    restart_scope: RestartScope = RestartScope.REPLICA  # the default of its jobs
+    default_role: str = "worker"  # the role of a job without named roles
 
     @property
     def flaw(self) -> str:
-        """Why it is of no use, if it is of none: another package made it."""
+        """Why the framework of another package is invalid; empty if it is valid."""
         try:
             msgspec.convert(self, learned(_Form), from_attributes=True)
         except msgspec.ValidationError as error:
@@ -57,5 +57,5 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
         return "" if callable(environment) else "its environment is no function"
 
     def variables(self, cluster: Cluster, me: Member) -> dict[str, str]:
-        """What a replica finds in its environment; an error if that makes no sense."""
+        """Return the environment variables of a replica; raise an error if they are invalid."""
         return msgspec.convert(self.environment(cluster, me), learned(dict[EnvName, LongText]))

@@ -8,9 +8,9 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """The coordinator, which is process 0, and one's own number among how many.
+    """Return the address of the coordinator (process 0), the process number and the process count.
 
-    JAX itself reads where the coordinator is; the rest it is told:
+    JAX itself reads only the coordinator's address. The program passes the rest:
     `jax.distributed.initialize(num_processes=wl.world_size(), process_id=wl.rank())`.
 
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:1234") for i in range(2)]

@@ -13,7 +13,7 @@ _MOST_REPLICAS = 10_000
 
 
 def problems_of(spec: JobSpec) -> list[str]:
-    """Everything about the roles of a job that cannot work, one sentence each; empty if nothing.
+    """List the problems of a job's roles, one sentence each; empty if there are none.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="chef", replicas=2)

@@ -1,4 +1,4 @@
-"""The available frameworks: the built-in ones and those of other packages."""
+"""The available frameworks: built-in ones and ones from other packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = {each.name: each for each in (PLAIN, TENSORFLOW, TORCH, JAX)}
 
 
 def find_framework(name: str) -> Framework:
-    """The framework of that name; the empty one is of jobs that have none.
+    """Return the framework with this name; the empty name stands for jobs without a framework.
 
     >>> find_framework("torch").restart_scope.value
     'job'
@@ -35,13 +35,13 @@ def find_framework(name: str) -> Framework:
 
 
 def known_frameworks() -> tuple[str, ...]:
-    """The names of all frameworks, ours first."""
+    """Return the names of all frameworks, built-in ones first."""
     return tuple(name for name in (*_OURS, *_others()) if name)
 
 
 @functools.cache
 def _others() -> dict[str, Framework]:
-    """Those that installed packages bring; one that cannot be loaded is as good as absent."""
+    """Load the frameworks of installed packages; skip a framework that cannot be loaded."""
     import logging
     from importlib.metadata import entry_points
 
@@ -49,7 +49,7 @@ def _others() -> dict[str, Framework]:
     for entry_point in entry_points(group=ENTRY_POINTS):
         try:
             loaded = entry_point.load()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- code of another package
             logging.getLogger(__name__).warning("the framework %s: %s", entry_point.name, error)
             continue
         if not isinstance(loaded, Framework) or entry_point.name in _OURS:

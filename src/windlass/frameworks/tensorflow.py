@@ -12,7 +12,7 @@ _EVALUATOR = "evaluator"
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """`TF_CONFIG`, unless there is nobody else: with it, a lone process would wait for others.
+    """Return `TF_CONFIG`, or nothing for a single process, which would wait for peers with it.
 
     >>> pair = [Member(role="worker", index=i, address=f"host:{i}") for i in range(2)]
     >>> print(environment(Cluster(members=tuple(pair)), pair[1])["TF_CONFIG"])
@@ -22,7 +22,7 @@ def environment(cluster: Cluster, me: Member) -> dict[str, str]:
     """
     if len(cluster.members) == 1:
         return {}
-    # An evaluator looks on from outside: nobody of the cluster may wait for it.
+    # An evaluator is not part of the cluster, so that no member waits for it.
     hosts = {role: at for role, at in cluster.by_role().items() if role != _EVALUATOR}
     config = {"cluster": hosts, "task": {"type": me.role, "index": me.index}}
     return {"TF_CONFIG": json.dumps(config, separators=(",", ":"))}

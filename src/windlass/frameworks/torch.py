@@ -1,4 +1,4 @@
-"""PyTorch: the variables of `torch.distributed` with `env://`, and those of `torchrun`."""
+"""PyTorch: the variables of `torch.distributed` with `env://`, and the variables of `torchrun`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """The rank of a replica among its peers, and where they meet: at rank 0.
+    """Return the rank of a replica and the address of rank 0, where all replicas meet.
 
-    Each replica is a node of its own with one process, unless it starts more with `torchrun`:
-    then one for each of its accelerators.
+    Each replica is a node with one process. If it starts more with `torchrun`, it gets one process
+    for each of its accelerators.
 
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:29500") for i in range(2)]
     >>> found = environment(Cluster(members=tuple(pair)), pair[1])

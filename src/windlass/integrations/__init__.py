@@ -1,7 +1,7 @@
-"""Callbacks and profilers for the frameworks people train with.
+"""Callbacks and profilers for training frameworks.
 
-May import `worker` alone of ours: each is a few lines over what any program can call in a trial.
-A framework is imported when something of it is asked for, and never by us before.
+May import `worker` only: each integration is a few lines over functions that any program can call
+in a trial. A framework is imported only when one of its integrations is used.
 """
 
 from windlass.integrations import callbacks as callbacks

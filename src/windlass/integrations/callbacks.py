@@ -6,8 +6,9 @@ lightning.Trainer(max_epochs=10, callbacks=[wl.callbacks.lightning()])
 transformers.Trainer(model, args, train_dataset=data, callbacks=[wl.callbacks.transformers()])
 ```
 
-Each reports metrics, in the groups `training` and `validation`, and progress, keeps checkpoints,
-and ends training in good order when the trial is asked to stop. Outside of a trial they do nothing.
+Each callback reports metrics in the groups `training` and `validation`, reports progress, saves
+checkpoints, and ends training cleanly when the trial is asked to stop. Outside of a trial the
+callbacks do nothing.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
 def keras(
     *, batches: int | None = None, checkpoint_every: int | None = 1, resume: bool = True
 ) -> KerasCallback:
-    """For `model.fit` of Keras 3, with any backend.
+    """Create a callback for `model.fit` of Keras 3, with any backend.
 
     ```py
     model.fit(x, y, epochs=10, validation_split=0.1, callbacks=[wl.callbacks.keras()])
     ```
 
-    After a restart it goes on by itself from the epoch after the newest checkpoint, with the
-    optimizer's state. A checkpoint holds `model.keras`, for `keras.saving.load_model`.
+    After a restart, training resumes after the epoch of the newest checkpoint, with the optimizer's
+    state. A checkpoint contains `model.keras`, for `keras.saving.load_model`.
 
     Args:
-        batches: report after every so many batches, too; steps are batches then, else epochs.
-        checkpoint_every: keep a checkpoint after every so many epochs; None for never.
-        resume: whether to go on from the newest checkpoint.
+        batches: number of batches between reports; steps then count batches instead of epochs.
+        checkpoint_every: number of epochs between checkpoints; None for no checkpoints.
+        resume: whether to resume from the newest checkpoint.
     """
     from windlass.integrations.keras import KerasCallback
 
@@ -43,19 +44,18 @@ def keras(
 
 
 def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
-    """For `model.fit` of Keras 3: profiles some batches, and keeps the trace.
+    """Create a callback that profiles some batches of Keras 3's `model.fit` and stores the trace.
 
-    The trace is that of the backend's own profiler (TensorFlow, PyTorch or JAX), in the trial's
-    artifacts; how long batches took, and with PyTorch which operations, is reported in the group
-    `profiler`.
+    The backend's own profiler (TensorFlow, PyTorch or JAX) writes the trace to the trial's
+    artifacts. The group `profiler` has the duration of batches and, with PyTorch, of operations.
 
     ```py
     model.fit(x, y, callbacks=[wl.callbacks.keras_profiler(start=20, batches=5)])
     ```
 
     Args:
-        start: how many batches pass before: the first ones are slow for reasons of their own.
-        batches: how many are profiled.
+        start: number of batches to skip, because the first ones are unusually slow.
+        batches: number of batches to profile.
     """
     from windlass.integrations.keras import KerasProfiler
 
@@ -63,10 +63,10 @@ def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
 
 
 def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
-    """For the `Trainer` of PyTorch Lightning.
+    """Create a callback for the `Trainer` of PyTorch Lightning.
 
-    Reports what the module logs (`self.log`), as often as the trainer does. To go on after a
-    restart, give `fit` the newest checkpoint, which is a file of Lightning's:
+    Reports the metrics that the module logs (`self.log`), as often as the trainer logs. To resume
+    after a restart, pass the newest checkpoint, a Lightning checkpoint file, to `fit`:
 
     ```py
     trainer = Trainer(max_epochs=10, callbacks=[wl.callbacks.lightning()])
@@ -74,7 +74,7 @@ def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
     ```
 
     Args:
-        checkpoint_every: keep a checkpoint after every so many epochs; None for never.
+        checkpoint_every: number of epochs between checkpoints; None for no checkpoints.
     """
     from windlass.integrations.lightning import LightningCallback
 
@@ -82,10 +82,10 @@ def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
 
 
 def transformers() -> TransformersCallback:
-    """For the `Trainer` of Hugging Face Transformers.
+    """Create a callback for the `Trainer` of Hugging Face Transformers.
 
-    Reports what the trainer logs, and keeps every checkpoint that it saves, as its arguments say
-    (`logging_steps`, `save_strategy`). To go on after a restart:
+    Reports the metrics that the trainer logs and stores every checkpoint that it saves, as set in
+    its arguments (`logging_steps`, `save_strategy`). To resume after a restart:
 
     ```py
     trainer = Trainer(model, args, train_dataset=data, callbacks=[wl.callbacks.transformers()])

@@ -1,9 +1,9 @@
-"""How processes that trained together part: PyTorch can abort one whose work is done.
+"""Clean exit of processes that trained together: PyTorch can abort a process after its work.
 
-A thread of Gloo that lets go of its last tensors asks for Python's lock. Does it ask while Python
-is ending, the process is aborted (`terminate called without an active exception`), and a trial that
-has succeeded has failed. Whoever destroys the process group before is spared that. Trainers that
-make the group for their user leave it to nobody.
+A Gloo thread that releases its last tensors acquires Python's lock. If it does so while Python is
+exiting, the process is aborted (`terminate called without an active exception`), and a successful
+trial fails. Destroying the process group first avoids that. Trainers that create the group for
+their user never destroy it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import atexit
 import sys
 import time
 
-_LETTING_GO = 0.5  # seconds: a thread that has done its work needs microseconds, and a core
+_LETTING_GO = 0.5  # seconds: a finished thread needs only microseconds, and a core
 
 
 def part_at_exit() -> None:
-    """Destroy the process group when this process ends well, if there is one by then."""
+    """Destroy the process group when this process exits without an exception."""
     atexit.unregister(_part)
     atexit.register(_part)
 
 
 def _part() -> None:
-    # After an exception an operation may be under way that others never join: to part would wait
-    # for them, and nobody would see meanwhile that this process has failed.
+    # After an exception, an operation may be in progress that other processes never join.
+    # Destroying the group would wait for them and hide the failure of this process meanwhile.
     if hasattr(sys, "last_value"):
         return
     torch = sys.modules.get("torch")
@@ -31,5 +31,5 @@ def _part() -> None:
         return
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-        # A model that is still there keeps the group, and its threads are then not waited for.
+        # An existing model keeps the group alive, and then PyTorch does not wait for its threads.
         time.sleep(_LETTING_GO)

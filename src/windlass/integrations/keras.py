@@ -1,4 +1,4 @@
-"""Keras: what `wl.callbacks.keras` and `wl.callbacks.keras_profiler` are."""
+"""The implementation of `wl.callbacks.keras` and `wl.callbacks.keras_profiler`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
         self._batches = batches
         self._checkpoint_every = checkpoint_every
         self._resumes = resume
-        self._seen = 0  # batches, over all attempts
+        self._seen = 0  # number of batches over all attempts
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's signature
         saved = latest_checkpoint() if self._resumes else None
@@ -70,7 +70,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
         self._look_for_stop()
 
     def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's
-        self.model._initial_epoch = None  # or the next `fit` would begin there, too
+        self.model._initial_epoch = None  # otherwise the next `fit` would start there
 
     def _save(self, epochs: int) -> None:
         if not is_first():
@@ -82,7 +82,8 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
             save_checkpoint(folder, step=self._seen if self._batches else epochs)
 
     def _look_for_stop(self) -> None:
-        # Several replicas would see it at different batches, and wait for each other for ever.
+        # Several replicas would notice the request at different batches and wait for each other for
+        # ever.
         if world_size() == 1 and should_stop():
             self.model.stop_training = True
 
@@ -131,7 +132,7 @@ class KerasProfiler(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
 
 
 def _tracer() -> Any:
-    """The profiler of the backend that Keras runs on, to be entered and left."""
+    """Return the profiler of Keras's backend as a context manager."""
     backend = keras.backend.backend()
     if backend == "torch":
         from windlass.integrations.profiling import profile
@@ -143,5 +144,5 @@ def _tracer() -> Any:
         return jax.profiler.trace(str(output_dir() / "profiles"))
     import tensorflow as tf
 
-    # Where TensorBoard looks for it.
+    # TensorBoard reads profiles from this folder.
     return tf.profiler.experimental.Profile(str(tensorboard_dir()))

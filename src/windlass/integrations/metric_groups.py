@@ -1,4 +1,4 @@
-"""What the callbacks of all frameworks have in common: metrics in their groups, progress."""
+"""Functions that all callbacks share: groups of metrics, and progress."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from windlass.worker.program import report as reporting
 from windlass.worker.program.context import rank
 
-LONGEST_NAME = 180  # less than a metric's may have: a group stands before it
+LONGEST_NAME = 180  # below the limit of a metric's name, to leave space for a group prefix
 _OF_ANOTHER = re.compile(r"(val|valid|validation|eval|test)[_/](.+)")
 
 
 def tell(step: int, metrics: Mapping[str, Any]) -> None:
-    """Report what a framework logged, each in the group that its name says."""
+    """Report logged metrics of a framework, each in the group of its name."""
     groups: dict[str, dict[str, float]] = {}
     for name, value in metrics.items():
         number = _number(value)
@@ -27,7 +27,7 @@ def tell(step: int, metrics: Mapping[str, Any]) -> None:
 
 
 def group_of(name: str) -> tuple[str, str]:
-    """The group of a metric, and what it is called there.
+    """Return the group of a metric, and its name in that group.
 
     >>> group_of("val_loss"), group_of("eval/accuracy"), group_of("value")
     (('validation', 'loss'), ('validation', 'accuracy'), ('training', 'value'))
@@ -39,12 +39,12 @@ def group_of(name: str) -> tuple[str, str]:
 
 
 def tell_progress(done: float) -> None:
-    """Report how much is done, from 0 to 1."""
+    """Report the completed fraction, from 0 to 1."""
     reporting.report_progress(min(max(done, 0.0), 1.0))
 
 
 def is_first() -> bool:
-    """Whether this process speaks for all: rank 0, and of several in one replica the first."""
+    """Return True if this process reports for all: rank 0, and the first process of its replica."""
     return rank() == 0 and os.environ.get("LOCAL_RANK", "0") == "0"
 
 

@@ -1,4 +1,4 @@
-"""`wl.profile`: PyTorch's profiler, its traces kept and its averages reported."""
+"""`wl.profile`: PyTorch's profiler, with stored traces and reported averages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def profile(
     activities: Sequence[Any] | None = None,
     **options: Any,
 ) -> Profile:
-    """Profile what PyTorch does in a `with` block, or in some steps of it.
+    """Profile PyTorch in a `with` block, or in some of its steps.
 
     ```py
     with wl.profile(wait=10, warmup=2, active=5) as profiler:
@@ -36,20 +36,20 @@ def profile(
             profiler.step()
     ```
 
-    Each trace is kept in the trial's artifacts (`profiles/*.pt.trace.json.gz`, for Perfetto or
-    chrome://tracing). The time of the operations that took most is reported in the group
-    `profiler`: `aten::mm cpu_ms`, `aten::mm calls`, on a GPU `... device_ms`; `total cpu_ms`, and
-    `step_ms`. Without `active`, all of the block is one trace.
+    Each trace is stored in the trial's artifacts (`profiles/*.pt.trace.json.gz`, for Perfetto or
+    chrome://tracing). The group `profiler` has the times of the most expensive operations:
+    `aten::mm cpu_ms`, `aten::mm calls`, on a GPU `... device_ms`; `total cpu_ms`, and `step_ms`.
+    Without `active`, the whole block is one trace.
 
     Args:
-        wait: steps that pass before, with next to no cost.
-        warmup: steps that are profiled and thrown away.
-        active: steps of a trace.
-        repeat: how many traces there are, each after another `wait` and `warmup`; 0 for no end.
-        top: how many operations are reported.
-        step: the step of training at which it begins.
-        activities: what is looked at, as `torch.profiler.ProfilerActivity` has it.
-        options: whatever else `torch.profiler.profile` takes: `profile_memory=True`.
+        wait: steps before the trace, at almost no cost.
+        warmup: steps that are profiled and discarded.
+        active: steps in a trace.
+        repeat: number of traces, each after another `wait` and `warmup`; 0 for unlimited.
+        top: number of operations to report.
+        step: training step at the start of the block.
+        activities: activities to profile, as members of `torch.profiler.ProfilerActivity`.
+        options: further arguments of `torch.profiler.profile`, such as `profile_memory=True`.
     """
     try:
         import torch  # noqa: F401 -- whether it is there
@@ -63,7 +63,7 @@ def profile(
 
 
 class Profile:
-    """PyTorch's profiler at work: `step()` says that a step of training is done."""
+    """A running PyTorch profiler: call `step()` after each step of training."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Profile:
         self._step = step
         self._traces = 0
         self._began = self._since = 0.0
-        self._steps = 0  # since then
+        self._steps = 0  # steps since `_since`
         if schedule is not None:
             wait, warmup, active, repeat = schedule
             plan = profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)
@@ -102,17 +102,17 @@ class Profile:
         self._profiler.__exit__(kind, error, traceback)
 
     def step(self) -> None:
-        """Say that a step is done."""
+        """Mark the end of a training step."""
         self._step += 1
         self._steps += 1
         self._profiler.step()
 
     def key_averages(self) -> Any:
-        """What each operation came to, as PyTorch has it: `.table()` of it can be printed."""
+        """Return PyTorch's averages per operation, with a printable `.table()`."""
         return self._profiler.key_averages()
 
     def _keep(self, finished: Any) -> None:
-        """Keep a trace, and report what it comes to."""
+        """Store a trace and report its averages."""
         self._traces += 1
         folder = output_dir() / _FOLDER
         folder.mkdir(exist_ok=True)
@@ -146,6 +146,6 @@ def _cost(average: Any) -> float:
 
 
 def _device_time(average: Any) -> float:
-    """Microseconds on a GPU; older versions of PyTorch have another name for it."""
+    """Return microseconds on a GPU, which older versions of PyTorch name differently."""
     spent = getattr(average, "self_device_time_total", None)
     return float(getattr(average, "self_cuda_time_total", 0) if spent is None else spent)

@@ -1,4 +1,4 @@
-"""Hugging Face Transformers: what `wl.callbacks.transformers` is."""
+"""The implementation of `wl.callbacks.transformers`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.integrations.exit_cleanup import part_at_exit
 from windlass.integrations.metric_groups import tell, tell_progress
 from windlass.worker.program.context import save_checkpoint, should_stop
 
-_STEPS_BETWEEN = 10  # looks, where several processes have to agree
+_STEPS_BETWEEN = 10  # checks for a stop, where several processes have to agree
 
 
 class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown type without it
@@ -48,7 +48,7 @@ class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown
 
 
 def _any_rank(here: bool, device: Any) -> bool:
-    """Whether it is so in any of the processes: all of them have to end at the same step."""
+    """Return True if `here` is True on any rank: all ranks must stop at the same step."""
     import torch
 
     flag = torch.tensor(int(here), device=device)

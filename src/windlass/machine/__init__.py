@@ -1,5 +1,5 @@
 """This machine: its capacity, and the options of jobs that it does not support.
 
-Read by the runtime and the server that run jobs here, and by a dry run, which runs nothing.
-Imports `model` only.
+The runtime and the server read it to run jobs here, and a dry run reads it without running
+anything. Imports `model` only.
 """

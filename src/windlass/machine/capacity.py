@@ -15,13 +15,13 @@ from windlass.model.accelerators import kind_of_device
 from windlass.model.resources import Capacity, Device
 from windlass.model.text.quantities import parse_size
 
-_UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number near 2**63
+_UNLIMITED = 1 << 60  # cgroup version 1 writes "no limit" as a number near 2**63
 
 
 def read_capacity(environ: Mapping[str, str] = os.environ, root: str = "") -> Capacity:
-    """What there is here, control groups respected; their files are looked for below `root`.
+    """Return the capacity within the limits of control groups, whose files are below `root`.
 
-    `WINDLASS_CPUS`, `WINDLASS_MEMORY` and `WINDLASS_DEVICES` say otherwise:
+    `WINDLASS_CPUS`, `WINDLASS_MEMORY` and `WINDLASS_DEVICES` override it:
 
     >>> said = {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100,a100"}
     >>> capacity = read_capacity(said)
@@ -74,7 +74,7 @@ def _memory(root: str) -> int:
 
 
 def _cgroup_folders(root: str, controller: str) -> list[str]:
-    """The control groups we are in, innermost first, up to the root: each may set a limit."""
+    """Return the control groups of this process, innermost first: each may set a limit."""
     folders = []
     for line in _read(f"{root}/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -108,7 +108,7 @@ def _devices() -> tuple[Device, ...]:
 
 
 def _devices_by_library() -> tuple[Device, ...] | None:
-    """The NVIDIA devices, if its Python library is installed; none if that cannot say."""
+    """Return the NVIDIA devices from its Python library, or None if that is missing or fails."""
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError:
@@ -147,7 +147,7 @@ def _devices_by_tool() -> tuple[Device, ...]:
 
 
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """The devices as `nvidia-smi` lists them: index, name, MiB.
+    """Parse the devices from the output of `nvidia-smi`: index, name, MiB.
 
     >>> [(d.index, d.kind, d.memory) for d in parse_devices("0, NVIDIA A100-SXM4-40GB, 40960")]
     [(0, 'a100', 42949672960)]

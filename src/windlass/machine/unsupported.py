@@ -12,7 +12,7 @@ from windlass.model.job import JobSpec, Python, Volume
 
 
 def problems_of(spec: JobSpec) -> list[str]:
-    """Everything in a spec that cannot work on this machine, one sentence each."""
+    """List all parts of a spec that cannot work on this machine, one sentence each."""
     problems = []
     if not spec.capabilities.runs_on_server:
         problems.append(f"backend is {spec.backend!r}; this machine runs 'local' jobs only.")
@@ -29,7 +29,7 @@ def problems_of(spec: JobSpec) -> list[str]:
 
 
 def code_problems(spec: JobSpec) -> list[str]:
-    """What of a job's code would be looked for outside of it, wherever it runs."""
+    """List the paths of a job's code that are outside its snapshot, for any backend."""
     return [
         f"{path!r} is not inside the code's own folder."
         for code in (spec.code, *(role.code for role in spec.roles if role.code))
@@ -39,7 +39,7 @@ def code_problems(spec: JobSpec) -> list[str]:
 
 
 def _is_inside(path: str) -> bool:
-    """Whether a path stays under the folder it is relative to.
+    """Return True if a path stays inside the folder it is relative to.
 
     >>> _is_inside("src/pkg"), _is_inside("."), _is_inside("a/../../b"), _is_inside("/etc")
     (True, True, False, False)

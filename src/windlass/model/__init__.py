@@ -1,5 +1,5 @@
-"""What things are: jobs, resources, records, states and errors, as frozen structs.
+"""The domain model: jobs, resources, records, states and errors, as frozen structs.
 
-Everyone may import this room; it imports nothing of ours and does no I/O.
-The same structs are the wire between client and server, on both sides.
+Every package may import this one. It imports no other package of Windlass and does no I/O. Client
+and server exchange these same structs.
 """

@@ -1,6 +1,6 @@
-"""The accelerators there are, and how they are asked for: `"a100"`, `"a100x2"`, `"v5e-8"`.
+"""Accelerators and the notation for requesting them: `"a100"`, `"a100x2"`, `"v5e-8"`.
 
-Imports only the standard library: options are checked wherever a function is decorated.
+This module imports only the standard library, because decorators check their options with it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from windlass.model.tpus import TpuSize, tpu_sizes
 
 
 class AcceleratorKind(NamedTuple):
-    """One kind of accelerator, of those that [`wl.accelerators`](#wlaccelerators) lists.
+    """A kind of accelerator, as listed by [`wl.accelerators`](#wlaccelerators).
 
-    `name` is what is asked for, `aliases` are other names of it; `family` is `"gpu"`, `"tpu"` or
-    `"cpu"`; `title` what its maker calls it; `memory_gb` the memory of one, 0 if it depends.
+    `name` is the name to request, `aliases` are alternative names; `family` is `"gpu"`, `"tpu"` or
+    `"cpu"`; `title` is the vendor's product name; `memory_gb` is the memory of one accelerator, 0
+    if it varies.
     """
 
     name: str
@@ -28,7 +29,7 @@ class AcceleratorKind(NamedTuple):
 
     @property
     def sizes(self) -> tuple[TpuSize, ...]:
-        """The sizes of a TPU, the smallest first: name, chips, topology, hosts, chips per host.
+        """The sizes of a TPU, smallest first: name, chips, topology, hosts, chips per host.
 
         ```python
         [v5e] = [kind for kind in wl.accelerators() if kind.name == "v5e"]
@@ -84,22 +85,22 @@ _TPU_SIZED = re.compile(r"(v\d[a-z]*)-(\d{1,5})", re.ASCII)
 
 
 def accelerators() -> list[AcceleratorKind]:
-    """The accelerators that `accelerator=` knows, whatever the backend.
+    """List the accelerators that `accelerator=` accepts, for every backend.
 
     ```python
     for kind in wl.accelerators():
         print(kind.name, kind.title, kind.memory_gb)
     ```
 
-    Several of a kind are asked for by a number, `"a100x2"`; TPUs by their size, `"v5e-16"`. What
-    of them this machine has: `windlass accelerators`; what a cluster has: `windlass kubernetes
-    check`.
+    Request several GPUs with a count, `"a100x2"`, and TPUs by their size, `"v5e-16"`. `windlass
+    accelerators` shows the accelerators of this machine, `windlass kubernetes check` those in a
+    cluster.
     """
     return [CPU, *KINDS]
 
 
 def is_tpu(kind: str) -> bool:
-    """Whether it is a TPU, whose number is its size.
+    """Return True if `kind` is a TPU, for which the number in a request is a size.
 
     >>> is_tpu("v5e"), is_tpu("v100")
     (True, False)
@@ -108,7 +109,7 @@ def is_tpu(kind: str) -> bool:
 
 
 def parse_accelerator(text: str | None) -> tuple[str, int] | None:
-    """What `accelerator=` means: none for the CPU, else a model and a count.
+    """Parse `accelerator=` into a model and a count; return None for the CPU.
 
     >>> parse_accelerator("a100x2")
     ('a100', 2)
@@ -164,7 +165,7 @@ def _check_size(kind: str, count: int) -> None:
 
 
 def kind_of_device(title: str) -> str:
-    """The name of the accelerator that a device calls itself by.
+    """Return the accelerator name for the product name that a device reports.
 
     >>> kind_of_device("NVIDIA A100-SXM4-80GB")
     'a100-80gb'
@@ -184,12 +185,12 @@ def kind_of_device(title: str) -> str:
 
 
 def _has(words: list[str], part: str) -> bool:
-    """Whether a word is it, or goes on with letters: an A10G is an A10, an A100 is none."""
+    """Return True if a word is `part`, with or without more letters: A10G is an A10, A100 not."""
     return any(re.match(rf"{re.escape(part)}(?!\d)", word) for word in words)
 
 
 def satisfies(device_kind: str, asked_kind: str) -> bool:
-    """Whether a device of one kind serves a request for another."""
+    """Return True if a device of one kind satisfies a request for another kind."""
     return asked_kind in ("gpu", device_kind) or (
         asked_kind == "a100" and device_kind == "a100-80gb"
     )

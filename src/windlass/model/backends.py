@@ -1,4 +1,4 @@
-"""The backends that jobs run on, and what the rest of the code may assume of each.
+"""The backends of jobs and the capabilities that the rest of the code may assume.
 
 The table is plain data, so that programs which only describe a job load it quickly. The code that
 runs the jobs of a backend is in `runtimes`.

@@ -1,4 +1,4 @@
-"""Findings: what a check looked at, how it is, and how to mend it."""
+"""Findings of checks, each with a level and a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at: how it is, and how to mend it.
+    """The result of one check, and how to fix a problem.
 
     >>> Finding("machines", OK, "12 of 12 ready").level
     'ok'
@@ -26,26 +26,26 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class ClusterCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster as a process sees it, and what was found when it was looked at."""
+    """A Kubernetes cluster as this process reaches it, and the findings about it."""
 
     findings: tuple[Finding, ...]
-    server: str = ""  # the address of its API; empty: none could be chosen
-    source: str = ""  # where that was found
+    server: str = ""  # address of its API; empty if no cluster could be chosen
+    source: str = ""  # the source of that address
     namespace: str = ""
-    account: str = ""  # as far as that is known without asking
-    username: str = ""  # as the cluster says it, if it was asked
-    is_known: bool = True  # whether anything at all says which cluster is meant
+    account: str = ""  # as far as it is known without a request
+    username: str = ""  # the name that the cluster reports, if it was queried
+    is_known: bool = True  # False if no configuration selects a cluster
 
 
 class ShowManifests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask what would be created in a cluster for a job, which is not."""
+    """Request the objects that a job would create in a cluster, without creating them."""
 
     spec: JobSpec
-    namespace: Namespace = ""  # the one that is meant there, unless it is said
+    namespace: Namespace = ""  # empty: the default namespace
 
 
 class ClusterManifests(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be created in a cluster for a job."""
+    """The objects that a job would create in a cluster."""
 
     objects: list[dict[str, Any]]
-    cluster: ClusterCheck  # which one; nothing was checked
+    cluster: ClusterCheck  # the target cluster, not checked

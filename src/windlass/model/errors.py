@@ -1,8 +1,8 @@
-"""Every error a user can cause, as one family.
+"""The public errors of Windlass, one class hierarchy.
 
-An error says what happened, why, and what to do next: the first line is the
-problem, the indented lines below it the way out. This file imports nothing, so
-that raising an error never costs an import.
+An error states what happened, why, and what to do next: the first line is the problem, the indented
+lines below are the remedy. This file imports nothing at run time, so that raising an error never
+costs an import.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 _MOST_SHOWN = 200  # characters of a value
-_MOST_TOLD = 100  # problems at once
+_MOST_TOLD = 100  # problems in one error
 
 
 def shown(value: object, form: Callable[[object], str] = repr) -> str:
-    """Whatever a user wrote, as an error shows it: in bounds, and whatever its own repr does.
+    """Return a value as errors show it: at most 200 characters, even if its repr raises.
 
     >>> shown("4XB"), len(shown("x" * 1_000_000))
     ("'4XB'", 200)
     """
     try:
         text = form(value)
-    except Exception:  # noqa: BLE001 -- a repr of theirs, or a number of too many digits
+    except Exception:  # noqa: BLE001 -- a user's repr, or a number with too many digits
         return f"<{type(value).__name__}>"
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 
 class WindlassError(Exception):
-    """The base of every error Windlass raises on purpose.
+    """The base class of all errors that Windlass raises deliberately.
 
     >>> str(WindlassError("The disk is full.", hint="Free some space, then try again."))
     'The disk is full.\\n  Free some space, then try again.'
@@ -59,7 +59,7 @@ def _rebuild(
 
 
 class InvalidArgument(WindlassError, ValueError):
-    """Something passed to Windlass makes no sense; all problems are listed at once.
+    """An argument is invalid; the error lists all problems at once.
 
     >>> error = InvalidArgument.of(["cpus is -1; it must be above 0.", "memory '4XB' is no size."])
     >>> print(error)
@@ -72,7 +72,7 @@ class InvalidArgument(WindlassError, ValueError):
 
     @classmethod
     def of(cls, problems: Sequence[str], *, where: str = "") -> InvalidArgument:
-        """One error for all the problems found, so that one run shows them all."""
+        """Combine all problems into one error, so that one run shows them all."""
         prefix = f"{where}: " if where else ""
         if len(problems) == 1:
             first, _, rest = problems[0].partition("\n")
@@ -85,13 +85,13 @@ class InvalidArgument(WindlassError, ValueError):
 
 
 class Unsupported(InvalidArgument):
-    """The chosen backend cannot honour what was asked."""
+    """The chosen backend does not support a requested option."""
 
     code = "unsupported"
 
 
 class ResourceError(InvalidArgument):
-    """The job can never fit on what there is."""
+    """The job can never fit on the available machines."""
 
     code = "resources"
 
@@ -103,25 +103,25 @@ class SnapshotError(WindlassError):
 
 
 class SerializationError(WindlassError, TypeError):
-    """A function, an argument or a result cannot be sent; the message says which part."""
+    """A function, an argument or a result cannot be serialized; the message names the part."""
 
     code = "serialization"
 
 
 class ServerError(WindlassError):
-    """The server could not be started or reached, or answered with a fault of its own."""
+    """The server could not be started or reached, or failed internally."""
 
     code = "server"
 
 
 class ServerUnreachable(ServerError):
-    """No answer came: the server is away, or was while it answered."""
+    """The server did not answer, or the connection broke during the answer."""
 
     code = "unreachable"
 
 
 class VersionMismatch(ServerError):
-    """Client and server are of versions that do not speak to each other."""
+    """The client and the server have incompatible versions."""
 
     code = "version_mismatch"
 
@@ -133,10 +133,10 @@ class Unauthorized(WindlassError):
 
 
 class KubernetesError(WindlassError):
-    """A Kubernetes cluster could not be reached, or refused what was asked of it.
+    """A Kubernetes cluster could not be reached or refused a request.
 
-    `status` is what it answered with, 0 where no answer came or nothing was asked; `reason` a word
-    for why: `Forbidden`, `NotFound`, `AlreadyExists`, or `QuotaExceeded` where more is known.
+    `status` is the HTTP status of its answer, 0 without an answer or a request. `reason` names the
+    cause: `Forbidden`, `NotFound`, `AlreadyExists`, or the more specific `QuotaExceeded`.
     """
 
     code = "kubernetes"
@@ -150,19 +150,19 @@ class KubernetesError(WindlassError):
 
 
 class NotFound(WindlassError, LookupError):
-    """There is no such thing."""
+    """The requested object does not exist."""
 
     code = "not_found"
 
 
 class Conflict(WindlassError):
-    """The request does not fit the state things are in."""
+    """The request conflicts with the current state."""
 
     code = "conflict"
 
 
 class WaitTimeout(WindlassError, TimeoutError):
-    """The wait was over before the trial was; the trial goes on."""
+    """The wait timed out before the trial finished; the trial continues."""
 
     code = "wait_timeout"
 
@@ -170,9 +170,9 @@ class WaitTimeout(WindlassError, TimeoutError):
 class TrialFailed(WindlassError):
     """A trial ended without a value: its process died, was stopped, or ran out of time.
 
-    `trial_id`, `exit_code`, `signal` and `log_tail` (the last lines it wrote) say how. Of a trial
-    of several replicas, `role`, `index` and `attempt` say which one failed first; the exit code
-    and the lines are its own.
+    `trial_id`, `exit_code`, `signal` and `log_tail` (its last lines of output) describe the end.
+    For a trial with several replicas, `role`, `index` and `attempt` identify the replica that
+    failed first; the exit code and the lines belong to that replica.
     """
 
     code = "trial_failed"
@@ -210,15 +210,15 @@ class TrialFailed(WindlassError):
 
 
 class TrialStopped(TrialFailed):
-    """The trial was stopped by someone before it had a value."""
+    """The trial was stopped before it returned a value."""
 
     code = "trial_stopped"
 
 
 class ExperimentFailed(WindlassError):
-    """Some trials of an experiment that was waited for did not succeed.
+    """Some trials of an awaited experiment did not succeed.
 
-    `trial_ids` says which; `experiment_id` of which experiment.
+    `trial_ids` lists these trials; `experiment_id` is the experiment.
     """
 
     code = "experiment_failed"
@@ -237,9 +237,9 @@ class ExperimentFailed(WindlassError):
 
 
 class LaunchFailed(WindlassError):
-    """Something could not be launched inside `with wl.create_experiment(...)`.
+    """A job could not be launched inside `with wl.create_experiment(...)`.
 
-    `errors` has all of it; the first is also the cause.
+    `errors` lists all errors; the first one is also the cause.
     """
 
     code = "launch_failed"
@@ -252,7 +252,7 @@ class LaunchFailed(WindlassError):
 
 
 class RemoteError(WindlassError):
-    """The function raised an exception that could not be sent back as it was.
+    """The function raised an exception that could not be sent back unchanged.
 
     `type_name`, `text` and `traceback` describe the original.
     """
@@ -283,7 +283,7 @@ BY_CODE: dict[str, type[WindlassError]] = {
     )
 }  # fmt: skip
 
-# Users know them as `wl.TrialFailed` and so on; tracebacks should say the same.
+# Users know these classes as `wl.TrialFailed` and so on; tracebacks should show that name.
 for _kind in (
     *BY_CODE.values(), ServerUnreachable, TrialFailed, TrialStopped, RemoteError,
     ExperimentFailed, LaunchFailed,

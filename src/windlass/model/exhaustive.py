@@ -6,5 +6,5 @@ from typing import NoReturn
 
 
 def assert_never(value: NoReturn) -> NoReturn:
-    """Fail for a value that no case covers; the type checker proves that none remains."""
+    """Fail for a value that no case covers; the type checker proves that no such value exists."""
     raise AssertionError(f"no case covers {value!r}")

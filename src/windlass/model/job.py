@@ -1,4 +1,4 @@
-"""A job: what to run, in which roles, under which rules."""
+"""A job: the code to run, its roles and its policies."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from windlass.model.exhaustive import assert_never
 from windlass.model.kubernetes.job_options import KubernetesOptions
 from windlass.model.resources import Resources
 
-# They end in \Z: a $ would let a line break pass.
+# The patterns end in \Z, because $ would accept a trailing line break.
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-# Of any blob: those of the files of checkpoints may be of another kind (worker/blobs/digest.py).
+# The digest of any blob. Files of checkpoints may use another hash (worker/blobs/digest.py).
 BlobDigest = Annotated[str, msgspec.Meta(pattern=r"^(b3-)?[0-9a-f]{64}\Z")]
 RoleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")]
 EnvName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}\Z")]
@@ -24,7 +24,7 @@ PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*\Z")]
 
 
 class RestartPolicy(str, Enum):
-    """When a replica that ended is started again."""
+    """The condition under which an ended replica restarts."""
 
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
@@ -33,14 +33,14 @@ class RestartPolicy(str, Enum):
 
 
 class RestartScope(str, Enum):
-    """Who starts again when one replica does."""
+    """The replicas that restart when one replica does."""
 
     REPLICA = "replica"
     JOB = "job"
 
 
 class CleanPolicy(str, Enum):
-    """What is done with the replicas when the job ends."""
+    """The replicas that are deleted when the job ends."""
 
     RUNNING = "Running"
     ALL = "All"
@@ -48,11 +48,11 @@ class CleanPolicy(str, Enum):
 
 
 class SuccessPolicy(str, Enum):
-    """Whose success is the job's, beyond what the framework says."""
+    """The replicas whose success decides the job's success, where it differs from the framework."""
 
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"
-    LEADER = "Leader"  # of the chief or master, whatever the framework
+    LEADER = "Leader"  # the chief or master, for any framework
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
@@ -60,19 +60,19 @@ class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
 
     payload: Digest
     qualname: ShortText = ""
-    changes: Digest | None = None  # pickled arguments by name, which take the place of its own
+    changes: Digest | None = None  # pickled arguments by name that replace the original ones
 
 
 class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
-    """A command line. A first word of `python` is the interpreter the job runs with."""
+    """A command line. If its first word is `python`, the interpreter of the job runs it."""
 
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(min_length=1, max_length=10_000)]
 
 
 class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="shell"):
-    """A program that people type to: in a terminal of its own, or with its input piped to it."""
+    """An interactive program, with its own terminal or with piped input."""
 
-    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()  # else: $SHELL
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()  # empty: $SHELL
     has_terminal: bool = True
     rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 24
     columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 80
@@ -81,15 +81,15 @@ class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
     """A function in the author's own process that adds the jobs of its trial, one by one.
 
-    Nothing is started for it: the author's process says when it is done.
+    Windlass starts no process for it; the author's process reports when the function is done.
     """
 
     qualname: ShortText = ""
-    holder: ShortText = ""  # who holds the experiment open meanwhile
+    holder: ShortText = ""  # the client that keeps the experiment open meanwhile
 
 
 class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="external"):
-    """A process that runs already and was not started by us: it says itself when it is done."""
+    """A process that Windlass did not start; it reports its own end."""
 
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
 
@@ -98,33 +98,33 @@ Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCa
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The snapshot a job runs in, and where in it."""
+    """The snapshot of a job's code, and the working directory in it."""
 
     tree: Digest | None = None
-    root: PathText = ""  # where the tree was on the author's machine
+    root: PathText = ""  # original path of the tree on the author's machine
     workdir: PathText = "."  # relative to the tree's root
     import_paths: tuple[PathText, ...] = ()  # relative to the tree's root, in order
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The interpreter a job runs with."""
+    """The interpreter of a job."""
 
-    executable: PathText = ""  # empty: the machine's own
+    executable: PathText = ""  # empty: the machine's own interpreter
     version: ShortText = ""  # "3.11"
     extra_paths: tuple[PathText, ...] = ()  # absolute, on the author's machine
     packages: tuple[ShortText, ...] = ()  # as the user wrote them
-    lock: Digest | None = None  # the blob that pins what `packages` came to
+    lock: Digest | None = None  # the blob with the resolved versions of `packages`
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
-    """Something outside the snapshot that a replica sees under a path."""
+    """A path outside the snapshot that a replica can access."""
 
     target: PathText
     source: PathText
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Replicas that do the same thing."""
+    """A group of identical replicas."""
 
     executable: Executable
     name: RoleName = "main"
@@ -133,22 +133,22 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[EnvName, LongText] = {}
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     service: bool = False
-    code: Code | None = None  # where it is another than the job's
-    kubernetes: KubernetesOptions | None = None  # where the job's backend is a cluster
+    code: Code | None = None  # if it differs from the job's code
+    kubernetes: KubernetesOptions | None = None  # if the job's backend is a cluster
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which checkpoints of a trial stay when another comes; the newest always does."""
+    """The retention policy of a trial's checkpoints; the newest checkpoint always stays."""
 
     last: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     metric: ShortText = ""
-    is_max: bool = False  # whether the greatest values of the metric are the best
-    is_last_given: bool = False  # then `last` decides on those without a value of the metric, too
+    is_max: bool = False  # True if greater values of the metric are better
+    is_last_given: bool = False  # then `last` also covers checkpoints without the metric
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The checkpoint of another trial that a job finds until it has saved one of its own."""
+    """The checkpoint of another trial that a job loads until it has saved its own."""
 
     uid: ShortText
     name: PathText
@@ -158,7 +158,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything that is decided about a job before it runs."""
+    """The specification of a job, complete before it runs."""
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=64)]
     code: Code = Code()
@@ -175,7 +175,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     success_policy: SuccessPolicy = SuccessPolicy.DEFAULT
     suspend: bool = False
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
-    keep: Keep | None = None  # none: all checkpoints stay
+    keep: Keep | None = None  # None keeps all checkpoints
     begin: Begin | None = None
 
     @property
@@ -185,7 +185,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def restarts_together(self) -> bool:
-        """Whether all replicas restart when one of them does."""
+        """True if all replicas restart when one restarts."""
         match self.restart_scope:
             case RestartScope.JOB:
                 return True
@@ -195,7 +195,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return assert_never(self.restart_scope)
 
     def role(self, name: str) -> Role:
-        """The role of that name."""
+        """Return the role with this name."""
         for role in self.roles:
             if role.name == name:
                 return role
@@ -203,20 +203,20 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replica is given when it starts, beyond what its job says."""
+    """The resources and addresses that a replica receives when it starts."""
 
     devices: tuple[int, ...] = ()  # its accelerators
-    addresses: dict[str, str] = {}  # of all replicas of the job: "role-index" -> "host:port"
-    seconds: float | None = None  # that are left of the job's deadline
+    addresses: dict[str, str] = {}  # replicas of the job: "role-index" -> "host:port"
+    seconds: float | None = None  # left until the job's deadline
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as controller and runtimes handle it: its identity and what it is."""
+    """A job with its identity, for the controller and the runtimes."""
 
     uid: str
     trial_id: int
     spec: JobSpec
-    # What its program is told of it: see `wl.current_trial`.
+    # Values that `wl.current_trial` returns to the program.
     name: str = ""
     experiment: str = ""
     params: dict[str, Any] = {}

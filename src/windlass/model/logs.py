@@ -1,4 +1,4 @@
-"""Lines of logs, as the API tells them."""
+"""Log lines as the API returns them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of what a replica wrote: a whole line, or, without `end`, the beginning of one."""
+    """A piece of a replica's output: a whole line or, without `end`, the beginning of a line."""
 
     time: float
     stream: str  # "stdout" | "stderr"
@@ -18,27 +18,27 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a log, and the cursor that goes on after it."""
+    """A page of a log and the cursor to continue from."""
 
     items: tuple[LogPart, ...]
-    next: str | None = None  # none: nothing more will come
+    next: str | None = None  # None: the log is complete
 
 
 class LogHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that matches, and the trial that wrote it."""
+    """A matching line, and the trial that wrote it."""
 
     trial_id: int
-    trial: str  # its name
+    trial: str  # the trial's name
     line: LogPart
 
 
 class LogHits(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of many trials that match, how many they are, and the cursor to go on from.
+    """Matching lines of many trials, their number, and the cursor to continue from.
 
-    An empty page with a cursor is not the end: it says how far the search came.
+    An empty page with a cursor is not the end: the cursor marks the progress of the search.
     """
 
     items: tuple[LogHit, ...]
     count: int
     next: str | None = None
-    hint: str = ""  # why nothing was found, if a name is probably wrong
+    hint: str = ""  # why the result is empty, if a name is probably wrong

@@ -1,4 +1,4 @@
-"""Metrics on the wire: points that were reported, and packs of curves."""
+"""Metrics on the wire: reported points, and packs of curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 def near_metric(name: str, names: Collection[str]) -> str | None:
-    """The metric that was probably meant: of that name in a group, spelt nearly so, or cut short.
+    """Suggest the metric that a name probably means: in a group, misspelt, or abbreviated.
 
     >>> near_metric("accuracy", ["loss", "validation/accuracy"]), near_metric("los", ["loss"])
     ('validation/accuracy', 'loss')
@@ -27,23 +27,24 @@ def near_metric(name: str, names: Collection[str]) -> str | None:
 
 
 class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Values of one metric that one replica reported in one attempt, in their order."""
+    """Values of one metric from one attempt of one replica, in the order of reports."""
 
     trial_id: int
     name: str
     role: str = "main"
     index: int = 0
     attempt: int = 1
-    start: int = 0  # how many came before these
+    start: int = 0  # the number of earlier points
     steps: tuple[int, ...] = ()
     times: tuple[float, ...] = ()
-    values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: JSON has no such numbers
+    values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: not JSON numbers
 
 
 class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for the points of metrics of trials, to be answered with one pack of curves.
+    """Request the points of metrics of trials in one pack of curves.
 
-    Names are those of summaries; without any, all that there are, of a group if one is named.
+    Names are the names of summaries. Without names, the request covers all metrics, or all metrics
+    of `group`.
     """
 
     trials: Annotated[tuple[int, ...], msgspec.Meta(min_length=1, max_length=1000)]
@@ -52,16 +53,16 @@ class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     role: str | None = None
     index: int | None = None
     attempt: int | None = None
-    # At most so many of each metric of each trial, spikes among them.
+    # The limit of points of each metric of each trial; spikes are kept.
     max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
-    # How far the files of attempts are known: what the answer before said.
+    # The read position in the file of each attempt, from the previous response.
     known: Annotated[
         dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
     ] = {}
 
 
 class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Points of one metric that one replica reported in one attempt; they follow apart."""
+    """The header of one curve in a pack; the points follow separately."""
 
     trial_id: int
     name: str
@@ -72,11 +73,11 @@ class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CurvesHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a pack of curves begins, after the eight bytes of its length.
+    """The header of a pack of curves, after the eight bytes of its length.
 
     The steps, times and values of each curve follow: eight bytes a number, little-endian.
     """
 
     curves: tuple[CurveHead, ...]
     known: dict[str, int] = {}
-    more: bool = False  # what is known then is not all
+    more: bool = False  # the response is incomplete; continue from `known`

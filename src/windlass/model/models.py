@@ -1,4 +1,4 @@
-"""Models and their versions: checkpoints that people mean to use."""
+"""Models and their versions: named checkpoints for later use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATEST = "latest"
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named line of versions, in a project."""
+    """A named series of versions in a project."""
 
     id: int
     name: str
@@ -27,12 +27,12 @@ class ModelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     metadata: dict[str, Any] = {}
     archived: bool = False
     versions: int = 0
-    latest: int | None = None  # the highest number that there is
+    latest: int | None = None  # the highest version number
     aliases: dict[str, int] = {}
 
 
 class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One checkpoint under a number of its model."""
+    """A checkpoint with a version number of its model."""
 
     id: int
     model_id: int
@@ -40,7 +40,7 @@ class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
     version: int
     checkpoint_id: int
     checkpoint_uid: str
-    trial_id: int  # that saved it
+    trial_id: int  # the trial that saved the checkpoint
     created: float
     step: int | None = None
     user: str = ""
@@ -52,7 +52,7 @@ class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 class CreateModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for a model. Sent twice with one key, it makes one."""
+    """Request a model. Repeated requests with the same key create one model."""
 
     key: TrialKey
     name: Name
@@ -61,23 +61,23 @@ class CreateModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     labels: Labels = ()
     metadata: Metadata = {}
     user: Annotated[str, msgspec.Meta(max_length=200)] = ""
-    exist_ok: bool = False  # then the one of that name, if there is one
+    exist_ok: bool = False  # return the existing model with this name, if any
 
 
 class ChangeModel(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other metadata; what is not given stays."""
+    """Change metadata; omitted fields stay unchanged."""
 
-    project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the one to move to
+    project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the target project
     archived: bool | msgspec.UnsetType = msgspec.UNSET
     put_metadata: Metadata = {}
     remove_metadata: tuple[Name, ...] = ()
 
 
 class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask that a checkpoint is a version; the one that it is already stays as it is."""
+    """Register a checkpoint as a version; an existing version of it stays unchanged."""
 
     checkpoint: Annotated[str, msgspec.Meta(max_length=100)]  # its id or uid
-    trial_id: int | None = None  # the trial that asks: it may just have saved it
+    trial_id: int | None = None  # the requesting trial, which may just have saved it
     name: Annotated[str, msgspec.Meta(max_length=200)] = ""
     notes: Text = ""
     labels: Labels = ()
@@ -86,7 +86,7 @@ class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other metadata; what is not given stays. A name may be empty."""
+    """Change metadata; omitted fields stay unchanged. A name may be empty."""
 
     name: Annotated[str, msgspec.Meta(max_length=200)] | msgspec.UnsetType = msgspec.UNSET
     notes: Text | msgspec.UnsetType = msgspec.UNSET
@@ -95,27 +95,27 @@ class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SetAlias(msgspec.Struct, frozen=True, kw_only=True):
-    """Have an alias name a version, whichever it named before."""
+    """Point an alias to a version, replacing its previous target."""
 
     version: int
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some models, and where the next ones begin."""
+    """A page of models and the cursor of the next page."""
 
     items: tuple[ModelRecord, ...]
     next: str | None = None
 
 
 class VersionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some versions of a model, and where the next ones begin."""
+    """A page of a model's versions and the cursor of the next page."""
 
     items: tuple[ModelVersionRecord, ...]
     next: str | None = None
 
 
 def alias_flaw(alias: object) -> str:
-    """What keeps something from being an alias; empty if nothing does.
+    """Return why a value is not a valid alias; empty if it is valid.
 
     >>> alias_flaw("production"), alias_flaw("latest")
     ('', "'latest' is the newest version already; choose another alias")

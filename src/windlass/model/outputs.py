@@ -1,4 +1,4 @@
-"""Files that a trial left, as they are listed and asked for."""
+"""Output files of a trial, as requests and responses list them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from windlass.model.records import OutputFile
 
 
 class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the files that a trial left, and where the next ones begin."""
+    """A page of a trial's output files and the cursor of the next page."""
 
     items: tuple[OutputFile, ...]
     next: str | None = None
 
 
-# Files of a trial that are asked for at once.
+# The limit of output files in one request.
 MOST_OUTPUTS = 500
 
 
 class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file to be fetched: from where on, if it is still the one that was listed."""
+    """An output file to download, the offset to start at, and its listed version."""
 
     name: Annotated[str, msgspec.Meta(max_length=20_000)]
     raw: Annotated[str, msgspec.Meta(max_length=10_000, pattern=r"^([0-9a-f]{2})*\Z")] = ""
     role: RoleName = "main"
     index: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
-    size: int = 0  # as it was listed
+    size: int = 0  # the listed size
     modified: float = 0.0
 
 
 class FetchOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for files of a trial, to be answered in one stream: see `server/api/artifacts.py`."""
+    """Request output files of a trial in one stream: see `server/api/artifacts.py`."""
 
     files: Annotated[tuple[WantedOutput, ...], msgspec.Meta(min_length=1, max_length=MOST_OUTPUTS)]

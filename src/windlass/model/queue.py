@@ -1,4 +1,4 @@
-"""Who waits for room, and what those that were let in were given."""
+"""The queue of waiting trials, and the tasks of admitted trials."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from windlass.model.status import Pod
 
 
 class SetPriority(msgspec.Struct, frozen=True, kw_only=True):
-    """Have another priority: the higher is let in first."""
+    """Set the priority of a trial; trials with a higher priority are admitted first."""
 
     priority: Priority
 
 
 class MoveTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """Have a trial that waits stand right ahead of another that does."""
+    """Move a waiting trial directly ahead of another waiting trial."""
 
     ahead_of: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class QueuePlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A trial that waits for room."""
+    """The position of a trial that waits for capacity."""
 
     trial: TrialRecord
     position: int  # from 1
-    why: str  # what it needs and what is free of it
-    ahead: int | None = None  # the trial right ahead of it
+    why: str  # the needed and the free resources
+    ahead: int | None = None  # the trial directly ahead
 
 
 class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of those who wait, and where the next ones begin."""
+    """A page of the queue and the cursor of the next page."""
 
     items: tuple[QueuePlace, ...]
     next: str | None = None
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt of one replica, with what it was given and how it went."""
+    """One attempt of one replica, with its resources and its outcome."""
 
     trial_id: int
     role: str
     index: int
-    attempt: int = 0  # 0 is before the first
+    attempt: int = 0  # 0 before the first attempt
     state: str = "Queued"  # or Pending, Running, Succeeded, Failed, Unknown
     cpus: float = 0.0
-    memory: int = 0  # bytes; 0 is no limit
-    devices: tuple[int, ...] = ()  # the accelerators it was given
+    memory: int = 0  # bytes; 0 means unlimited
+    devices: tuple[int, ...] = ()  # indices of its accelerators
     node: str = ""
     address: str = ""
-    pod: Pod | None = None  # of one that runs in a cluster
-    pid: int | None = None  # of its process, while that runs
+    pod: Pod | None = None  # only in a cluster
+    pid: int | None = None  # while its process runs
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
@@ -63,7 +63,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some tasks of a trial, and where the next ones begin."""
+    """A page of a trial's tasks and the cursor of the next page."""
 
     items: tuple[TaskRecord, ...]
     next: str | None = None

@@ -1,4 +1,4 @@
-"""What is remembered: trials and experiments as the server tells and the client shows them."""
+"""Records of trials, experiments and their files, as the server returns them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.model.status import Condition, ConditionType, JobStatus, Pod
 
 
 class TrialState(str, Enum):
-    """How a trial stands, in one word."""
+    """The state of a trial."""
 
     QUEUED = "QUEUED"
     STARTING = "STARTING"
@@ -32,22 +32,22 @@ class TrialState(str, Enum):
 
 
 class TrialKind(str, Enum):
-    """What a trial is of."""
+    """The kind of a trial."""
 
     JOB = "job"
-    COMMAND = "command"  # of `wl.run_command`: no part of what is listed unless it is asked for
-    SHELL = "shell"  # of `wl.open_shell`: likewise
-    EXTERNAL = "external"  # of `wl.start_trial`: a process that was not started by us
+    COMMAND = "command"  # from `wl.run_command`; lists omit it unless requested
+    SHELL = "shell"  # from `wl.open_shell`; lists omit it unless requested
+    EXTERNAL = "external"  # from `wl.start_trial`: Windlass did not start its process
 
     @property
     def is_listed(self) -> bool:
-        """Whether it is a trial to whoever lists trials, and counts in its experiment."""
+        """True if lists show trials of this kind and experiments count them."""
         return self in (TrialKind.JOB, TrialKind.EXTERNAL)
 
 
 LISTED_KINDS = tuple(kind for kind in TrialKind if kind.is_listed)
 
-# The experiment of commands and shells that belong to none. Nobody is shown it.
+# The experiment id of commands and shells outside any experiment. No list shows it.
 NO_EXPERIMENT = 0
 
 
@@ -55,7 +55,7 @@ STOPPED_REASON = "Stopped"
 
 
 def state_of(status: JobStatus) -> TrialState:
-    """The one word for a job's conditions.
+    """Derive the trial state from a job's conditions.
 
     >>> state_of(JobStatus())
     <TrialState.QUEUED: 'QUEUED'>
@@ -77,7 +77,7 @@ def state_of(status: JobStatus) -> TrialState:
 
 
 class Git(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where in a repository's history the code was."""
+    """The commit, branch and dirty flag of the repository that held the code."""
 
     commit: str = ""
     branch: str = ""
@@ -85,7 +85,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who made a trial, where, and with what."""
+    """The origin of a trial: its user, machine, interpreter, command line and code version."""
 
     user: str = ""
     host: str = ""
@@ -95,13 +95,13 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     argv: tuple[str, ...] = ()
     windlass: str = ""
     git: Git | None = None
-    packages: Digest | None = None  # of the blob that lists the installed packages
+    packages: Digest | None = None  # the blob that lists the installed packages
     tree_files: int = 0
     tree_size: int = 0
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt of one replica, as it went."""
+    """The record of one attempt of one replica."""
 
     role: str
     index: int
@@ -114,11 +114,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     address: str = ""
-    pod: Pod | None = None  # of one that ran in a cluster
+    pod: Pod | None = None  # only if the attempt ran in a cluster
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The end that was the failure of a trial: whose, of what, and the last it wrote."""
+    """The attempt that caused a trial to fail, its exit, and its last lines of output."""
 
     role: str
     index: int
@@ -131,7 +131,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong, as text; `pickle` is the blob of the exception itself if it had one."""
+    """An error as text; `pickle` is the blob of the pickled exception, if there is one."""
 
     type: str = ""
     message: str = ""
@@ -140,7 +140,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ResultInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the value is kept; `text` is a short look at it."""
+    """The blob that holds a result; `text` is a short preview."""
 
     digest: str
     size: int
@@ -148,32 +148,32 @@ class ResultInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SearchPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which suggestion of which search a trial tries."""
+    """The suggestion of a search that a trial evaluates."""
 
-    search: str  # its name
-    number: int  # from 0
-    params: dict[str, Any] = {}  # what was suggested, exactly
+    search: str  # the name of the search
+    number: int  # counts from 0
+    params: dict[str, Any] = {}  # the suggested values, unchanged
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a trial came to be asked for, as far as its job does not say."""
+    """Details of a trial's submission that are not part of its job."""
 
-    identity: str = ""  # unique in its experiment, if it has one
-    arguments: dict[str, Any] = {}  # by role: the mapping or list that its arguments were given as
+    identity: str = ""  # unique in the experiment if set
+    arguments: dict[str, Any] = {}  # by role: the mapping or list of arguments from the caller
     origin_id: int | None = None  # the trial it repeats
-    checkpoint: str = ""  # the uid of the one it begins with, if it goes on from another trial's
-    is_fork: bool = False  # whether it goes another way from there than the trial it repeats
+    checkpoint: str = ""  # uid of the start checkpoint, if the trial continues another trial
+    is_fork: bool = False  # True if the trial diverges from the trial it repeats
     search: SearchPlace | None = None
-    template: str = ""  # what the template was called whose fields it was given
-    code_of: int | None = None  # of a command or shell: the trial whose code it has
+    template: str = ""  # name of the template that supplied fields
+    code_of: int | None = None  # for a command or shell: the trial whose code it uses
 
 
 class Summary(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True
 ):
-    """What all the values of a metric come to.
+    """A summary of all values of a metric.
 
-    NaN counts, and is neither least nor greatest; the mean is that of what is finite.
+    NaN counts as a value but is never the minimum or maximum. The mean covers the finite values.
 
     >>> told = msgspec.json.encode(Summary(count=1, last=float("inf")))
     >>> told
@@ -187,11 +187,11 @@ class Summary(
     max: float | None = None
     mean: float | None = None
     last: float | None = None
-    step: int | None = None  # of the last
-    odd: dict[str, str] = {}  # those of the above that JSON has no number for: "nan", "inf", "-inf"
+    step: int | None = None  # the step of the last value
+    odd: dict[str, str] = {}  # values without a JSON number: "nan", "inf", "-inf"
 
     def __post_init__(self) -> None:
-        """Have the odd ones both ways: as numbers here, as texts on the wire."""
+        """Convert non-finite values both ways: floats in Python, text on the wire."""
         if self.odd:
             for name in _MAYBE_ODD & self.odd.keys():
                 msgspec.structs.force_setattr(self, name, float(self.odd[name]))
@@ -206,7 +206,7 @@ _MAYBE_ODD = frozenset({"min", "max", "mean", "last"})
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything there is to know about a trial, except its logs and blobs."""
+    """The complete record of a trial, except its logs and blobs."""
 
     id: int
     uid: str
@@ -215,7 +215,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     experiment_id: int
     project: str
     state: TrialState
-    message: str = ""  # what it waits for, or why it ended
+    message: str = ""  # the reason for waiting, or for the end
     created: float = 0.0
     started: float | None = None
     ended: float | None = None
@@ -231,21 +231,21 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     attempts: tuple[Attempt, ...] = ()
     conditions: tuple[Condition, ...] = ()
     provenance: Provenance = Provenance()
-    directory: str = ""  # where its files are, on the server's machine
+    directory: str = ""  # the trial's folder on the server's machine
     labels: tuple[str, ...] = ()
-    auxiliary: bool = False  # it ends with its experiment, and is no part of its success
+    auxiliary: bool = False  # it stops with its experiment and does not count for its success
     parent_id: int | None = None  # the trial whose generator added it
     recipe: Recipe = Recipe()
-    asked_to_stop: str = ""  # why it was asked to stop by itself, if it was
+    asked_to_stop: str = ""  # why the trial was asked to stop by itself, if it was
     metrics: dict[str, Summary] = {}
     kind: TrialKind = TrialKind.JOB
-    progress: float | None = None  # how much of it is done, from 0 to 1, if it says so
+    progress: float | None = None  # completed fraction from 0 to 1, if the trial reports it
     description: str = ""
     notes: str = ""
 
     @property
     def job(self) -> Job:
-        """The trial as controller and runtimes need it."""
+        """The job of the trial, for the controller and the runtimes."""
         return Job(
             uid=self.uid,
             trial_id=self.id,
@@ -257,40 +257,40 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Files that a trial saved at some step, whole."""
+    """A complete set of files that a trial saved at one step."""
 
     id: int
     uid: str
     trial_id: int
-    number: int  # among those of its trial, from 1: the highest is the newest
-    name: str  # of the file or folder that was saved
+    number: int  # position among the checkpoints of its trial, from 1; the highest is newest
+    name: str  # the name of the saved file or folder
     is_folder: bool = False
     step: int | None = None
     created: float = 0.0
-    role: str = ""  # whose it is; of one in shards, whose was the last
+    role: str = ""  # the role that saved it; for shards, the last role to save
     index: int = 0
     attempt: int = 1
-    shards: int = 0  # how many ranks saved a part of it; none if it is of one alone
+    shards: int = 0  # the number of ranks that saved a shard; 0 without shards
     manifest: str = ""  # the blob that lists its files
     files: int = 0
-    size: int = 0  # of all of them, in bytes
+    size: int = 0  # total bytes of all files
     metadata: dict[str, Any] = {}
-    # As reported at its step or last before; "nan" and the like as text.
+    # Values reported at this step, or the latest before it. NaN and infinities are text.
     metrics: dict[str, float | str] = {}
-    models: dict[str, int] = {}  # those of which it is a version, and which
-    continued_by: tuple[int, ...] = ()  # the trials that began with it
+    models: dict[str, int] = {}  # model name -> version, for models that include this checkpoint
+    continued_by: tuple[int, ...] = ()  # the trials that started from this checkpoint
 
 
-_OF_THE_SYSTEM = "system/"  # what the machine tells of a trial, not the trial itself
+_OF_THE_SYSTEM = "system/"  # prefix of metrics that the machine reports, not the program
 
 
 def is_own_metric(name: str) -> bool:
-    """Whether a program reported it itself."""
+    """Return True if the program itself reported the metric."""
     return not name.startswith(_OF_THE_SYSTEM)
 
 
 def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
-    """What a program reported itself: tables are of that, unless they are asked for the rest.
+    """Return the metrics that the program itself reported; tables show these by default.
 
     >>> list(own_metrics({"loss": Summary(count=1), "system/cpu_percent": Summary(count=9)}))
     ['loss']
@@ -299,14 +299,14 @@ def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """Something elsewhere that belongs to an experiment."""
+    """A link from an experiment to a URL."""
 
     name: str
     url: str
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is kept with an experiment."""
+    """A file stored with an experiment."""
 
     name: str
     digest: str
@@ -317,7 +317,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     r"""A file that a replica left in its output folder.
 
-    `name` is its path below that folder, with what is no UTF-8 escaped; `path` is exact.
+    `name` is the path below that folder with non-UTF-8 bytes escaped; `path` is exact.
 
     >>> odd = OutputFile.of(b"caf\xe9.txt")
     >>> odd.name, odd.raw, odd.path
@@ -329,12 +329,12 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int = 0
     size: int = 0
     modified: float = 0.0
-    problem: str = ""  # why it cannot be fetched, if that is known
-    raw: str = ""  # the bytes of its name in hexadecimal, where they are no text
+    problem: str = ""  # why the file cannot be downloaded, if known
+    raw: str = ""  # the bytes of the name in hexadecimal, if they are not UTF-8
 
     @classmethod
     def of(cls, path: bytes, **rest: Any) -> OutputFile:
-        """The file of that path."""
+        """Create the entry for a file path."""
         try:
             return cls(name=path.decode(), **rest)
         except UnicodeDecodeError:
@@ -342,12 +342,12 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def path(self) -> bytes:
-        """Its path, as the file system has it."""
+        """The path in the file system, as bytes."""
         return bytes.fromhex(self.raw) if self.raw else self.name.encode()
 
 
 class ExperimentState(str, Enum):
-    """How an experiment stands, in one word; auxiliary trials do not count."""
+    """The state of an experiment; auxiliary trials do not count."""
 
     EMPTY = "EMPTY"
     RUNNING = "RUNNING"
@@ -357,7 +357,7 @@ class ExperimentState(str, Enum):
 
 
 def experiment_state(states: dict[str, int], *, is_held: bool = False) -> ExperimentState:
-    """The one word for how many trials are in which state.
+    """Derive the state of an experiment from the number of its trials in each state.
 
     >>> experiment_state({"SUCCEEDED": 3, "FAILED": 1})
     <ExperimentState.FAILED: 'FAILED'>
@@ -382,17 +382,17 @@ class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     name: str
     project: str
     created: float
-    trials: int = 0  # that are not auxiliary
-    states: dict[str, int] = {}  # of those
+    trials: int = 0  # without auxiliary trials
+    states: dict[str, int] = {}  # state -> number of trials, without auxiliary trials
     uid: str = ""
     state: ExperimentState = ExperimentState.EMPTY
-    auxiliary: int = 0  # how many trials are
+    auxiliary: int = 0  # number of auxiliary trials
     labels: tuple[str, ...] = ()
     description: str = ""
     notes: str = ""
     config: dict[str, Any] = {}
     links: tuple[Link, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    searches: dict[str, dict[str, Any]] = {}  # the settings of each, by its name
-    priority: int = 0  # of what is added to it and says none itself
+    searches: dict[str, dict[str, Any]] = {}  # search name -> its settings
+    priority: int = 0  # for new trials without a priority of their own
     archived: bool = False

@@ -1,6 +1,7 @@
-"""Requests and answers of the HTTP API that are not records themselves.
+"""Requests and responses of the HTTP API that are not records themselves.
 
-Those of one noun alone are in its own file: `logs`, `metrics`, `queue`, `outputs`, `places`, ...
+Requests and responses about a single noun are in its own file: `logs`, `metrics`, `queue`,
+`outputs`, `workspaces`, ...
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from windlass.model.resources import Capacity
 API = "/api/v1"
 VERSION_HEADER = "Windlass-Version"
 
-# The largest blob that travels inside a request; larger ones are uploaded before.
+# The largest blob that is sent inside a request; larger blobs are uploaded first.
 INLINE_LIMIT = 256 * 1024
 
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -41,22 +42,22 @@ FileName = Annotated[
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a trial may know and no record may: kept in an owner-only file, erased at its end."""
+    """Confidential inputs of a trial, in an owner-only file that is deleted when the trial ends."""
 
-    # The author's own environment, on the same machine only. That no value holds a NUL is seen to
-    # when a trial is taken in: a pattern takes longer for hundreds of them than all the rest.
+    # The author's own environment, only on the same machine. The server checks for NUL in values
+    # when it accepts the trial: a pattern on hundreds of values takes longer than all other checks.
     environ: dict[str, Annotated[str, msgspec.Meta(max_length=1_000_000)]] = {}
     secrets: dict[EnvName, LongText] = {}
-    # Of the author's process: what its files may be, how many it may have open.
+    # The umask and the limit of open files of the author's process.
     umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
     open_files: Annotated[int, msgspec.Meta(ge=3)] | None = None
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for a trial. Sent twice with one key, it makes one trial."""
+    """Request a trial. Repeated requests with the same key create one trial."""
 
     key: TrialKey
-    experiment: Name  # the newest of that name, made if there is none; unless there is an id
+    experiment: Name  # the newest with this name, created if missing; ignored if there is an id
     experiment_id: int | None = None
     spec: JobSpec
     name: Name | None = None
@@ -73,7 +74,7 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for an experiment. Sent twice with one key, it makes one."""
+    """Request an experiment. Repeated requests with the same key create one experiment."""
 
     key: TrialKey
     name: Name
@@ -81,12 +82,12 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     labels: Labels = ()
     description: Text = ""
     config: dict[str, Any] = {}
-    exist_ok: bool = False  # then the one of that name in that project, if there is one
+    exist_ok: bool = False  # return the existing experiment with this name, if any
     priority: Priority = 0
 
 
 class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other labels: all of them replaced, then some added, then some removed."""
+    """Change labels: replace all, then add some, then remove some."""
 
     labels: Labels | msgspec.UnsetType = msgspec.UNSET
     add_labels: Labels = ()
@@ -94,7 +95,7 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other labels, another name or other texts; what is not given stays."""
+    """Change labels, name or texts; omitted fields stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET
@@ -102,46 +103,46 @@ class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other metadata; what is not given stays.
+    """Change metadata; omitted fields stay unchanged.
 
-    What is put or removed by name leaves the others as they are, whoever else changes them.
+    Entries are put and removed by name, so that concurrent changes to other entries stay.
     """
 
-    project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the one to move to
+    project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the target project
     priority: Priority | msgspec.UnsetType = msgspec.UNSET
     archived: bool | msgspec.UnsetType = msgspec.UNSET
     config: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     searches: dict[Name, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     put_links: dict[Name, Url] = {}
     remove_links: tuple[Name, ...] = ()
-    put_artifacts: dict[FileName, Digest] = {}  # of blobs that are there
+    put_artifacts: dict[FileName, Digest] = {}  # digests of stored blobs
     remove_artifacts: tuple[FileName, ...] = ()
-    # One that exists keeps the settings it has, and can only be given more trials.
+    # An existing search keeps its settings; a request can only add trials to it.
     put_searches: dict[Name, dict[str, Any]] = {}
 
 
 class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have `should_stop` say yes in a trial: it is to end by itself."""
+    """Ask a trial to stop by itself: its `should_stop` returns True."""
 
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Say that the generator of a trial is done: it added all its jobs, or raised."""
+    """Report that the generator of a trial has finished: it added all its jobs, or raised."""
 
     error: ErrorInfo | None = None
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask a trial to stop; `grace` seconds pass between asking its processes and killing them."""
+    """Stop a trial; `grace` seconds pass between asking its processes to stop and killing them."""
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    force: bool = False  # what runs where nobody answers is given up
+    force: bool = False  # give up processes on unreachable machines
 
 
 class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """Have other numbers of replicas, by role."""
+    """Change the number of replicas of each role."""
 
     replicas: Annotated[
         dict[RoleName, Annotated[int, msgspec.Meta(ge=0, le=10_000)]], msgspec.Meta(min_length=1)
@@ -149,49 +150,49 @@ class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the terminal of a shell is."""
+    """The size of a shell's terminal."""
 
     rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
     columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class ShellTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of the bytes that were typed a shell has taken: none, if it reads nothing."""
+    """The number of typed bytes that a shell has accepted; 0 if it reads no input."""
 
     taken: int
 
 
 class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some trials, and where the next ones begin."""
+    """A page of trials and the cursor of the next page."""
 
     items: tuple[TrialRecord, ...]
     next: str | None = None
-    hint: str = ""  # of a list that is empty: a name that was asked for and no trial has
+    hint: str = ""  # for an empty list: a requested name that no trial has
 
 
 class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some experiments, and where the next ones begin."""
+    """A page of experiments and the cursor of the next page."""
 
     items: tuple[ExperimentRecord, ...]
     next: str | None = None
 
 
 class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some checkpoints, and where the next ones begin."""
+    """A page of checkpoints and the cursor of the next page."""
 
     items: tuple[CheckpointRecord, ...]
     next: str | None = None
 
 
 class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other metadata: some entries put, then some removed; the others stay."""
+    """Change metadata: put some entries, then remove some; other entries stay unchanged."""
 
     put_metadata: dict[Name, Any] = {}
     remove_metadata: tuple[Name, ...] = ()
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event of a trial's stream; a small result or exception comes along."""
+    """The last event of a trial's stream, with a small result or exception inline."""
 
     trial: TrialRecord
     result: bytes | None = None
@@ -199,43 +200,43 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BlobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of some blobs the server lacks."""
+    """The requested blobs that the server lacks."""
 
     missing: tuple[BlobDigest, ...] = ()
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server still lacks of a tree; the tree is known once nothing is missing."""
+    """The blobs of a tree that the server lacks; the tree is complete once none is missing."""
 
     tree: Digest
     missing: tuple[Digest, ...] = ()
 
 
-# Blobs that are asked for at once: as many as a tree may have files.
+# The limit of blobs in one request: the limit of files in a tree.
 MOST_FETCHED = 20_000
 
 
 class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for blobs, to be answered with one pack; those that are not there are left out."""
+    """Request blobs in one pack, which omits missing blobs."""
 
     digests: Annotated[tuple[BlobDigest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """The trials that are gone."""
+    """The ids of the deleted trials."""
 
     trials: tuple[int, ...]
 
 
 class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have what nothing has needed for so many seconds removed, or only told of."""
+    """Delete data that has been unused for `older_than` seconds, or only report it."""
 
     older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
     dry_run: bool = False
 
 
 class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was removed, or would be.
+    """The data that was deleted, or would be in a dry run.
 
     ```python
     report = wl.gc(dry_run=True)
@@ -243,11 +244,11 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ```
     """
 
-    blobs: int = 0  # contents that nothing points to
-    bytes: int = 0  # what those and the folders took
-    folders: int = 0  # of trials that are gone
-    kept: int = 0  # contents that are kept
-    young: int = 0  # of those, how many only because they are young, or held by somebody
+    blobs: int = 0  # unreferenced contents
+    bytes: int = 0  # total size of these contents and folders
+    folders: int = 0  # folders of deleted trials
+    kept: int = 0  # contents that stay
+    young: int = 0  # kept contents that are unreferenced but recent or held
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -266,15 +267,15 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus_free: float = 0.0
     memory_free: int = 0
     devices_free: int = 0
-    # Looks that the controller has taken at jobs, and the seconds that half of them, and all but
-    # one of a hundred, took at most.
+    # The number of reconciliations by the controller, and the median and 99th percentile of their
+    # duration in seconds.
     reconciles: int = 0
     reconcile_p50: float = 0.0
     reconcile_p99: float = 0.0
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An error as the API tells it."""
+    """An error in an API response."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""What a replica asks for, and what a machine has."""
+"""The resources that a replica requests and the resources that a machine has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.model.text.quantities import format_size
 
 
 class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
-    """So many accelerators of one model."""
+    """A number of accelerators of one model."""
 
     kind: str
     count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
@@ -22,10 +22,10 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one replica needs to run."""
+    """The resources that one replica needs."""
 
     cpus: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] = 1.0
-    memory: Annotated[int, msgspec.Meta(ge=0, le=2**60)] = 0  # bytes; 0 asks for none in particular
+    memory: Annotated[int, msgspec.Meta(ge=0, le=2**60)] = 0  # bytes; 0 means no request
     accelerator: Accelerator | None = None
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """One accelerator that a machine has."""
+    """One accelerator of a machine."""
 
     index: int
     kind: str
@@ -47,7 +47,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine has to give to trials."""
+    """The resources of a machine that are available to trials."""
 
     cpus: float
     memory: int

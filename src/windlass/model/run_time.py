@@ -1,4 +1,4 @@
-"""How long trials ran."""
+"""Run times of trials."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from windlass.model.status import ConditionType
 
 
 def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
-    """How long a trial ran, or runs by `now`; None of one that has not begun, or not ended yet.
+    """Return the run time of a trial in seconds, up to `now` while it runs; None if unknown.
 
-    Of one that was suspended only the time counts in which anything of it ran.
+    For a suspended trial only the time counts during which one of its replicas ran.
     """
     end = now if record.ended is None else record.ended
     if record.started is None or end is None:
@@ -25,7 +25,7 @@ def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
-    """How much time some spans take together, which may overlap.
+    """Return the total time that possibly overlapping spans cover.
 
     >>> _covered([(0.0, 2.0), (1.0, 3.0), (1.0, 1.5), (10.0, 11.0), (20.0, 19.0)])
     4.0

@@ -1,4 +1,4 @@
-"""How a job stands: what runtimes report of its replicas, and what is concluded from it."""
+"""The status of a job: replicas as runtimes report them, and the engine's conclusions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import Enum
 
 import msgspec
 
-GIVEN_UP = "GivenUp"  # the reason of one that was to end, and could not be seen to
+GIVEN_UP = "GivenUp"  # reason of a replica that was stopped but whose end could not be confirmed
 
 
 class Phase(str, Enum):
-    """How one attempt of a replica stands, as a runtime sees it."""
+    """The phase of one attempt of a replica, as a runtime reports it."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -24,7 +24,7 @@ class Phase(str, Enum):
 
 
 class ReplicaId(msgspec.Struct, frozen=True, order=True):
-    """Which attempt of which replica of a job."""
+    """The identity of one attempt of one replica of a job."""
 
     role: str
     index: int
@@ -35,7 +35,7 @@ class ReplicaId(msgspec.Struct, frozen=True, order=True):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The pod that an attempt has, or had: where it was, and what there was to run in.
+    """The pod of an attempt: its name, image and interpreter.
 
     >>> Pod(namespace="lab", name="wl-7-c0ffee-main-0-1", image="python:3.12-slim", python="3.12.4")
     <lab/wl-7-c0ffee-main-0-1, python:3.12-slim, Python 3.12.4>
@@ -43,11 +43,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     namespace: str
     name: str
-    image: str = ""  # as it was asked for
-    image_id: str = ""  # as it was found: with its digest
-    python: str = ""  # "3.12.4"; empty until its program was about to begin
+    image: str = ""  # as requested
+    image_id: str = ""  # as resolved, with its digest
+    python: str = ""  # "3.12.4"; empty until the program is about to start
     platform: str = ""
-    packages: str | None = None  # of the blob that lists what its image has installed
+    packages: str | None = None  # the blob that lists the packages of its image
 
     def __repr__(self) -> str:
         python = f"Python {self.python}" if self.python else ""
@@ -56,23 +56,23 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt of one replica, as a runtime reports it. A death by signal N is 128+N."""
+    """One attempt of one replica, as a runtime reports it. Death by signal N is exit code 128+N."""
 
     id: ReplicaId
     phase: Phase
     exit_code: int | None = None
     reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | GIVEN_UP | ...
-    message: str = ""  # for Pending and Running: what it is doing; else: why it ended
+    message: str = ""  # while Pending or Running: current activity; afterwards: cause of the end
     started: float | None = None
-    ended: float | None = None  # of one that runs: its program has, and how is to be told
+    ended: float | None = None  # while alive: the program has ended, its exit is not yet reported
     node: str = ""
     address: str = ""
     deleting: bool = False
-    pod: Pod | None = None  # of one that runs in a cluster
+    pod: Pod | None = None  # only in a cluster
 
 
 class ConditionType(str, Enum):
-    """What can be said of a job."""
+    """The type of a condition of a job."""
 
     CREATED = "Created"
     QUEUED = "Queued"
@@ -84,7 +84,7 @@ class ConditionType(str, Enum):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is said of a job, since when and why."""
+    """A condition of a job, with its time and reason."""
 
     type: ConditionType
     status: bool
@@ -95,20 +95,20 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must be remembered of a replica, whatever process of ours dies."""
+    """The stored history of a replica, which survives any process of Windlass."""
 
     role: str
     index: int
-    attempt: int = 0  # the newest attempt asked for; 0 before the first
-    restarts: int = 0  # counted over the job's life
-    delays: int = 0  # restarts since it last ran long enough; sets the next delay
+    attempt: int = 0  # the newest requested attempt; 0 before the first
+    restarts: int = 0  # total over the job's life
+    delays: int = 0  # restarts since the last long run; they determine the next delay
     not_before: float | None = None  # when the next attempt may start
     last_exit_code: int | None = None
-    phase: Phase | None = None  # how that attempt was last seen; None before it was
+    phase: Phase | None = None  # last observed phase of that attempt; None before
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the engine has concluded so far: its whole memory."""
+    """The conclusions of the engine so far: its complete memory."""
 
     conditions: tuple[Condition, ...] = ()
     replicas: tuple[ReplicaHistory, ...] = ()  # in declared order, then by index
@@ -116,32 +116,32 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     admitted: bool = False  # gang admission is all or nothing
     stop_requested: bool = False
     stop_reason: str = ""
-    stop_grace: float = 10.0  # between asking its processes to end and killing them
+    stop_grace: float = 10.0  # seconds between asking its processes to stop and killing them
     start_time: float | None = None
     active_seconds: float = 0.0  # before the last suspension
     completion_time: float | None = None
     last_reconcile_time: float | None = None
-    devices: dict[str, tuple[int, ...]] = {}  # "role-index" -> the accelerators it was given
-    addresses: dict[str, str] = {}  # "role-index" -> "host:port" at which the others reach it
-    sizes: dict[str, int] = {}  # role -> how many of its replicas have room; kept once admitted
-    # Of a job whose replicas restart together: the sizes they were started to meet each other in.
+    devices: dict[str, tuple[int, ...]] = {}  # "role-index" -> indices of its accelerators
+    addresses: dict[str, str] = {}  # "role-index" -> "host:port" for its peers
+    sizes: dict[str, int] = {}  # role -> replicas that have capacity; set once admitted
+    # For a job whose replicas restart together: the sizes at their common start.
     started_with: dict[str, int] = {}
-    # Where it stands in the queue among those of its priority, if it was moved; else by its id.
+    # The position in the queue among jobs of the same priority if it was moved; else by id.
     place: tuple[float, tuple[tuple[int, int], ...]] | None = None
-    generation: int = 0  # one more with each change of the spec, so that none goes unseen
-    failing_since: float | None = None  # a failure was seen, and word of others is waited for
-    decisive: ReplicaId | None = None  # the attempt whose end was the end of the job
-    settled: bool = False  # finished, and nothing of it is left to stop or to clean
+    generation: int = 0  # increases with every change of the spec, so that no change is missed
+    failing_since: float | None = None  # time of an observed failure while reports of peers are due
+    decisive: ReplicaId | None = None  # the attempt whose end decided the job
+    settled: bool = False  # finished, with no replica left to stop or delete
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """The condition of that type, if anything was ever said of it."""
+        """Return the condition of that type, or None if it was never set."""
         for condition in self.conditions:
             if condition.type is kind:
                 return condition
         return None
 
     def holds(self, kind: ConditionType) -> bool:
-        """Whether that is said of the job now."""
+        """Return True if the job has this condition now."""
         condition = self.condition(kind)
         return condition is not None and condition.status
 
@@ -151,18 +151,18 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EventKind(str, Enum):
-    """Whether an event is in the order of things."""
+    """The severity of an event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
-# The reason of the event that no checkpoint has a value of the metric of `keep_best`.
+# The reason of the event that no checkpoint has a value of the `keep_best` metric.
 NOTHING_TO_JUDGE_BY = "NothingToJudgeBy"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a job, for people to read."""
+    """An event in the life of a job, for people to read."""
 
     time: float
     kind: EventKind = EventKind.NORMAL

@@ -12,7 +12,7 @@ Fields = dict[Name, Any]
 
 
 class TemplateRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Fields that jobs can be given by a name."""
+    """Job fields that are applied by the template's name."""
 
     id: int
     name: str
@@ -23,7 +23,7 @@ class TemplateRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class CreateTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for a template. Sent twice with one key, it makes one."""
+    """Request a template. Repeated requests with the same key create one template."""
 
     key: TrialKey
     name: Name
@@ -33,7 +33,7 @@ class CreateTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ChangeTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other fields, all of them replaced, or another name; trials stay as they are."""
+    """Replace all fields of a template or rename it; existing trials stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET
@@ -41,7 +41,7 @@ class ChangeTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class TemplatePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some templates, and where the next ones begin."""
+    """A page of templates and the cursor of the next page."""
 
     items: tuple[TemplateRecord, ...]
     next: str | None = None

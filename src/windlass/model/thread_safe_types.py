@@ -1,7 +1,7 @@
-"""Types that several threads may read values of at once.
+"""Types that several threads may decode values of at the same time.
 
-msgspec learns what a struct consists of when it is first asked to read one. Two threads that have
-it learn the same struct at the same time end their process with SIGSEGV.
+msgspec analyses a struct when a program first decodes a value of that type. Two threads that
+trigger this analysis for the same struct at the same time crash the process with SIGSEGV.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def learned(kind: type[T]) -> type[T]: ...
 
 
 @overload
-def learned(kind: object) -> Any: ...  # unions are types, too
+def learned(kind: object) -> Any: ...  # a union is not a type
 
 
 def learned(kind: Any) -> Any:
-    """That very type, once msgspec knows it: to be used wherever a value is read as one.
+    """Return `kind` after msgspec has analysed it; use the result wherever a value is decoded.
 
     >>> class Point(msgspec.Struct):
     ...     x: int

@@ -1,7 +1,7 @@
-"""The sizes that Google's TPUs come in: how many chips, in which grid, on how many machines.
+"""The sizes of Google TPUs: the number of chips, their topology, and the number of machines.
 
-As their provider publishes them. The number in a name counts chips for the generations with an
-"e", and cores, two a chip, for all others: `v4-8` and `v5e-4` both have four chips.
+The data is from Google's documentation. The number in a name counts chips for generations that end
+in "e" and cores (two per chip) for all others: `v4-8` and `v5e-4` both have four chips.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class TpuSize(NamedTuple):
-    """One size of a TPU: a slice of machines that are wired together."""
+    """A size of a TPU: a slice of interconnected machines."""
 
     name: str
     chips: int
@@ -25,7 +25,7 @@ class TpuSize(NamedTuple):
         return f"{self.name}: {chips} ({self.topology}) on {machines}"
 
 
-# Chips are wired in two dimensions, or in three.
+# The chip topologies: two-dimensional or three-dimensional.
 _SQUARES = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _CUBES = (
     "2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8", "8x8x16", "8x16x16",
@@ -43,12 +43,12 @@ _TOPOLOGIES = {
     "v5p": (*_CUBES, *_LARGER_CUBES),
     "v6e": _SQUARES,
 }
-_HOST = 4  # chips on a machine of those that are several
-_LARGEST_HOST = {"v5e": 8, "v6e": 8}  # a slice of so many is one machine
+_HOST = 4  # chips per machine of a slice with several machines
+_LARGEST_HOST = {"v5e": 8, "v6e": 8}  # a slice of at most this many chips is one machine
 
 
 def tpu_sizes(kind: str) -> tuple[TpuSize, ...]:
-    """The sizes of a generation, the smallest first; none of what is no TPU.
+    """Return the sizes of a TPU generation, smallest first; empty if `kind` is not a TPU.
 
     >>> [size.name for size in tpu_sizes("v5e")]
     ['v5e-1', 'v5e-4', 'v5e-8', 'v5e-16', 'v5e-32', 'v5e-64', 'v5e-128', 'v5e-256']
@@ -61,9 +61,9 @@ def tpu_sizes(kind: str) -> tuple[TpuSize, ...]:
 
 
 def tpu_size(kind: str, count: int) -> TpuSize | None:
-    """The size that a request means, `v5e-8` being `("v5e", 8)`; none if there is none.
+    """Return the size that a request means (`v5e-8` is `("v5e", 8)`), or None if it does not exist.
 
-    A generation alone is the smallest size of it.
+    A generation alone means its smallest size.
 
     >>> tpu_size("v3", 8).topology, tpu_size("v5p", 1).name, tpu_size("v5e", 3)
     ('2x2', 'v5p-8', None)

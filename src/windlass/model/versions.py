@@ -1,11 +1,11 @@
-"""Which versions of Windlass understand each other."""
+"""Compatibility of Windlass versions."""
 
 
 def is_same_api(version: str, other: str) -> bool:
-    """Whether a client and a server of these versions speak the same API.
+    """Return True if a client and a server of these versions use the same API.
 
-    Releases do if they differ in the last number at most. Development versions promise nothing, so
-    they must be of the same commit.
+    Releases are compatible if they differ only in the last number. Development versions promise
+    nothing, so they must come from the same commit.
 
     >>> is_same_api("0.1.0", "0.1.3"), is_same_api("0.1.0", "0.2.0")
     (True, False)
@@ -17,5 +17,5 @@ def is_same_api(version: str, other: str) -> bool:
 
 def _api_of(version: str) -> list[str]:
     public, _, local = version.partition("+")
-    # A shallow clone counts fewer commits, and a build names changes after its commit.
+    # A shallow clone counts fewer commits, and a build adds local changes after the commit.
     return ["dev", local.partition(".")[0]] if ".dev" in public else public.split(".")[:2]

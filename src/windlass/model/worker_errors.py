@@ -1,8 +1,8 @@
-"""What a program inside a trial is refused with: the public errors, as Python's own kinds too.
+"""Errors inside a trial's program: the public errors, which are also Python's built-in kinds.
 
-`except wl.InvalidArgument` catches what `wl.report` and `wl.save_checkpoint` refuse, and so does
-the `except TypeError` of a program that knows nothing of ours. They go by the name of the public
-error that they are. Programs import this when something is refused, and not before.
+`except wl.InvalidArgument` catches the errors of `wl.report` and `wl.save_checkpoint`, and so does
+the `except TypeError` of a program that does not know Windlass. Each class shows the name of its
+public base. Programs import this module only when an error occurs.
 
 >>> error = WrongType("loss: 'low' is not a number.")
 >>> error, isinstance(error, TypeError)
@@ -17,7 +17,7 @@ _kinds: dict[str, type[_Refusal]] = {}
 
 
 class _Refusal(WindlassError):
-    """Goes by the name of its public base: tracebacks and records say what users know."""
+    """An error with the name of its public base, so that tracebacks show the name users know."""
 
     _own = ""
 
@@ -29,7 +29,7 @@ class _Refusal(WindlassError):
         cls.__module__ = public.__module__
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A pickle finds a class by its name: here it would find the public one.
+        # Pickle finds a class by its name and would find the public base here.
         return (_rebuild, (self._own, self.args, dict(self.__dict__)))
 
 
@@ -42,12 +42,12 @@ def _rebuild(own: str, args: tuple[object, ...], state: dict[str, object]) -> Wi
 
 
 class WrongType(_Refusal, InvalidArgument, TypeError):
-    """A value has a type that the function does not take."""
+    """The function does not accept a value of this type."""
 
 
 class NoSuchFile(_Refusal, NotFound, FileNotFoundError):
-    """There is nothing at a path that is to be read."""
+    """The path to read does not exist."""
 
 
 class Changed(_Refusal, Conflict, RuntimeError):
-    """Something was written to while it was read."""
+    """A file was modified while it was read."""

@@ -1,4 +1,4 @@
-"""Workspaces and projects: where experiments and models belong."""
+"""Workspaces and projects, which contain experiments and models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named set of experiments and models, in a workspace."""
+    """A named set of experiments and models in a workspace."""
 
     id: int
     name: str
@@ -34,21 +34,21 @@ class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def place(self) -> str:
-        """The text that names it: `vision`, or `lab/vision` outside the default workspace."""
+        """The project's full name: `vision`, or `lab/vision` outside the default workspace."""
         return join_place(self.workspace, self.name)
 
 
 class CreateWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for a workspace. Sent twice with one key, it makes one."""
+    """Request a workspace. Repeated requests with the same key create one workspace."""
 
     key: TrialKey
     name: Name
     description: Text = ""
-    exist_ok: bool = False  # then the one of that name, if there is one
+    exist_ok: bool = False  # return the existing workspace with this name, if any
 
 
 class CreateProject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask for a project. Sent twice with one key, it makes one."""
+    """Request a project. Repeated requests with the same key create one project."""
 
     key: TrialKey
     name: Name
@@ -58,7 +58,7 @@ class CreateProject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ChangeWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other attributes; what is not given stays."""
+    """Change a workspace; omitted fields stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET
@@ -66,20 +66,20 @@ class ChangeWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ChangeProject(ChangeWorkspace, frozen=True, kw_only=True, omit_defaults=True):
-    """Have other attributes, or be in another workspace; what is not given stays."""
+    """Change a project or move it to another workspace; omitted fields stay unchanged."""
 
-    workspace: Name | msgspec.UnsetType = msgspec.UNSET  # that of the name
+    workspace: Name | msgspec.UnsetType = msgspec.UNSET  # the name of the target workspace
 
 
 class WorkspacePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some workspaces, and where the next ones begin."""
+    """A page of workspaces and the cursor of the next page."""
 
     items: tuple[WorkspaceRecord, ...]
     next: str | None = None
 
 
 class ProjectPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some projects, and where the next ones begin."""
+    """A page of projects and the cursor of the next page."""
 
     items: tuple[ProjectRecord, ...]
     next: str | None = None

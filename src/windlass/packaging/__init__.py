@@ -1,7 +1,7 @@
-"""What leaves the user's machine with a call: the code, the call itself, and where it came from.
+"""Packaging of a call on the user's machine: the code, the pickled call, and its provenance.
 
-Snapshots of the source tree, pickled calls, locks for `packages=`, and the record of who ran
-what. Runs in the user's process, so heavy imports happen inside the functions that need them.
-May import `model` and `worker`; `manifest.py` is plain enough for the server to import.
-Never talks to the server and never unpickles anything.
+Contains snapshots of the source tree, pickled calls, locks for `packages=`, and provenance. Runs in
+the user's process, so heavy imports happen inside the functions that need them. May import `model`
+and `worker`; `manifest.py` is simple enough for the server to import. Never connects to the server
+and never unpickles anything.
 """

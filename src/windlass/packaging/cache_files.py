@@ -1,4 +1,4 @@
-"""Files of the cache: for their owner only, replaced whole, and missed by nobody."""
+"""Cache files: readable only by their owner, replaced atomically, and safe to lose."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def write_cache(file: str, *pieces: bytes | memoryview) -> None:
-    """Replace a file of the cache whole; that it fails is no one's problem.
+    """Replace a cache file atomically; ignore a failure.
 
     >>> import tempfile
     >>> file = os.path.join(tempfile.mkdtemp(), "cache", "packages")
@@ -25,15 +25,15 @@ def write_cache(file: str, *pieces: bytes | memoryview) -> None:
         try:
             os.unlink(temporary)
         except OSError:
-            pass  # it was never made
+            pass  # it was never created
 
 
 def _make_folder(path: str) -> None:
-    """Make a folder and those above it, each for its owner only."""
+    """Create a folder and its parents, each accessible only to its owner."""
     if os.path.isdir(path):
         return
     _make_folder(os.path.dirname(path))
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        pass  # another process was here first
+        pass  # another process created it first

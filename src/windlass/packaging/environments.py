@@ -1,4 +1,4 @@
-"""What `packages=` means: checked requirements, and a lock that pins all they come to."""
+"""The meaning of `packages=`: validated requirements, and a lock that pins all versions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ADVICE = "write it as pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0
 
 
 def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
-    """The requirements as they are asked for, or InvalidArgument with all that is wrong.
+    """Return the requirements, or raise InvalidArgument with all problems.
 
-    A text that ends in `.txt` is read as a requirements file.
+    A text that ends in `.txt` is the path of a requirements file.
 
     >>> check_requirements(["numpy ==1.26", "requests"])
     ('numpy ==1.26', 'requests')
@@ -54,12 +54,12 @@ pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
 
 
 def requirement_problems(packages: Sequence[object]) -> list[str]:
-    """What is wrong with requirements, one sentence each."""
+    """List the problems of requirements, one sentence each."""
     return [problem for package in packages if (problem := _problem(package))]
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:
-    r"""The requirements a file lists, one a line; comments and empty lines are left out.
+    r"""Read the requirements in a file, one per line, without comments and empty lines.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "requirements.txt"
@@ -78,16 +78,17 @@ def read_requirements(path: Path) -> tuple[str, ...]:
 
 
 def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_dir: Path) -> str:
-    """The exact versions that the requirements come to, as the text of a requirements file.
+    """Resolve requirements to exact versions, as the text of a requirements file.
 
-    Resolved by uv for that interpreter and remembered, so that asking again is a file read.
+    uv resolves them for that interpreter. The result is cached, so that a repeated call only reads
+    a file.
     """
     import hashlib
 
     requirements = check_requirements(packages)
     if not requirements:
         return ""
-    # What the answer depends on; an index chosen by the user's settings may hold other versions.
+    # The result depends on these; a configured index may have other versions.
     settings = sorted(item for item in os.environ.items() if item[0].startswith(("UV_", "PIP_")))
     parts = (sorted(requirements), _interpreter(python_executable), sys.platform, settings)
     key = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:32]
@@ -97,14 +98,14 @@ def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_di
             if lock := opened.read():
                 return lock
     except (OSError, UnicodeDecodeError):
-        pass  # not remembered yet
+        pass  # not cached yet
     lock = compile_requirements(requirements, python_executable)
     write_cache(file, lock.encode())
     return lock
 
 
 def find_uv() -> str:
-    """The path of the uv program."""
+    """Return the path of the uv program."""
     try:
         import uv
 
@@ -144,7 +145,7 @@ def _problem(requirement: object) -> str:
 
 
 def _interpreter(executable: str) -> str:
-    """What of an interpreter decides which versions fit."""
+    """Return the properties of an interpreter that determine the matching versions."""
     if not executable or os.path.realpath(executable) == os.path.realpath(sys.executable):
         return f"{sys.implementation.cache_tag} {os.uname().machine}"
     try:
@@ -157,7 +158,7 @@ def _interpreter(executable: str) -> str:
 
 
 def compile_requirements(requirements: Sequence[str], executable: str, *options: str) -> str:
-    """What uv makes of requirements for an interpreter: the text of a requirements file."""
+    """Compile requirements with uv for an interpreter to the text of a requirements file."""
     import subprocess
 
     command = [
@@ -172,7 +173,7 @@ def compile_requirements(requirements: Sequence[str], executable: str, *options:
             text=True,
             timeout=_PATIENCE,
             check=False,
-            cwd="/",  # a uv.toml or pyproject.toml of the working directory does not
+            cwd="/",  # ignore uv.toml and pyproject.toml of the working directory
         )
     except subprocess.TimeoutExpired as error:
         raise WindlassError(
@@ -187,7 +188,7 @@ def compile_requirements(requirements: Sequence[str], executable: str, *options:
 
 
 def _explained(requirements: Sequence[str], output: str) -> WindlassError:
-    """What uv said, without its drawing."""
+    """Convert uv's output, without its decoration, to an error."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", output)
     text = re.sub(r"^[^\w]*(?:error:|hint:)?", "", text, flags=re.MULTILINE)
     message = " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Reading what a table does not know: files, and what links point to."""
+"""Reading of files and links that a table does not know."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windlass.packaging.stat_cache import UNTRUSTED, Table
 
 _TRIES = 5
 _CHUNK = 1024 * 1024
-# What may be kept in memory for an upload.
+# The limit of bytes that are kept in memory for an upload.
 _HELD_LIMIT = 64_000_000
 _SHOWN = 10
 
 
 class Reader:
-    """Brings rows of a table up to date, and remembers what could not be read."""
+    """Updates rows of a table, and collects files that could not be read."""
 
     def __init__(self, root: str, *, looked: int, hold: bool) -> None:
         self.held: dict[str, bytes] = {}
@@ -34,7 +34,7 @@ class Reader:
         self._held_size = 0
 
     def read(self, table: Table, row: int, status: os.stat_result) -> bool:
-        """Read one file or link; false if there is nothing there that belongs in a tree."""
+        """Read one file or link; return False if it does not belong in a tree."""
         table.links.pop(row, None)
         if stat.S_ISREG(status.st_mode):
             return self._read_file(table, row, os.O_NOFOLLOW)
@@ -43,11 +43,11 @@ class Reader:
         return False
 
     def fail(self, path: str, error: OSError) -> None:
-        """Note a file that cannot be read."""
+        """Record a file that cannot be read."""
         self._faults.append((path, error.strerror or type(error).__name__))
 
     def check(self) -> None:
-        """Raise one error for all that could not be read."""
+        """Raise one error for all files that could not be read."""
         if not self._faults:
             return
         faults = sorted(self._faults)
@@ -86,7 +86,7 @@ class Reader:
             self._held_size += size
         table.digests[32 * row : 32 * row + 32] = digest
         table.sizes[row] = size
-        # A link to a file elsewhere is looked at each time: its own times say nothing.
+        # A link to a file outside is read every time, because its own times are irrelevant.
         is_trusted = is_settled and bool(flags) and size == status.st_size
         self._note(table, row, status, is_trusted)
         return True
@@ -103,7 +103,7 @@ class Reader:
                 why = f"it is a link to {printable(target)}, a folder outside of it"
                 self._faults.append((path, why))
                 return True
-            # A link to a file elsewhere travels as that file; one to nothing does not travel.
+            # A link to a file outside is packaged as that file; a dangling link is not packaged.
             return os.path.isfile(full) and self._read_file(table, row, 0)
         table.links[row] = inside
         table.digests[32 * row : 32 * row + 32] = bytes(32)
@@ -120,7 +120,7 @@ class Reader:
         table.changed[row] = status.st_ctime_ns if is_known else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
-        """A link's target as a tree may hold it, or nothing if it lies outside."""
+        """Return a link's target relative to the tree, or None if it is outside."""
         if link_stays_inside(path, target):
             return target
         folder = os.path.dirname(path)
@@ -128,7 +128,7 @@ class Reader:
         resolved = os.path.realpath(os.path.join(self._real, folder, target))
         places = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
         if "/../" in f"/{target}/".lstrip("./"):
-            places = places[2:]  # a `..` after a name, which may be a link itself
+            places = places[2:]  # a `..` after a name, which may itself be a link
         for base, place in places:
             if place == base or place.startswith(base.rstrip("/") + "/"):
                 relative = os.path.relpath(place, os.path.join(base, folder))
@@ -139,10 +139,10 @@ class Reader:
 def read_file(
     path: str, flags: int, hold: bool
 ) -> tuple[bytes, int, os.stat_result | None, bytes | None]:
-    """A file's sha256 and size, what it was meanwhile, and its bytes if they must be kept.
+    """Return a file's sha256, size, status, and its bytes if they must be kept.
 
-    A file that is being written to is read again; if it never keeps still, the bytes of the last
-    reading are kept, so that what is sent later is what was digested.
+    A file that changes during the read is read again. If it never stays unchanged, the bytes of the
+    last read are kept, so that the upload matches the digest.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""Which files a tree consists of, and how to tell later that they are still the same ones."""
+"""Listing of the files of a tree, and the data that shows later whether it is still valid."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ from windlass.packaging.ignore import (
     verdict_of,
 )
 
-# A walk that has seen this many files is of no project; it ends, and the limits refuse it.
+# A walk over this many files is not of a project; it ends, and the limits refuse the tree.
 WALK_LIMIT = 200_000
 
-# With more than this that is ignored, asking git what it tracks is no slower than searching.
+# Beyond this number of ignored paths, asking git for tracked files is as fast as a search.
 IGNORED_LIMIT = 100
 
 _OF_A_HOME = frozenset({"token", "server.lock", "windlass.db"})
 
 _Scopes = tuple[tuple[int, Patterns], ...]
-_Print = tuple[int, int, int, int]  # of a file that decides what is ignored: size, times, inode
+_Print = tuple[int, int, int, int]  # of a file with ignore rules: size, times, inode
 
 _LOCAL_FILE_SYSTEMS = frozenset(
     ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "overlay")
 )
 
 
-# A folder that was listed: its path, the times of its content and of itself and its inode then,
-# and a digest of the names in it. A plain tuple, as there may be many.
+# A listed folder: its path, its mtime, ctime and inode at that time, and a digest of the names in
+# it. A plain tuple, because there may be many.
 Folder = tuple[str, int, int, int, bytes]
 
 
 class Listing(NamedTuple):
-    """The files of a tree, by their full paths and sorted, and what that rests on."""
+    """The sorted absolute paths of a tree's files, and the state that the listing depends on."""
 
     files: list[str]
     folders: list[Folder]
     rules: list[tuple[str, _Print | None]]
-    git_index: _Print | None = None  # of git's list of tracked files
-    tracked_ignored: bytes = b""  # what git tracks although it is ignored
-    ignored: tuple[str, ...] | None = None  # what is there and git ignores; none if that is much
-    is_all_of_git: bool = False  # whether all that git may call dirty is among the files
+    git_index: _Print | None = None  # of git's index
+    tracked_ignored: bytes = b""  # paths that git tracks although they are ignored
+    ignored: tuple[str, ...] | None = None  # existing paths that git ignores; None if many
+    is_all_of_git: bool = False  # True if the files include every path that git may report as dirty
 
 
 class _Step(NamedTuple):
     path: str  # "" or ending in a slash
     git_scopes: _Scopes
     our_scopes: _Scopes
-    ignored: frozenset[str] | None  # what git ignores; none where we read .gitignore ourselves
-    is_ignored: bool  # only what a `!` line names is taken here
+    ignored: frozenset[str] | None  # paths that git ignores; None where .gitignore is read here
+    is_ignored: bool  # includes only paths that a `!` line names
 
 
 def list_tree(root: str, *, is_repository: bool, home: str, status: GitStatus | None) -> Listing:
-    """Walk a tree and leave out what is ignored.
+    """Walk a tree and leave out ignored paths.
 
-    `home` is where Windlass keeps its own files, which never belong; `status` is a call to git
-    that is on its way already, if there is one.
+    `home` is the folder of Windlass's own files, which are never included. `status` is a git call
+    that is already running, if there is one.
     """
     return _Walk(root, home).run(is_repository, status)
 
@@ -110,10 +110,10 @@ class _Walk:
         names = {entry.name for entry in entries}
         if path and "pyvenv.cfg" in names:
             self._leave_out_environment(path, ignored)
-            return []  # a virtual environment, whatever it is called
+            return []  # a virtual environment of any name
         if path and names >= _OF_A_HOME:
             self._is_all_of_git = False
-            return []  # another home of Windlass, whose token is nobody's code
+            return []  # another home of Windlass, whose token must not be packaged
         self._folders.append(folder)
         if path and ".git" in names and is_repository:
             ignored = self._enter_repository(path, ignored)
@@ -154,7 +154,7 @@ class _Walk:
         return steps
 
     def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
-        """What is ignored inside a submodule or a repository that lies in this one."""
+        """Return the ignored paths inside a submodule or nested repository."""
         self._is_all_of_git = False
         folder = self._prefix + path.rstrip("/")
         inner = GitStatus(folder).ignored()
@@ -165,7 +165,7 @@ class _Walk:
         return (ignored or frozenset()) | {path + name for name in inner}
 
     def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
-        """Git leaves it out as well, if a file inside says so; that file may change."""
+        """Leave out a virtual environment, which git ignores only if a file inside says so."""
         if ignored is None or path + "pyvenv.cfg" not in ignored:
             self._is_all_of_git = False
         else:
@@ -186,12 +186,12 @@ class _Walk:
 
 
 def scan_again(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
-    """A folder as it is now, to be compared with what it was when it was listed."""
+    """Scan a folder again to compare it with its listing."""
     return _scan(full, path)
 
 
 def fingerprint(file: str) -> _Print | None:
-    """What tells that a file was changed, or nothing if it is not there."""
+    """Return the values that change when a file is modified, or None if it does not exist."""
     try:
         status = os.stat(file)
     except OSError:
@@ -199,11 +199,11 @@ def fingerprint(file: str) -> _Print | None:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-@functools.lru_cache(maxsize=64)  # what is mounted there instead has another device
+@functools.lru_cache(maxsize=64)  # another file system mounted there has another device
 def keeps_folder_times(root: str, device: int) -> bool:
-    """Whether a new name in a folder is sure to change the folder's times.
+    """Return True if a new name in a folder reliably changes the folder's times.
 
-    POSIX wants it, and local file systems do it; some network and FUSE ones do not.
+    POSIX requires it, and local file systems do it; some network and FUSE file systems do not.
     """
     if sys.platform == "darwin":
         return any(_device(volume) == device for volume in ("/", "/System/Volumes/Data"))
@@ -231,7 +231,8 @@ def _device(folder: str) -> int | None:
 
 def _scan(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
     try:
-        # The times come first: what changes while we list shows as a change the next time.
+        # The times are read first: a change during the listing then shows as a change the next
+        # time.
         before = os.lstat(full)
         with os.scandir(full) as scan:
             entries = list(scan)

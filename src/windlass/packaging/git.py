@@ -1,4 +1,4 @@
-"""What git knows of a folder: commit, branch, dirtiness and what it ignores, in one call."""
+"""Git's view of a folder: commit, branch, dirty flag and ignored paths, in one call."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _FIELDS = {
     b"2 ": 9,
     b"u ": 10,
     b"? ": 1,
-}  # of a file that is not as committed, before its path
+}  # number of fields before the path in a record of a changed file
 
 
 class GitCall:
-    """A git command on its way; it runs beside us until its answer is asked for."""
+    """A running git command; it runs in the background until its output is requested."""
 
     def __init__(
         self, folder: str, arguments: Sequence[str], *, stdin: bytes = b"", fine: int = 0
     ) -> None:
         self._output: bytes | None = None
-        self._fine = fine  # the highest exit code that is no failure
+        self._fine = fine  # the highest exit code that counts as success
         self._process = _start(folder, arguments, stdin)
 
     def output(self) -> bytes | None:
-        """What it wrote, or nothing if git is missing or failed."""
+        """Return the output, or None if git is missing or failed."""
         if self._process is not None:
             import subprocess
 
@@ -53,10 +53,10 @@ class GitCall:
 
 
 class GitStatus:
-    """The state of a working tree, asked for at most once and used for all that needs it.
+    """The state of a working tree, requested from git at most once and shared by all users.
 
-    `folder` is where the repository begins; of any other folder nothing is said, so that a
-    repository somewhere above, such as one of a whole home directory, is never read through.
+    `folder` is the root of the repository. For any other folder the state is None, so that a
+    repository further up, such as one of a whole home directory, is never scanned.
     """
 
     def __init__(self, folder: str) -> None:
@@ -67,7 +67,7 @@ class GitStatus:
         self._keep: Callable[[Git], None] | None = None
 
     def begin(self) -> None:
-        """Ask git now, so that it answers while other things are done."""
+        """Start git now, so that it runs in parallel with other work."""
         if self.is_begun:
             return
         self.is_begun = True
@@ -75,15 +75,15 @@ class GitStatus:
             self._call = GitCall(self._folder, _STATUS)
 
     def know(self, state: Git) -> None:
-        """Take over what is known already."""
+        """Use a status that is already known."""
         self._known = state
 
     def tell(self, keep: Callable[[Git], None]) -> None:
-        """Have git's answer kept, once it is there."""
+        """Set a callback that receives git's status once it is known."""
         self._keep = keep
 
     def ignored(self) -> set[str] | None:
-        """The ignored paths (folders without their slash), or nothing if git cannot say."""
+        """Return the ignored paths (folders without their slash), or None if git fails."""
         output = self._output()
         if output is None:
             return None
@@ -91,7 +91,7 @@ class GitStatus:
         return {os.fsdecode(record[2:].rstrip(b"/")) for record in records if record[:2] == b"! "}
 
     def state(self) -> Git | None:
-        """Commit, branch and dirtiness, or nothing if git cannot say."""
+        """Return commit, branch and dirty flag, or None if git fails."""
         if self._known is None:
             output = self._output()
             if output is None:
@@ -107,15 +107,15 @@ class GitStatus:
 
 
 def tracked_ignored(folder: str) -> GitCall:
-    """The call that lists what is tracked although it is ignored."""
+    """Start listing the files that are tracked although they are ignored."""
     return GitCall(folder, _TRACKED_IGNORED)
 
 
 def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
-    """Whether git's index is sure to hold none of some paths, and nothing below them.
+    """Return True if git's index certainly contains none of the paths and nothing below them.
 
-    It is searched for their bytes. False says nothing: they may be part of other names, and
-    an index may be written in ways that are not searched here.
+    The index is searched for the bytes of the paths. False is inconclusive: the bytes may be part
+    of other names, and some formats of the index are not searched.
     """
     try:
         with open(os.path.join(git_directory(folder), "index"), "rb") as file:
@@ -123,7 +123,7 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
     except OSError:
         return False
     is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
-    # Its entries may lie in another file (link), or stand for whole folders (sdir).
+    # The entries may be in another file (link) or stand for whole folders (sdir).
     if not is_plain or b"link\0" in index or b"sdir\0" in index:
         return False
     names = map(os.fsencode, paths)
@@ -131,18 +131,18 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
 
 
 def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
-    """The call that tells which of some untracked paths are ignored, relative as they are given.
+    """Start a check of which untracked paths are ignored; the paths are relative to `folder`.
 
-    For a few paths only: they are handed over before the answer is waited for.
+    For a few paths only: they are written to git before its output is read.
     """
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     return GitCall(folder, ("check-ignore", "-z", "--stdin"), stdin=stdin, fine=1)
 
 
 def parse_status(output: bytes) -> Git:
-    r"""What `git status --porcelain=v2 --branch -z --no-renames` says, as a record.
+    r"""Parse the output of `git status --porcelain=v2 --branch -z --no-renames`.
 
-    Caches that are never packaged make no tree dirty: no snapshot tells of them.
+    Caches that are never packaged do not make a tree dirty, because no snapshot contains them.
 
     >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? new.py\0")
     Git(commit='4b825d', branch='main', dirty=True)
@@ -166,7 +166,7 @@ def parse_status(output: bytes) -> Git:
 
 
 def is_never_packaged(path: bytes) -> bool:
-    """Whether a path lies in what no snapshot holds, whatever git makes of it.
+    """Return True if a path is in a folder that is never packaged, regardless of git.
 
     >>> is_never_packaged(b"a/__pycache__/x"), is_never_packaged(b"a/x.py")
     (True, False)
@@ -176,7 +176,7 @@ def is_never_packaged(path: bytes) -> bool:
 
 
 def rule_files(folder: str) -> list[str]:
-    """The files, outside the tree, that say what git ignores; any may be missing."""
+    """Return the files outside the tree that define what git ignores; any may be missing."""
     directory = git_directory(folder)
     common = common_directory(directory)
     config_home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -195,14 +195,14 @@ def rule_files(folder: str) -> list[str]:
 
 
 def given_settings() -> list[tuple[str, str]]:
-    """The variables that are settings of git, or say where its settings are."""
+    """Return the environment variables that configure git or locate its configuration."""
     places = ("HOME", "XDG_CONFIG_HOME")
     items = os.environ.items()
     return sorted(item for item in items if item[0] in places or item[0].startswith("GIT_CONFIG"))
 
 
 def git_directory(folder: str) -> str:
-    """Where a working tree's git data is; `.git` is a file in worktrees and submodules."""
+    """Return the git directory of a working tree; `.git` is a file in worktrees and submodules."""
     directory = os.path.join(folder, ".git")
     try:
         with open(directory, encoding="utf-8", errors="surrogateescape") as file:
@@ -213,7 +213,7 @@ def git_directory(folder: str) -> str:
 
 
 def common_directory(directory: str) -> str:
-    """Where a repository keeps what all its working trees share."""
+    """Return the directory that all working trees of a repository share."""
     try:
         with open(
             os.path.join(directory, "commondir"), encoding="utf-8", errors="surrogateescape"
@@ -224,7 +224,7 @@ def common_directory(directory: str) -> str:
 
 
 def _named_files(folder: str) -> list[str]:
-    """The files that git's settings come from, wherever they are, and those that they name."""
+    """Return all configuration files of git, and the files that they name."""
     listed = GitCall(folder, ("config", "--list", "--show-origin", "-z")).output() or b""
     fields = os.fsdecode(listed).split("\0")
     files, chosen = [], ""
@@ -234,10 +234,10 @@ def _named_files(folder: str) -> list[str]:
         if kind == "file":
             files.append(os.path.join(folder, file))
         if kind == "file" and name.startswith("include") and name.endswith(".path"):
-            named = os.path.expanduser(value)  # it may not be there yet
+            named = os.path.expanduser(value)  # it may not exist yet
             files.append(os.path.join(folder, os.path.dirname(file), named))
         if name == "core.excludesfile":
-            chosen = value  # the last one holds
+            chosen = value  # the last value applies
     if chosen:
         files.append(os.path.join(folder, os.path.expanduser(chosen)))
     return files
@@ -246,7 +246,7 @@ def _named_files(folder: str) -> list[str]:
 def _start(folder: str, arguments: Sequence[str], stdin: bytes) -> subprocess.Popen[bytes] | None:
     import subprocess
 
-    # Inside a git hook these variables point git at another repository than the folder's own.
+    # Inside a git hook, these variables point git to another repository.
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -268,6 +268,6 @@ def _start(folder: str, arguments: Sequence[str], stdin: bytes) -> subprocess.Po
             with process.stdin as pipe:
                 pipe.write(stdin)
         except OSError:
-            pass  # it ended early; its exit code says so
+            pass  # git ended early, which its exit code shows
         process.stdin = None
     return process

@@ -1,8 +1,8 @@
-"""What git said of a working tree, remembered as long as nothing that it looked at has changed.
+"""Cache of git's status of a working tree, valid while HEAD, the index and all files are unchanged.
 
-Git reads HEAD, its index and the files. HEAD and the index are compared here. That no file
-changed is told by the snapshot, by times that the kernel keeps: from the reading that the
-`generation` names to this one, and so while git was asked in between.
+Git reads HEAD, its index and the files. This module compares HEAD and the index. The snapshot
+detects changes of files by their kernel times: from the reading that `generation` identifies to
+this one, and so also while git ran in between.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from windlass.packaging.file_listing import fingerprint
 from windlass.packaging.git import common_directory, git_directory
 
 _SYMBOLIC = b"ref: "
-_CHECKSUM = 20  # an index ends with one
+_CHECKSUM = 20  # bytes at the end of an index
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    generation: bytes  # of what was known of the tree
+    generation: bytes  # identifies the stored state of the tree
     position: bytes
     git: Git
 
 
 class GitMemory:
-    """The memory of one working tree. To be made before git is asked."""
+    """The cached status of one working tree. Create it before git runs."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file
         self._position = _position(folder)
 
     def recall(self, generation: bytes) -> Git | None:
-        """What git said, if it would say the same now provided that no file has changed."""
+        """Return the cached status if it is still valid, provided that no file has changed."""
         try:
             with open(self._file, "rb") as file:
                 kept = msgspec.msgpack.decode(file.read(), type=learned(_Kept))
@@ -45,14 +45,14 @@ class GitMemory:
         return kept.git if is_same and self._position else None
 
     def keep(self, generation: bytes, git: Git) -> None:
-        """Remember what git said."""
+        """Store git's status."""
         if self._position:
             kept = _Kept(generation=generation, position=self._position, git=git)
             write_cache(self._file, msgspec.msgpack.encode(kept))
 
 
 def _position(folder: str) -> bytes:
-    """Where a repository stands: what HEAD is, and which index. Empty if that cannot be told."""
+    """Return the values of HEAD and the index; empty if they cannot be determined."""
     directory = git_directory(folder)
     common = common_directory(directory)
     try:
@@ -68,19 +68,19 @@ def _position(folder: str) -> bytes:
 
 
 def _commit(common: str, name: str) -> bytes | None:
-    """What tells the commit of a branch; nothing if it is not kept in plain files."""
+    """Return data that identifies a branch's commit; None if it is not stored in plain files."""
     if not name.startswith("refs/heads/") or name.endswith("/.invalid"):
-        return None  # one of this working tree alone; a name that stands for a reftable
+        return None  # a ref of this working tree alone, or a placeholder for a reftable
     packed = repr(fingerprint(os.path.join(common, "packed-refs"))).encode()
     try:
         loose = _read(os.path.join(common, name))
     except (FileNotFoundError, NotADirectoryError):
-        return packed  # it is in there, or there is no commit yet
+        return packed  # the branch is in packed-refs, or has no commit yet
     return None if loose.startswith(_SYMBOLIC) else loose
 
 
 def _checksum(index: str) -> bytes:
-    """The end of an index. Its times are compared with the listing; they may be as coarse."""
+    """Return the checksum of an index. The listing compares its times, which may be too coarse."""
     try:
         with open(index, "rb") as opened:
             opened.seek(-_CHECKSUM, os.SEEK_END)

@@ -1,10 +1,10 @@
-"""What does not belong in a snapshot: patterns as git writes them, and what never belongs.
+"""Ignore rules of snapshots: gitignore patterns, and paths that are always ignored.
 
-`.windlassignore` files hold gitignore patterns and may stand in any folder. They are read after
-`.gitignore` and have the last word: a plain line ignores more, a `!` line brings back what
-`.gitignore` left out. A folder that `.gitignore` leaves out whole is looked into only if a `!`
-line with a `/` in it names something there (`!data/small.csv`, `!/data/`): a bare `!*.csv` does
-not make us read through all that is ignored. What is always ignored cannot be brought back.
+`.windlassignore` files contain gitignore patterns and may be in any folder. They take precedence
+over `.gitignore`: a plain line ignores more, a `!` line includes a path that `.gitignore` ignores.
+A folder that `.gitignore` ignores as a whole is searched only if a `!` line with a `/` names a path
+in it (`!data/small.csv`, `!/data/`): a bare `!*.csv` does not cause a search of all ignored
+folders. Paths that are always ignored cannot be included.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Rule(NamedTuple):
     expression: str
     is_negated: bool
     folders_only: bool
-    is_anchored: bool  # it is matched with the path, not the name
-    beginning: tuple[str, ...]  # the folders it names before its first wildcard
+    is_anchored: bool  # matched against the path, not the name
+    beginning: tuple[str, ...]  # its folders before the first wildcard
 
 
 class _Test(NamedTuple):
@@ -40,7 +40,7 @@ class _Test(NamedTuple):
 
 
 class Patterns:
-    """The rules of one ignore file, for paths relative to the folder it stands in.
+    """The rules of one ignore file, for paths relative to its folder.
 
     >>> patterns = Patterns("*.csv\\n!keep.csv\\n/build/\\n")
     >>> [patterns.verdict(path, False) for path in ("a/b.csv", "a/keep.csv", "a.py")]
@@ -55,7 +55,7 @@ class Patterns:
         self._tests = _merged(rules)
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
-        """Whether the last rule that matches ignores the path; nothing if none matches."""
+        """Return True if the last matching rule ignores the path; None if no rule matches."""
         name = path[path.rfind("/") + 1 :]
         for test in self._tests:
             if test.folders_only and not is_folder:
@@ -65,7 +65,7 @@ class Patterns:
         return None
 
     def reaches_into(self, folder: str) -> bool:
-        """Whether some `!` line names a path that may lie in an ignored folder."""
+        """Return True if a `!` line names a path that may be in an ignored folder."""
         parts = tuple(folder.split("/"))
         return any(
             parts[: len(beginning)] == beginning[: len(parts)] for beginning in self.reaching
@@ -73,7 +73,7 @@ class Patterns:
 
 
 def parse_rules(text: str) -> list[Rule]:
-    r"""The rules that the text of an ignore file holds, in its order.
+    r"""Parse the rules in the text of an ignore file, in its order.
 
     >>> [rule.is_negated for rule in parse_rules("# comment\n\n*.log\n!keep.log\n")]
     [False, True]
@@ -83,7 +83,7 @@ def parse_rules(text: str) -> list[Rule]:
 
 
 def quote_path(path: str) -> str:
-    r"""A path as an ignore file must write it so that it means just that path.
+    r"""Quote a path for an ignore file, so that it matches only that path.
 
     >>> quote_path("data [old]/a*b ")
     '/data \\[old]/a\\*b\\ '
@@ -132,7 +132,7 @@ def _beginning(pattern: str) -> tuple[str, ...]:
 
 
 def _merged(rules: Sequence[Rule]) -> list[_Test]:
-    """The rules last first; neighbours of one kind are one test, for speed."""
+    """Return the tests in reverse order; adjacent rules of one kind are one test, for speed."""
     tests: list[_Test] = []
     run: list[Rule] = []
     for rule in [*reversed(rules), None]:
@@ -161,7 +161,7 @@ _CLASSES = {
 
 
 def _expression(pattern: str) -> str | None:
-    """A wildcard pattern as a regular expression; none if it can match nothing."""
+    """Convert a wildcard pattern to a regular expression; None if it cannot match."""
     out: list[str] = []
     i, end = 0, len(pattern)
     while i < end:
@@ -201,7 +201,7 @@ def _expression(pattern: str) -> str | None:
 
 
 def _bracket(pattern: str, start: int) -> tuple[str, int] | None:
-    """A `[...]` as a regular expression and where it ends; none if it never does."""
+    """Convert `[...]` to a regular expression and return its end; None if it is not closed."""
     i = start + 1
     is_negated = pattern[i : i + 1] in ("!", "^")
     if is_negated:
@@ -250,14 +250,14 @@ def _class_escape(char: str) -> str:
 
 
 def any_reaches_into(scopes: Iterable[tuple[int, Patterns]], folder: str) -> bool:
-    """Whether any of the ignore files in force brings something back inside that folder."""
+    """Return True if any active ignore file includes a path inside that folder."""
     return any(patterns.reaches_into(folder[skip:]) for skip, patterns in scopes)
 
 
 def verdict_of(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
-    """What the ignore files in force say of a path, the deepest first.
+    """Return the verdict of the active ignore files on a path, the deepest file first.
 
-    A scope is how many characters of the path lead to the file's folder, and its patterns.
+    A scope is the length of the path prefix up to the file's folder, and the file's patterns.
     """
     for skip, patterns in reversed(scopes):
         answer = patterns.verdict(path[skip:], is_folder)

@@ -1,4 +1,4 @@
-"""How much a snapshot may hold, and what to tell someone whose tree is more."""
+"""The size limits of a snapshot, and the error for a larger tree."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SHOWN = 8
 
 
 def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total: int) -> None:
-    """Refuse a tree of more than 200 MB or 20,000 files, naming what makes it so.
+    """Raise SnapshotError for more than 200 MB or 20,000 files, and name the largest ones.
 
-    `prefix` is the root, with a slash; the paths are full ones.
+    `prefix` is the root, with a slash; the paths are absolute.
 
     >>> check_limits("/p/", ["/p/a.py"], [12], 12)
     >>> check_limits("/p/", ["/p/a.py", "/p/data/big.bin"], [12, 300_000_000], 300_000_012)
@@ -58,10 +58,10 @@ takes at most 200.0 MB and 20,000 files.
 
 
 def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[tuple[int, str]]:
-    """The files and folders that weigh most, none of them inside another.
+    """Return the largest files and folders, without overlaps.
 
-    A folder is opened as long as most of its weight is in few of the things in it, so that
-    `data/raw/big.bin` is named rather than `data/`.
+    A folder is opened as long as few entries make up most of its weight, so that the result is
+    `data/raw/big.bin` rather than `data/`.
     """
     inside: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for path, weight in zip(paths, weights, strict=True):
@@ -94,7 +94,7 @@ def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[t
     if not biggest:
         biggest = [
             (weight, name) for name, weight in inside[""].items()
-        ]  # all alike: the beginning of the list will do
+        ]  # all similar: use the first ones
     return sorted(biggest, key=lambda pair: (-pair[0], pair[1]))[:_SHOWN]
 
 
@@ -104,5 +104,5 @@ def _is_lopsided(children: dict[str, int], whole: int) -> bool:
 
 
 def printable(path: str) -> str:
-    """A path that may hold anything, fit for a message."""
+    """Return a path with arbitrary bytes in a form for messages."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "?")

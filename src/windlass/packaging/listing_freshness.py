@@ -1,4 +1,4 @@
-"""Whether the last listing of a tree still holds, found out without walking it again."""
+"""Validation of the last listing of a tree without walking the tree again."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from windlass.packaging.stat_cache import UNTRUSTED
 _RULE_FILES = frozenset((".gitignore", ".windlassignore", ".git"))
 _FEW = 100
 
-# Kernels stamp files by a clock that ticks every few milliseconds; old file systems by seconds.
+# Kernels timestamp files with a clock that ticks every few milliseconds; old file systems round to
+# seconds.
 _TICK = 100_000_000
 _COARSE_TICK = 2_100_000_000
 
 
 def is_recent(modified: int, changed: int, looked: int) -> bool:
-    """Whether a change made after we looked could leave a file with the times that we saw.
+    """Return True if a change after the observation could leave a file with the same times.
 
     >>> is_recent(1_000_000_001, 1_000_000_001, looked=1_050_000_000)
     True
@@ -46,7 +47,7 @@ def is_recent(modified: int, changed: int, looked: int) -> bool:
 
 
 def distrust_recent(listing: Listing, looked: int) -> Listing:
-    """The listing, with what changed just before we looked marked to be looked at again."""
+    """Return the listing with recently changed entries marked for another check."""
     return listing._replace(
         folders=[_dated(folder, looked) for folder in listing.folders],
         rules=[
@@ -62,10 +63,10 @@ def distrust_recent(listing: Listing, looked: int) -> Listing:
 
 
 def forget_folders(listing: Listing, prefix: str, files: Collection[str]) -> Listing:
-    """The listing, with the folders of some files as if they had never been looked into.
+    """Return the listing with the folders of some files marked as unknown.
 
-    For what is there and does not travel, such as a link to nothing: it may tomorrow, without
-    any change to be seen here.
+    This covers existing files that are not packaged, such as a dangling link: they may be packaged
+    later without any visible change here.
     """
     if not files:
         return listing
@@ -79,16 +80,16 @@ def forget_folders(listing: Listing, prefix: str, files: Collection[str]) -> Lis
 
 
 class StillListed(NamedTuple):
-    """The last listing, brought up to date as far as it can be without git's answers."""
+    """The last listing, updated as far as possible without git's answers."""
 
     listing: Listing
     answers: tuple[Callable[[], bool], ...]
-    candidates: list[str]  # new names, by their full paths
+    candidates: list[str]  # new names, as absolute paths
     ignored: Callable[[], set[str] | None]
-    cut: int  # the length of the root, with its slash
+    cut: int  # the length of the root path, with its slash
 
     def settle(self) -> tuple[Listing, list[str]] | None:
-        """The listing and the files that are new, or nothing if the tree must be walked."""
+        """Return the listing and the new files, or None if the tree must be walked."""
         if not all(answer() for answer in self.answers):
             return None
         if not self.candidates:
@@ -105,9 +106,10 @@ class StillListed(NamedTuple):
 def compare_listing(
     old: Listing, files: Sequence[str], root: str, *, is_repository: bool, looked: int
 ) -> StillListed | None:
-    """What has become of a listing, or nothing if the tree must be walked again.
+    """Compare a listing with the tree; None if the tree must be walked again.
 
-    `files` are the full paths it had, sorted. Git is asked, if at all, while the caller goes on.
+    `files` are the absolute paths in the listing, sorted. Git, if needed, runs while the caller
+    continues.
     """
     if not old.folders:
         return None
@@ -123,7 +125,7 @@ def compare_listing(
     index = old.git_index
     if is_repository:
         index = fingerprint(os.path.join(git_directory(root), "index"))
-        # What matters of git's index is only what it tracks although it is ignored.
+        # Of git's index, only the files that are tracked although they are ignored matter.
         if index != old.git_index and not _still_tracks_nothing_ignored(root, old):
             call = tracked_ignored(root)
             answers.append(lambda: (call.output() or b"") == old.tracked_ignored)
@@ -213,7 +215,7 @@ class _Folders:
         return _dated(folder, self._looked)
 
     def _take_in(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """Note a name that is new; false if that takes more than a look."""
+        """Record a new name; return False if the tree must be walked."""
         name, full = entry.name, self._prefix + path
         if name in _RULE_FILES:
             return path == ".git" or (name != ".git" and self._has(full))

@@ -1,6 +1,7 @@
-"""The manifest of a tree: its canonical bytes, and the strict reading of bytes from elsewhere.
+"""The manifest of a tree: canonical encoding, and strict parsing of untrusted bytes.
 
-Pure, and imports only the standard library and msgspec: the server reads manifests with it.
+Pure functions that import only the standard library and msgspec: the server reads manifests with
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _BAD_PART = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # an empty part, `.` or `..`
 
 
 class Entry(NamedTuple):
-    """One file of a tree; `ref` is the content's sha256, or what a link points to."""
+    """One file of a tree; `ref` is the content's sha256 or the target of a link."""
 
     path: str
     mode: str  # "f", "x" or "l"
@@ -35,7 +36,7 @@ class Entry(NamedTuple):
 
 
 def encode_manifest(entries: Iterable[Entry]) -> bytes:
-    r"""The canonical bytes of a tree, whatever order the entries come in.
+    r"""Return the canonical bytes of a tree, for entries in any order.
 
     >>> encode_manifest([Entry("b", "l", "a", 0), Entry("a", "f", "00" * 32, 3)])[:40]
     b'{"files":[["a","f","00000000000000000000'
@@ -46,7 +47,7 @@ def encode_manifest(entries: Iterable[Entry]) -> bytes:
 
 
 def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
-    """The canonical bytes of entries that are in order already.
+    """Return the canonical bytes of sorted entries.
 
     >>> encode_sorted([]) == encode_manifest([])
     True
@@ -54,12 +55,12 @@ def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
     tree = {"files": rows, "version": 1}
     try:
         return msgspec.json.encode(tree)
-    except UnicodeEncodeError:  # names that are no UTF-8: only they need the slower encoder
+    except UnicodeEncodeError:  # names that are not UTF-8 need the slower encoder
         return _encode_odd(tree)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """One entry as it stands in the manifest; no two trees' entries can be confused by it.
+    """Return the encoding of one entry, which is unambiguous inside a manifest.
 
     >>> encode_entry(Entry("a b", "l", "c", 0))
     b'["a b","l","c",0]'
@@ -71,7 +72,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def tree_digest(manifest: bytes) -> str:
-    """The name of a tree: the sha256 of its manifest.
+    """Return the digest of a tree: the sha256 of its manifest.
 
     >>> tree_digest(encode_manifest([]))[:12]
     'e5eccfdf0ce5'
@@ -82,7 +83,7 @@ def tree_digest(manifest: bytes) -> str:
 def parse_manifest(
     data: bytes, *, max_files: int = MAX_FILES, max_size: int = MAX_SIZE
 ) -> list[Entry]:
-    """The entries of a manifest, or ValueError: nothing that passes can write outside its tree.
+    """Parse a manifest or raise ValueError: a valid manifest cannot write outside its tree.
 
     >>> parse_manifest(b'{"files":[["a/run.sh","l","../b",0]],"version":1}')
     [Entry(path='a/run.sh', mode='l', ref='../b', size=0)]
@@ -108,7 +109,7 @@ def parse_manifest(
 
 def _encode_odd(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # All that UTF-8 cannot say are lone surrogates, and `\udcXX` is how JSON writes those.
+    # Only lone surrogates cannot be encoded in UTF-8, and JSON writes them as `\udcXX`.
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -116,7 +117,7 @@ def _decode(data: bytes) -> list[object]:
     try:
         tree = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:  # only this one reads the lone surrogates of odd names
+        try:  # only this parser accepts lone surrogates in names
             tree = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise ValueError("the manifest is no JSON") from error
@@ -174,9 +175,9 @@ def _has_file_system_bytes(text: str) -> bool:
 
 
 def link_stays_inside(path: str, target: str) -> bool:
-    """Whether a link at `path` points to something inside the tree, whatever else is in it.
+    """Return True if a link at `path` points inside the tree, for any other content of the tree.
 
-    A `..` after a name is refused: where that leads depends on what the name turns out to be.
+    A `..` after a name is refused, because its target depends on whether the name is a link.
 
     >>> link_stays_inside("a/b", "../c"), link_stays_inside("a/b", "../../c")
     (True, False)
@@ -194,7 +195,7 @@ def link_stays_inside(path: str, target: str) -> bool:
             if depth < 0:
                 return False
         elif part not in ("", "."):
-            depth = 0  # from here on there is no way up
+            depth = 0  # no `..` may climb above this point
     return True
 
 

@@ -1,4 +1,4 @@
-"""Arguments as a record keeps them: JSON that a person can read, never the values themselves."""
+"""Arguments in the form of a record: readable JSON, never the values themselves."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _DEPTH = 6
 _ITEMS = 50
 _TEXT = 200
 _LONG_TEXT = 2000
-_EXACT = 2**53  # beyond this, readers of JSON lose digits
+_EXACT = 2**53  # beyond this, JSON readers lose digits
 
 
 def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments of a call, by name, as JSON values.
+    """Convert the arguments of a call, by name, to JSON values.
 
     >>> describe_params({"lr": 0.1, "layers": [64, 32], "seed": 2**60, "best": float("inf")})
     {'lr': 0.1, 'layers': [64, 32], 'seed': '1152921504606846976', 'best': 'inf'}
@@ -36,7 +36,7 @@ def _describe(value: Any, depth: int) -> Any:
         return _clean(value, _LONG_TEXT)
     try:
         return _describe_other(value, depth)
-    except Exception:  # noqa: BLE001 - a strange argument is no reason to refuse the call
+    except Exception:  # noqa: BLE001 - an unusual argument must not fail the call
         return _short(value)
 
 
@@ -59,7 +59,7 @@ def _describe_other(value: Any, depth: int) -> Any:
             return [_describe(item, depth - 1) for item in items]
         if isinstance(value, dict) and len(value) <= _ITEMS:
             return {_key(key): _describe(item, depth - 1) for key, item in value.items()}
-        # Asked of the class by hand: the module dataclasses costs much to import.
+        # Checked on the class directly, because importing dataclasses is slow.
         if hasattr(kind, "__dataclass_fields__"):
             names = [name for name in kind.__dataclass_fields__ if hasattr(value, name)][:_ITEMS]
             return {name: _describe(getattr(value, name), depth - 1) for name in names}
@@ -88,7 +88,7 @@ def _short(value: object) -> str:
     try:
         text = repr(value)
         return _clean(text, _TEXT)
-    except Exception:  # noqa: BLE001 - whatever its repr does
+    except Exception:  # noqa: BLE001 - a user's repr may raise anything
         return f"<{type(value).__qualname__}>"
 
 

@@ -1,4 +1,4 @@
-"""The call as it travels: the function by name or by value, and its arguments."""
+"""Pickling of a call: the function by name or by value, and its arguments."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ __all__ = ["LARGEST_PAYLOAD", "describe_params", "pack_arguments", "pack_call"]
 
 LARGEST_PAYLOAD = 512 * 1024 * 1024
 _VERSION = 1
-_PROTOCOL = 5  # what every Python since 3.8 reads
+_PROTOCOL = 5  # readable by every Python since 3.8
 _registry = threading.RLock()
-_at_home: dict[str, ModuleType] = {}  # installed, whatever the tree: not looked at again
+_at_home: dict[str, ModuleType] = {}  # installed modules, which need no further check
 
 
 def pack_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path
 ) -> bytes:
-    """A function and its arguments as bytes, or SerializationError naming what cannot travel.
+    """Pickle a function and its arguments; raise SerializationError naming the part that fails.
 
-    What unpickles is `{"version": 1, "function": ..., "args": (...), "kwargs": {...}}`. The
-    function is `("ref", module, qualname)` if it can be imported where the snapshot of `root` is
-    or where the same packages are installed; the object found so may be a wrapper, with the
-    function as its `__wrapped__`. Else it is `("value", function)`.
+    The pickled value is `{"version": 1, "function": ..., "args": (...), "kwargs": {...}}`. The
+    function is `("ref", module, qualname)` if it can be imported from the snapshot of `root` or
+    from the same installed packages. The imported object may be a wrapper with the function as its
+    `__wrapped__`. Otherwise the function is `("value", function)`.
 
     >>> import pickle
     >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")))["args"]
@@ -54,7 +54,7 @@ def pack_call(
     with _modules_by_value(str(root)):
         try:
             payload: bytes = cloudpickle.dumps(call, protocol=_PROTOCOL)
-        except Exception as error:  # of the user's classes: anything
+        except Exception as error:  # a user's class may raise anything
             raise _explained(fn, call, cloudpickle.dumps, error) from error
     if len(payload) > LARGEST_PAYLOAD:
         raise SerializationError(
@@ -66,7 +66,7 @@ def pack_call(
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
-    """Arguments by name as bytes, to take the place of some that a packed call has.
+    """Pickle arguments by name, which replace some arguments of a packed call.
 
     >>> import pickle
     >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))
@@ -77,7 +77,7 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
     with _modules_by_value(str(root)):
         try:
             packed: bytes = cloudpickle.dumps(dict(arguments), protocol=_PROTOCOL)
-        except Exception as error:  # of the user's classes: anything
+        except Exception as error:  # a user's class may raise anything
             for name, value in arguments.items():
                 if refusal(value, cloudpickle.dumps) is not None:
                     part = find_unpicklable(value, cloudpickle.dumps, f"argument {name!r}")
@@ -93,7 +93,7 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
 
 
 def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
-    """How the function can be imported elsewhere, if it can."""
+    """Return the module and qualname by which the function can be imported, if it can."""
     module_name = getattr(fn, "__module__", None)
     qualname = getattr(fn, "__qualname__", None)
     if not isinstance(module_name, str) or not isinstance(qualname, str):
@@ -108,29 +108,29 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
         value = getattr(value, part, None)
         if value is None:
             return None
-    # What the replica comes to: it takes a wrapper for ours. One that is not goes by value.
+    # The replica unwraps the imported object, so any other wrapper is pickled by value.
     is_it = getattr(value, "__wrapped__", value) is fn
     return (module_name, qualname) if is_it else None
 
 
 def _is_being_imported(module: ModuleType) -> bool:
-    """Whether the call comes from the module's own top level: importing it would call again."""
+    """Return True if the call comes from the module's top level: an import would call it again."""
     return bool(getattr(module.__spec__, "_initializing", False))
 
 
 def _travels(module: ModuleType, root: str) -> bool:
-    """Whether a module will be there where the function runs."""
+    """Return True if a module will be available where the function runs."""
     if module.__name__ == "__main__" or not _is_found_by_name(module):
         return False
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
-        # Built into the interpreter, or a package without a file of its own; else made up here.
+        # Built into the interpreter, or a namespace package; otherwise created at run time.
         return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
     return _is_ours(module) or _is_known_file(file, root)
 
 
 def _is_found_by_name(module: ModuleType) -> bool:
-    """Whether importing its name gives this module: not if it was loaded from a path by hand."""
+    """Return True if an import by name gives this module, not if it was loaded from a path."""
     from importlib.machinery import PathFinder
 
     file = getattr(module, "__file__", None)
@@ -141,7 +141,7 @@ def _is_found_by_name(module: ModuleType) -> bool:
     if parent and folders is None:
         return False
     spec = PathFinder.find_spec(module.__name__, folders)
-    if spec is None:  # perhaps another finder knows it: an editable install, a zip
+    if spec is None:  # another finder may know it: an editable install, a zip file
         return is_installed(file) or _is_ours(module) or "site-packages" in file
     return spec.origin is None or os.path.realpath(spec.origin) == os.path.realpath(file)
 
@@ -152,7 +152,7 @@ def _is_namespace(module: ModuleType, root: str) -> bool:
 
 
 def _is_ours(module: ModuleType) -> bool:
-    """Whether it is of our own package, which the replica always has."""
+    """Return True if the module is part of Windlass, which every replica has."""
     return module.__name__.partition(".")[0] == "windlass"
 
 
@@ -163,10 +163,10 @@ def _is_below(file: str, root: str) -> bool:
 
 @contextmanager
 def _modules_by_value(root: str) -> Iterator[None]:
-    """While it lasts, modules that will not be there travel with what is pickled of them."""
+    """Pickle modules by value, within the context, that will not be available remotely."""
     import cloudpickle
 
-    with _registry:  # it is one for the whole process
+    with _registry:  # the registry is shared by the whole process
         already = cloudpickle.list_registry_pickle_by_value()
         astray = [
             module
@@ -185,8 +185,8 @@ def _modules_by_value(root: str) -> Iterator[None]:
 
 
 def _is_astray(name: str, module: object, root: str) -> bool:
-    """Whether a module comes from a file that is neither in the tree nor installed."""
-    # Not every value of sys.modules is a module, and some make trouble when looked at.
+    """Return True if a module's file is neither in the tree nor installed."""
+    # Some values of sys.modules are not modules, and some raise errors on access.
     if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
         return False
     file = getattr(module, "__file__", None)

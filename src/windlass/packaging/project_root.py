@@ -1,4 +1,4 @@
-"""Where a project begins: the folder that is snapshotted."""
+"""The root of a project: the folder that is snapshotted."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HEAP = 100
 
 
 class Root(msgspec.Struct, frozen=True):
-    """The folder a snapshot is of, and how it was found.
+    """The folder of a snapshot, and how it was found.
 
-    Of kind `loaded` is a folder that is too much to take whole, such as a home directory:
-    its snapshot holds only the script and the modules loaded from below it.
+    The kind `loaded` is for a folder that is too large as a whole, such as a home directory: its
+    snapshot contains only the script and the modules loaded from below it.
     """
 
     path: Path
@@ -31,17 +31,17 @@ class Root(msgspec.Struct, frozen=True):
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
-    """The project that a script, or a session without one, belongs to.
+    """Find the project of a script, or of a session without a script.
 
-    That is the nearest folder above with `.git`, else with `pyproject.toml`, else the script's
-    own folder; without a script (REPL, notebook) it is searched from `start`, by default the
-    working directory. A home directory, `/` and the temporary directory are never a project.
+    It is the nearest parent folder with `.git`, else with `pyproject.toml`, else the script's own
+    folder. Without a script (REPL, notebook) the search starts at `start`, by default the working
+    directory. A home directory, `/` and the temporary directory are never a project.
 
     >>> find_root(Path("/")).kind
     'loaded'
     """
     if script is not None and (is_installed(str(script)) or not os.path.exists(script)):
-        script = None  # a console script such as pytest: the project is where it was started
+        script = None  # a console script such as pytest: use the working directory
     if script is not None:
         script = Path(os.path.realpath(script))
         begin = str(script.parent)
@@ -60,17 +60,17 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
 
 def given_root(folder: Path, script: str | None = None) -> Root:
-    """The folder that a user names as the project: all of it, however much that is."""
+    """Return the root for a folder that the user names as the project, whatever its size."""
     path = Path(os.path.realpath(folder))
     kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"
     return Root(path, kind, Path(os.path.realpath(script)) if script else None)
 
 
 def loaded_files(root: Root) -> list[str]:
-    """The files a `loaded` root consists of: the script and what was imported from below it.
+    """Return the files of a `loaded` root: the script and the modules imported from below it.
 
-    What a script that runs elsewhere will import is not known yet, so the modules that lie
-    beside it come along. The paths are relative to the root, sorted.
+    The imports of a script that runs elsewhere are not known yet, so the modules in its folder are
+    included. The paths are relative to the root, sorted.
     """
     prefix = os.path.join(str(root.path), "")
     files = _beside(root.script) if root.script is not None else set()
@@ -86,7 +86,7 @@ def loaded_files(root: Root) -> list[str]:
 
 
 def _beside(script: Path) -> set[str]:
-    """A script and the modules in its folder, unless there are so many that it is a heap."""
+    """Return a script and the modules in its folder, unless these are too many."""
     with os.scandir(script.parent) as entries:
         modules = {entry.path for entry in entries if entry.name.endswith(".py")}
     return {str(script)} | (modules if len(modules) <= _HEAP else set())
@@ -94,12 +94,12 @@ def _beside(script: Path) -> set[str]:
 
 @functools.lru_cache(maxsize=4096)
 def is_installed(file: str) -> bool:
-    """Whether a file belongs to the interpreter or its packages rather than to a project.
+    """Return True if a file belongs to the interpreter or its packages, not to a project.
 
     >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
     (True, False)
     """
-    # Most paths are told by their text; only the rest is worth asking the file system about.
+    # The text decides for most paths; only the rest needs the file system.
     if file.startswith("/") and _is_below_any(file):
         return True
     path = os.path.abspath(file)
@@ -114,7 +114,7 @@ def _is_below_any(path: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _interpreter_folders() -> tuple[str, ...]:
-    # Not sys.prefix itself: a virtual environment's folder may hold the project, too.
+    # Not sys.prefix itself: a virtual environment's folder may also contain the project.
     library = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folders = [os.path.dirname(os.__file__) + os.sep]
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
@@ -137,6 +137,6 @@ def _ancestors(folder: str) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _folders_too_large(*own: str) -> frozenset[str]:
-    # As tempfile has it, which would be a long import, and make a file to see that it can.
+    # As in tempfile, whose import is slow and which creates a file to test the folder.
     shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - compared with, never written to
     return frozenset(os.path.realpath(folder) for folder in (*shared, *own))

@@ -1,5 +1,4 @@
-"""Environments as they were recorded: how they differ from what there is now, and how to have
-them again."""
+"""Recorded environments: their differences from the current one, and how to rebuild them."""
 
 from __future__ import annotations
 
@@ -16,12 +15,12 @@ from windlass.worker.supervise.package_list import ELSEWHERE
 
 _PATIENCE = 60.0
 _PINNED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(==|@)\s*([^\s;#\\]+)")
-_OURS = "windlass"  # the one that starts a trial is the one it has
+_OURS = "windlass"  # a trial uses the version of the process that starts it
 _MOST_TOLD = 5
 
 
 class Interpreter(NamedTuple):
-    """What an interpreter is, and what it has installed."""
+    """An interpreter and its installed packages."""
 
     executable: str
     version: str  # "3.11.7"
@@ -29,16 +28,16 @@ class Interpreter(NamedTuple):
 
     @property
     def minor(self) -> str:
-        """The part of the version that decides what can be unpickled: `3.11`."""
+        """The part of the version that determines what can be unpickled: `3.11`."""
         return ".".join(self.version.split(".")[:2])
 
 
 class Unusable(Exception):
-    """Why an interpreter cannot be used, to follow its name."""
+    """An interpreter cannot be used; the message follows its name."""
 
 
 class Difference(NamedTuple):
-    """What is not as it was, one short text each."""
+    """The differences between two environments, one short text each."""
 
     version: str
     packages: tuple[str, ...]
@@ -57,7 +56,7 @@ class Difference(NamedTuple):
 
 
 def look_at(executable: str, cache_dir: Path) -> Interpreter:
-    """An interpreter as it is now; `Unusable` if it is not there or does not run."""
+    """Inspect an interpreter; raise `Unusable` if it is missing or does not run."""
     if is_this_one(executable):
         return Interpreter(executable, sys.version.split()[0], installed_packages(cache_dir))
     if not os.access(executable, os.X_OK) or os.path.isdir(executable):
@@ -81,14 +80,14 @@ def look_at(executable: str, cache_dir: Path) -> Interpreter:
 
 
 def is_this_one(executable: str) -> bool:
-    """Whether that is the interpreter we are in: the same file, of the same environment."""
+    """Return True if this is the current interpreter: same file, same environment."""
     return os.path.dirname(executable) == os.path.dirname(sys.executable) and (
         os.path.realpath(executable) == os.path.realpath(sys.executable)
     )
 
 
 def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = b"") -> Difference:
-    r"""How a version of Python and its packages differ; those a lock names are the same in both.
+    r"""Compare Python versions and packages; packages in a lock count as equal.
 
     >>> str(difference(("3.11.4", b"a==1\nb==1\n"), ("3.11.7", b"a==2\nc==1\n")))
     'Python 3.11.4 -> 3.11.7; 3 packages: a 1 -> 2, b 1 is gone, c 1 is new'
@@ -110,13 +109,13 @@ def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = 
 class Pin(NamedTuple):
     """One package of a list."""
 
-    version: str  # or where it came from, if a lock says so
+    version: str  # or the source, if a lock names it
     line: str
     is_from_index: bool
 
 
 def read_pins(*lists: bytes) -> dict[str, Pin]:
-    r"""The packages that lists name; what a later list says holds.
+    r"""Return the packages in the lists; a later list overrides an earlier one.
 
     >>> pins = read_pins(b"Pkg_a==1.0\n", b"pkg-a==2.0\nmine==0.1  # not from an index\n")
     >>> [(name, pin.version, pin.is_from_index) for name, pin in pins.items()]
@@ -125,23 +124,24 @@ def read_pins(*lists: bytes) -> dict[str, Pin]:
     pins: dict[str, Pin] = {}
     for line in b"\n".join(lists).decode("utf-8", "replace").splitlines():
         if match := _PINNED.match(line):
-            name = re.sub(r"[-_.]+", "-", match[1]).lower()  # as indexes compare them
+            name = re.sub(r"[-_.]+", "-", match[1]).lower()  # normalized as in package indexes
             pins[name] = Pin(match[3], line.strip(), not line.endswith(ELSEWHERE))
     return pins
 
 
 class Rebuilt(NamedTuple):
-    """What is needed to have an environment again."""
+    """The data to rebuild an environment."""
 
     lock: str  # the text of a requirements file
-    packages: bytes  # what there is in it then, over what the interpreter has
-    left_out: tuple[str, ...]  # what no index has, as far as it can be reached
+    packages: bytes  # all packages in the rebuilt environment
+    left_out: tuple[str, ...]  # packages that no reachable index has
 
 
 def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
-    """A lock of what was recorded, a trial's own lock over it, to be put on top of an interpreter.
+    """Create a lock of recorded packages, overridden by a trial's own lock, for an interpreter.
 
-    Left out is Windlass, and what was or is not from an index: it may be somebody else's there.
+    The lock leaves out Windlass, and packages that are or were not from an index, because an index
+    may have a different package of the same name.
     """
     now = read_pins(base.packages)
     wanted = {name: pin for name, pin in read_pins(recorded, lock).items() if name != _OURS}
@@ -160,7 +160,7 @@ def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
 
 
 def _not_to_be_had(lines: Sequence[str], executable: str) -> list[str]:
-    """Those of the pins that no index has: found by halves, since uv tells of the first alone."""
+    """Return the pins that no index has, by bisection, because uv reports only the first one."""
     from windlass.packaging.environments import compile_requirements
 
     if not lines:

@@ -1,9 +1,9 @@
-"""The source tree at one moment, by content: what it is, and the bytes to send.
+"""Snapshots of a source tree by content: the digest of the tree, and the bytes to send.
 
-A tree that has not changed is not read again: names are taken from the last listing as long as
-no folder's times changed, contents from the last reading as long as size, times, inode and mode
-of the file are the same. What changed so recently that a later change could look the same is
-read again the next time, as git does.
+An unchanged tree is not read again. Names come from the last listing as long as no folder's times
+changed, contents from the last read as long as size, times, inode and mode of the file are the
+same. Files that changed so recently that a later change could look the same are read again the next
+time, as in git.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from windlass.packaging.manifest import Entry, encode_entry, tree_digest
 from windlass.packaging.project_root import Root, loaded_files
 from windlass.packaging.stat_cache import Remembered, Table
 
-# With more changes than this, making the manifest anew is no slower.
+# With more changes than this, encoding the manifest again is not slower.
 _PATCH_LIMIT = 32
 
 
@@ -72,13 +72,13 @@ class Snapshot:
 
     @property
     def entries(self) -> list[Entry]:
-        """The files, in the order of their paths."""
+        """The files, sorted by path."""
         return self._table.entries()
 
     def read(self, digest: str) -> bytes:
-        """The bytes with that digest: a file's, or the manifest's.
+        """Return the bytes with that digest: of a file or of the manifest.
 
-        Raises `SnapshotChanged` when the file has other content by now.
+        Raises `SnapshotChanged` if the content of the file has changed.
         """
         if digest == self.tree:
             return self.manifest
@@ -100,7 +100,7 @@ class Snapshot:
         return data
 
     def iter_blobs(self, missing: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """The bytes of the given digests, one after another; the manifest's come last."""
+        """Yield the bytes of the given digests one by one, the manifest last."""
         requested = dict.fromkeys(missing)
         for digest in requested:
             if digest != self.tree:
@@ -126,10 +126,10 @@ class Snapshot:
 def take_snapshot(
     root: Root, cache_dir: Path, *, status: GitStatus | None = None, hold: bool = False
 ) -> Snapshot:
-    """The tree below a root as it is now.
+    """Take a snapshot of the tree below a root.
 
-    `status` is a call to git that was started already, as provenance does. With `hold`, what
-    has to be read is kept in memory: for the second try, after `SnapshotChanged`.
+    `status` is a git call that is already running and that provenance shares. With `hold`, the
+    bytes that are read stay in memory: for the second attempt after `SnapshotChanged`.
 
     >>> import tempfile
     >>> from windlass.packaging.project_root import find_root
@@ -143,7 +143,7 @@ def take_snapshot(
 
 
 class _Taking:
-    """One snapshot on its way."""
+    """One snapshot in progress."""
 
     def __init__(self, root: Root, cache_dir: Path, status: GitStatus | None, hold: bool) -> None:
         self._root = root
@@ -152,8 +152,8 @@ class _Taking:
         self._status = status
         self._home = _windlass_home()
         self._looked = time.time_ns()
-        # Settings given by variables are as good as those in files, which the listing rests on.
-        # They may hold a password: only what tells them apart is written down.
+        # Settings in variables count like settings in files, on which the listing depends. They may
+        # contain a password, so only their digest is stored.
         git_settings = repr(given_settings() if root.kind == "git" else ()).encode()
         settings = hashlib.sha256(git_settings).hexdigest()
         self._conditions = f"2 {root.kind} {os.fsencode(self._home)!r} {settings}"
@@ -199,7 +199,7 @@ class _Taking:
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
     def _from_last(self, before: Remembered) -> _Listed | None:
-        """The files of the last listing and what was added since, if that can be told."""
+        """Return the files of the last listing and new files; None if the tree must be walked."""
         if self._root.kind == "loaded":
             return None
         table = before.table
@@ -212,7 +212,7 @@ class _Taking:
         )
         if still is None:
             return None
-        # Git answers meanwhile. Where no folder changed, no file took the place of another.
+        # Git runs meanwhile. If no folder changed, no file was replaced by another.
         if still.listing.folders is before.listing.folders:
             stale, gone = self._find_written(table)
         else:
@@ -250,17 +250,18 @@ class _Taking:
         return distrust_recent(listing, self._looked)
 
     def _find_written(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
-        """As `_find_stale`, for files that are the same ones as when they were last looked at.
+        """Find stale files like `_find_stale`, if no file was replaced since the last snapshot.
 
-        Whatever is done to a file, its content or its mode, the kernel notes the time of it, and
-        nobody can set that time: one number says all. It is not noted everywhere when a file is
-        renamed, and files that were made together may share it: hence the same ones.
+        The kernel records the time of every change to a file's content or mode, and no program can
+        set that time (ctime), so one number is enough. Some file systems do not record it when a
+        file is renamed, and files that were created together may share it. Therefore no file may
+        have been replaced.
         """
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
         lstat = os.lstat
         try:
-            # The one loop that runs over all files each time: nothing in it but what must be.
+            # The only loop over all files on every call: it must stay minimal.
             changed = array("q", [lstat(path).st_ctime_ns for path in table.paths])
         except OSError:
             return self._find_stale(table)
@@ -270,7 +271,7 @@ class _Taking:
         return stale, gone
 
     def _find_stale(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
-        """The files of which what is known is not true any more, and those that are gone."""
+        """Find files whose cached data is outdated, and files that no longer exist."""
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
         lstat = os.lstat
@@ -306,7 +307,7 @@ class _Taking:
             self._reader.fail(path.removeprefix(self._prefix), error)
 
     def _check_limits(self, table: Table, stale: dict[str, os.stat_result]) -> None:
-        """Before anything is read: what a tree may hold is a matter of numbers and sizes."""
+        """Check the number and sizes of files before any file is read."""
         sizes = table.sizes.tolist()
         for row in table.links:
             sizes[row] = 0
@@ -317,7 +318,7 @@ class _Taking:
 
 
 class _Git:
-    """Git's part in a snapshot: it is asked only if it may say something new."""
+    """Git's part in a snapshot: git runs only if its status may have changed."""
 
     def __init__(
         self, status: GitStatus | None, file: str, root: str, before: Remembered | None
@@ -326,7 +327,7 @@ class _Git:
         self._known = None
         if status is None:
             return
-        # Only of what changes from now on will the next snapshot know.
+        # The next snapshot detects only changes from now on.
         self._is_asked_now = not status.is_begun
         self._memory = GitMemory(f"{file}.git", root)
         if before is not None:
@@ -353,7 +354,7 @@ _Listed = tuple[Table, Listing, dict[str, os.stat_result], list[str], bool]
 
 
 def _patched(before: Remembered, table: Table, old_entries: dict[int, Entry]) -> bytes | None:
-    """The manifest of a tree in which few files changed, from the one before."""
+    """Patch the previous manifest, for a tree in which few files changed."""
     manifest = before.manifest()
     if manifest is None:
         return None

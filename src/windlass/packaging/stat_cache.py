@@ -1,7 +1,7 @@
-"""What was known of a tree when it was last snapshotted, so that it need not be read again.
+"""Cache of the last snapshot of a tree, so that unchanged files need not be read again.
 
-One file a root. It may be deleted, damaged or written by two processes at any time: it is
-replaced whole, checked when read, and whatever does not fit is as if it were not there.
+Each root has one file. The file may be deleted, damaged or written by two processes at any time: it
+is replaced atomically and checked when read, and invalid content is ignored.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from windlass.packaging.file_listing import Listing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
 
 _MAGIC = b"windlass tree 3\n"
-_HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of what follows
+_HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of the body
 
-# Never a time that a file has: such an entry is read again.
+# Not a valid file time: such an entry is read again.
 UNTRUSTED = -1
 
 
 class Table:
-    """The files of a tree in columns, of one length and in the order of their paths.
+    """The files of a tree as columns of equal length, sorted by path.
 
-    The paths are full ones: they are looked at each time, and told to others only now and then.
+    The paths are absolute, because they are checked every time and returned rarely.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Table:
         self.links: dict[int, str] = {}
 
     def entry(self, row: int) -> Entry:
-        """One file as the manifest has it."""
+        """Return the manifest entry of one file."""
         path = self.path(row)
         if row in self.links:
             return Entry(path, LINK, self.links[row], 0)
@@ -60,11 +60,11 @@ class Table:
         return Entry(path, mode, digest, self.sizes[row])
 
     def path(self, row: int) -> str:
-        """One file's path from the root."""
+        """Return the path of one file relative to the root."""
         return self.paths[row][len(self.prefix) :]
 
     def entries(self) -> list[Entry]:
-        """All files as the manifest has them."""
+        """Return the manifest entries of all files."""
         hexes, cut = self.digests.hex(), len(self.prefix)
         entries = [
             Entry(path[cut:], EXECUTABLE if mode & 0o100 else FILE, hexes[at : at + 64], size)
@@ -77,7 +77,7 @@ class Table:
         return entries
 
     def manifest(self) -> bytes:
-        """The manifest of all the files."""
+        """Return the manifest of all files."""
         hexes, cut = self.digests.hex(), len(self.prefix)
         rows: list[tuple[str, str, str, int]] = list(
             zip(
@@ -93,19 +93,19 @@ class Table:
         return encode_sorted(rows)
 
     def total(self) -> int:
-        """The bytes that all the files have together."""
+        """Return the total bytes of all files."""
         return sum(self.sizes) - sum(self.sizes[row] for row in self.links)
 
     def row(self, path: str) -> int:
-        """Where a file stands."""
+        """Return the row of a path."""
         return bisect_left(self.paths, path)
 
     def rearranged(self, paths: list[str]) -> Table:
-        """The same knowledge for another list of files; nothing is known of the new ones."""
+        """Return the table for another list of files; new files have no data."""
         table = Table(self.prefix, paths)
         row_by_path = {path: row for row, path in enumerate(self.paths)}
         rows = [row_by_path.get(path, -1) for path in paths]
-        # A new file's row is -1, which is the last one: there stands a file nothing is known of.
+        # The row of a new file is -1, the last one, which is an entry without data.
         unknown = Table(self.prefix, [""])
         for name in ("modified", "changed", "sizes", "inodes", "modes"):
             column = getattr(self, name) + getattr(unknown, name)
@@ -120,7 +120,7 @@ class Table:
         return table
 
     def changed_by(self, added: Collection[str], removed: Collection[str]) -> Table:
-        """The table with some files more and some less."""
+        """Return the table with some files added and some removed."""
         if not added and not removed:
             return self
         if self.links or len(added) + len(removed) > 50:
@@ -147,12 +147,12 @@ class Remembered(NamedTuple):
     table: Table
     listing: Listing
     tree: str
-    total: int  # the bytes of all files
+    total: int  # total bytes of all files
     file: str
-    generation: bytes  # no two are the same
+    generation: bytes  # a unique identifier
 
     def manifest(self) -> bytes | None:
-        """The manifest of that snapshot, unless the file was replaced or damaged meanwhile."""
+        """Return the manifest of that snapshot, or None if the file was replaced or damaged."""
         try:
             with open(self.file, "rb") as file:
                 header = file.read(_HEADER)
@@ -163,7 +163,7 @@ class Remembered(NamedTuple):
         return manifest if hashlib.sha256(manifest).hexdigest() == self.tree else None
 
 
-_Bytes = memoryview  # decoded without a copy
+_Bytes = memoryview  # decoded without copying
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -187,13 +187,13 @@ class _Stored(msgspec.Struct, array_like=True):
 
 
 def cache_file(cache_dir: str, root: str) -> str:
-    """Where the knowledge of a root is kept."""
+    """Return the path of the cache file of a root."""
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
     return os.path.join(cache_dir, "trees", key)
 
 
 def load(file: str, root: str, conditions: str) -> Remembered | None:
-    """What is known of a root, or nothing."""
+    """Load the cached snapshot of a root, or None."""
     try:
         with open(file, "rb") as opened:
             header = opened.read(_HEADER)
@@ -219,7 +219,7 @@ def save(
     manifest: bytes,
     tree: str,
 ) -> bytes:
-    """Remember a snapshot, as the generation that is told. That it fails is no one's problem."""
+    """Store a snapshot and return its generation; ignore a failure."""
     generation = os.urandom(16)
     stored = _Stored(
         root=_text(root),

@@ -1,6 +1,6 @@
-"""Hyper-parameter search: spaces, the loop that adds trials and ends bad ones, what came of it.
+"""Hyper-parameter search: spaces, the loop that adds trials and stops bad ones, and the result.
 
-Optuna decides what is tried next and what is not worth going on with. The trials themselves are
-the memory: a search is taken up again from what the server has recorded. Never imported by the
-server; Optuna is loaded when a search begins.
+Optuna decides what to try next and which trials to stop early. The recorded trials are the only
+memory: a search resumes from the server's records. The server never imports this package. Optuna is
+loaded when a search starts.
 """

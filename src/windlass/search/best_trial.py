@@ -1,4 +1,4 @@
-"""The best trial of an experiment, whoever added it."""
+"""The best trial of an experiment, from a search or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
-    """The best of the trials that succeeded; of equal ones the first."""
+    """Return the best succeeded trial; the first of equal ones."""
     metric, mode = _looked_for(experiment.refresh().record, metric, mode)
     best_trial: Trial[Any] | None = None
     least = math.inf
@@ -47,7 +47,7 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
 
 
 def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
-    """What is the best in: as it was said, or as the searches of the experiment say."""
+    """Return metric and mode: from the arguments, else from the experiment's searches."""
     if mode not in (None, "min", "max"):
         raise InvalidArgument(f'mode is {shown(mode)}; it is "min" or "max".')
     searched = {
@@ -67,7 +67,7 @@ def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) 
 
 
 def _written(metric: str | None, mode: str | None) -> str:
-    """How it is said.
+    """Return the corrected call for a hint.
 
     >>> print(_written("acc", None))
     Write exp.best('acc', 'min') if less is better, exp.best('acc', 'max') if more is.

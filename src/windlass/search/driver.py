@@ -1,7 +1,7 @@
-"""Running a search: what its course says is done, and what happens is told to it.
+"""The driver of a search: carries out the policy's orders and passes it the events of trials.
 
-Nothing is kept here that is not recorded: killed at any point, the next one who runs the search
-finds the trials that exist, and goes on.
+The driver keeps no state that is not recorded. If it is killed at any point, the next driver of the
+search finds the existing trials and continues.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from windlass.search.launcher import Launcher
     from windlass.search.settings import Settings
 
-_AT_ONCE = 1000  # pieces of news that are heard before something is done about them
+_AT_ONCE = 1000  # events to handle before acting on them
 
 
 class Driver:
-    """One search, run here and now."""
+    """Runs one search."""
 
     def __init__(
         self, client: Client, experiment: ExperimentRecord, launcher: Launcher, name: str,
@@ -53,12 +53,12 @@ class Driver:
             self._transport, experiment.id, metric=settings.metric
         )
         self._experiment = experiment
-        self._adding: tuple[int, dict[str, Any]] | None = None  # a trial that may exist or not
+        self._adding: tuple[int, dict[str, Any]] | None = None  # a trial that may or may not exist
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()
 
     def run(self) -> SearchResult:
-        """Run it to its end; what came of it."""
-        # Between two trials the experiment goes on, and so does what ends with it.
+        """Run the search to its end and return the result."""
+        # The hold keeps the experiment and its auxiliary trials running between two trials.
         building = hold(self._transport, self._experiment)
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
@@ -79,10 +79,10 @@ class Driver:
     # -- the loop -----------------------------------------------------------------------
 
     def _recall(self, live: Live) -> None:
-        """Take in all that is recorded: the first round of the stream."""
+        """Load all recorded trials: the first round of the stream."""
         records, points = [], []
         rounds = 0
-        while rounds < 2:  # the experiment is told before its trials, and after them
+        while rounds < 2:  # the stream sends the experiment before its trials and after them
             news = self._next(None)
             if isinstance(news, TrialRecord):
                 records.append(news)
@@ -111,7 +111,7 @@ class Driver:
                 raise flaw
 
     def _fill(self) -> None:
-        """Begin as many trials as may run at once."""
+        """Start as many trials as may run at once."""
         policy = self._policy
         while policy.to_begin and len(policy.running) < self._concurrent:
             self._adding = len(policy.tried), policy.propose()
@@ -120,7 +120,7 @@ class Driver:
             self._adding = None
 
     def _follow(self, live: Live) -> None:
-        """Wait for something to happen, and do what follows from it."""
+        """Wait for events and act on them."""
         policy = self._policy
         going = policy.running
         due = policy.next_due(time.monotonic())
@@ -139,7 +139,7 @@ class Driver:
             live.say(*([(self._progress.line_of(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
-        """The next piece of news; `queue.Empty` if there is none for so long."""
+        """Return the next event; raise `queue.Empty` after `seconds` without one."""
         news = self._inbox.get_nowait() if seconds == 0.0 else self._inbox.get(timeout=seconds)
         if isinstance(news, BaseException):
             raise news
@@ -149,7 +149,7 @@ class Driver:
         try:
             for news in self._following:
                 self._inbox.put(news)
-        except BaseException as error:  # noqa: BLE001 -- raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 -- raised in the waiting thread
             self._inbox.put(error)
 
     @property
@@ -162,7 +162,7 @@ class Driver:
         return returned_value(Trial(self._transport, record), self._policy.settings.metric)
 
     def _ask_to_stop(self, trial_id: int, reason: str) -> None:
-        with contextlib.suppress(Conflict):  # it has ended meanwhile
+        with contextlib.suppress(Conflict):  # the trial has ended meanwhile
             path = path_of("trials", trial_id, "ask-to-stop")
             self._transport.ask("POST", path, TrialRecord, body=AskToStop(reason=reason))
 
@@ -173,10 +173,10 @@ class Driver:
             if not record.state.is_final:
                 Trial(self._transport, record).stop(reason=reason)
 
-    # -- leaving in the midst -----------------------------------------------------------
+    # -- interruption ----------------------------------------------------------------------
 
     def _interrupted(self, live: Live) -> None:
-        """Stop what runs, and say how to go on."""
+        """Stop the running trials and print how to continue."""
         try:
             running = self._unfinished()
             if running:
@@ -190,9 +190,10 @@ class Driver:
         live.say(*([(line, "")] for line in self._farewell()))
 
     def _unfinished(self) -> list[Trial[Any]]:
-        """What goes on of this search, asked of the server: Ctrl-C may come between any two lines.
+        """Return the running trials of this search, as Ctrl-C may come between any two lines.
 
-        A trial that was being added is added for certain, for it may be on its way.
+        The server is the source. A trial that was being added is added again, because the request
+        may already be on its way.
         """
         if self._adding is not None:
             self._launcher.add(*self._adding)
@@ -201,7 +202,7 @@ class Driver:
         return [trial for trial in trials if self._policy.is_mine(trial.record)]
 
     def _stop_all(self, running: list[Trial[Any]]) -> None:
-        """Stop trials that are to be tried again when the search goes on. The newest first."""
+        """Stop trials, newest first. They are repeated when the search continues."""
         for trial in reversed(running):
             trial.stop(reason=INTERRUPTED)
 

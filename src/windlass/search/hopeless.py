@@ -1,4 +1,4 @@
-"""Searches that can come to nothing: told after the first trials, not after the last."""
+"""Detection of searches that cannot succeed, after their first trials instead of the last."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FIRST_UNREPORTED = 2
 
 
 def flaw_of(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
-    """The error that ends a search none of whose first trials came to anything.
+    """Return the error that ends a search if none of its first trials produced a value.
 
-    Only trials that ended since the search was taken up count: whoever mends the program and goes
-    on is not held to what was before.
+    Only trials that ended since the search resumed count, so that a user can fix the program and
+    continue.
     """
     hopeless = (Standing.FAILED, Standing.UNREPORTED)
     ended = [tried for tried in policy.ended if tried.is_new]
@@ -33,7 +33,7 @@ def flaw_of(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
 
 
 def how_to_go_on(experiment_id: int) -> str:
-    """What to write to take up a search again, whatever the script does that began it."""
+    """Return the call that resumes a search, for any script that started it."""
     return f"wl.get_experiment({experiment_id}).search(...) with the same settings."
 
 

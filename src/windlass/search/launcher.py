@@ -1,4 +1,4 @@
-"""Adding the trials of a search: one job, its code as it was when the search began."""
+"""Adds the trials of a search: one job, with its code as of the start of the search."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from windlass.search.policy import identity
 class Launcher:
     """Adds the trials of one search to an experiment.
 
-    What is searched for goes along as arguments. Of a group, a name begins with its role:
-    `"learner.lr"`.
+    The chosen parameters are passed as arguments. In a group, the name of a parameter starts with
+    its role: `"learner.lr"`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Launcher:
 
     @property
     def job_name(self) -> str:
-        """What the job is called."""
+        """The name of the job."""
         from windlass.authoring.prepare.programs import executable_name
 
         if self._job.name is not None:
@@ -58,7 +58,7 @@ class Launcher:
         return executable_name(self._job.executable)
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Refuse what no trial could be of: before anything is recorded or packaged."""
+        """Raise an error for parameters that no trial can run with, before any change."""
         job, problems = with_arguments(self._job, self._arguments(params))
         if problems:
             raise InvalidArgument.of([text for _, text in problems], where="exp.search")
@@ -66,7 +66,7 @@ class Launcher:
         refuse_unsupported(job)
 
     def package(self) -> None:
-        """Snapshot its code now: all the trials that are added from here on run the same."""
+        """Snapshot the code now, so that all trials added from here on run the same code."""
         if isinstance(self._job, Job):
             [packaged] = package(self._client, [self._job.executable])
             self._job = replace_fields(self._job, executable=packaged)
@@ -80,14 +80,14 @@ class Launcher:
         self._job = replace_fields(self._job, roles=roles)
 
     def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
-        """The trial of that number: a new one, or the one there is, whatever it tries."""
+        """Add the trial with this number, or return the existing one, whatever its parameters."""
         wish = AddOptions(
             args=self._arguments(params),
             identity=identity(self._name, number),
             search=SearchPlace(search=self._name, number=number, params=dict(params)),
         )
         trial = add_job(self._client, self._experiment, self._job, wish)
-        if trial.record.recipe.search is None:  # the search would wait for its own for ever
+        if trial.record.recipe.search is None:  # the search would wait for ever
             raise Conflict(
                 f"exp.search: trial {trial.id} ({trial.name}) is none of the search "
                 f"{shown(self._name)} and has the identity of one: {shown(wish.identity)}.",
@@ -119,7 +119,7 @@ def _job_of(what: Any) -> Job | JobGroup:
 
 
 def _is_given(args: Any, name: str) -> bool:
-    """Whether arguments name a parameter already, by its whole name or nested."""
+    """Return True if arguments already name a parameter, by its whole name or nested."""
     if not isinstance(args, Mapping):
         return False
     if name in args:

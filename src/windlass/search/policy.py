@@ -1,7 +1,7 @@
-"""How a search goes: told what happens to its trials, it says what to do next. No I/O.
+"""The policy of a search: turns events of its trials into orders, without I/O.
 
-All it knows comes from what is recorded, so it does not matter who adds the trials, who asks them
-to stop and how often that one was killed: two that are told the same come to the same.
+Its state comes only from recorded data. It therefore does not matter which process adds or stops
+the trials, or how often that process was killed: the same events lead to the same state.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from windlass.search.study import Study
 INTERRUPTED = "the search was interrupted"
 _PRUNED = re.compile(r"pruned at step (\d+)")
 
-# A trial that was asked to stop does so by itself. One that goes on reporting as if nothing had
-# been said is not listening; one that is silent may be in the midst of a long step.
+# A trial that was asked to stop is expected to stop by itself. A trial that continues to report
+# ignores the request; a silent trial may be in the middle of a long step.
 _DEAF_REPORTS, _DEAF_SECONDS = 3, 3.0
 _PATIENCE = 30.0
 
 
 class Standing(str, Enum):
-    """How a trial of a search stands."""
+    """The state of a trial in a search."""
 
     RUNNING = "running"
     COMPLETE = "complete"
     PRUNED = "pruned"
     FAILED = "failed"
-    UNREPORTED = "no value"  # it ended well, and never said what is searched for
-    STOPPED = "stopped"  # by someone
-    INTERRUPTED = "interrupted"  # with the search: it is tried again
+    UNREPORTED = "no value"  # it succeeded without a value of the metric
+    STOPPED = "stopped"  # by a user
+    INTERRUPTED = "interrupted"  # with the search; its parameters are tried again
 
 
 class Order(NamedTuple):
-    """Something to do: ask a trial to stop, or stop it."""
+    """An instruction to ask a trial to stop, or to stop it."""
 
     trial_id: int
     reason: str
@@ -48,7 +48,7 @@ class Order(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """One value that one replica of a trial reported."""
+    """One reported value of one replica of a trial."""
 
     trial_id: int
     source: tuple[str, int]
@@ -64,20 +64,20 @@ class SearchTrial:
         self.params = params
         self.record = record
         self.standing = Standing.RUNNING
-        self.value: float | None = None  # the last that was reported; what it came to
-        self.step: int | None = None  # of that
-        self.is_new = True  # it ended, or will, since the search was taken up
+        self.value: float | None = None  # the last reported value, finally the result
+        self.step: int | None = None  # the step of `value`
+        self.is_new = True  # False if it had ended before the search resumed
         self.pruned_at = _pruned_at(record)
-        self.asked: float | None = None  # when it was asked to stop, as far as it is known
-        self.heard = 0  # how much it reported since
-        self.is_ended = False  # whether it was told to end, after it had not done so by itself
+        self.asked: float | None = None  # when it was asked to stop, if known
+        self.heard = 0  # number of reports since then
+        self.is_ended = False  # True if it was stopped because it ignored the request
         self.source: tuple[str, int] | None = None  # the replica whose values count
 
 
 class SearchPolicy:
-    """The trials of one search, and what is to be done.
+    """The trials of one search, and the orders for them.
 
-    `value_of` says what a trial returned, for one that ended well and reported nothing.
+    `value_of` returns the number that a trial returned, for a succeeded trial without reports.
     """
 
     def __init__(
@@ -89,47 +89,47 @@ class SearchPolicy:
         self.tried: list[SearchTrial] = []  # by number
         self._value_of = value_of
         self._by_id: dict[int, SearchTrial] = {}
-        self._early: dict[int, TrialRecord] = {}  # heard of before the one before it
-        self._unknown: dict[int, list[_Point]] = {}  # heard of before their trial
-        self._others: set[int] = set()  # trials of the experiment that are none of this search
+        self._early: dict[int, TrialRecord] = {}  # records that arrived before their predecessor
+        self._unknown: dict[int, list[_Point]] = {}  # points that arrived before their trial
+        self._others: set[int] = set()  # trials of the experiment outside this search
         self._orders: list[Order] = []
 
-    # -- what is to be done -------------------------------------------------------------
+    # -- decisions -------------------------------------------------------------------------
 
     @property
     def running(self) -> list[SearchTrial]:
-        """Those that have not ended."""
+        """The trials that have not ended."""
         return [tried for tried in self.tried if tried.standing is Standing.RUNNING]
 
     @property
     def ended(self) -> list[SearchTrial]:
-        """Those that have, and count: one that was cut short is tried again."""
+        """The ended trials, without interrupted ones, which are repeated."""
         leftover = (Standing.RUNNING, Standing.INTERRUPTED)
         return [tried for tried in self.tried if tried.standing not in leftover]
 
     @property
     def to_begin(self) -> int:
-        """How many more trials there are to be."""
+        """The number of trials still to start."""
         cut_short = sum(tried.standing is Standing.INTERRUPTED for tried in self.tried)
         return max(self.settings.trials + cut_short - len(self.tried), 0)
 
     @property
     def best(self) -> SearchTrial | None:
-        """The best so far; of equal ones the first."""
+        """The best trial so far; the first of equal ones."""
         return next(iter(self.ranked()), None)
 
     def ranked(self) -> list[SearchTrial]:
-        """Those that ran to their end, the best first."""
+        """Return the trials that ran to their end, best first."""
         done = [tried for tried in self.tried if tried.standing is Standing.COMPLETE]
         sign = 1 if self.settings.is_min else -1
         return sorted(done, key=lambda tried: sign * (tried.value or 0.0))
 
     def propose(self) -> dict[str, Any]:
-        """What the next trial is to try."""
+        """Return the parameters of the next trial."""
         return self.study.propose()
 
     def take_orders(self, now: float) -> list[Order]:
-        """What to do now with those that are not worth going on with, each once."""
+        """Return the orders for trials that are not worth continuing, each order once."""
         for tried in self.running:
             if self._is_deaf(tried, now):
                 reason = f"pruned at step {tried.pruned_at}, and did not stop by itself"
@@ -139,7 +139,7 @@ class SearchPolicy:
         return orders
 
     def next_due(self, now: float) -> float | None:
-        """In how many seconds there may be something to do, if nothing happens before."""
+        """Return the seconds until an order may be due without a new event, or None."""
         left = [
             tried.asked + (_DEAF_SECONDS if tried.heard >= _DEAF_REPORTS else _PATIENCE) - now
             for tried in self.running
@@ -147,10 +147,10 @@ class SearchPolicy:
         ]
         return max(min(left), 0.0) if left else None
 
-    # -- what happens -------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------
 
     def recall(self, records: Iterable[TrialRecord], points: Iterable[Points], now: float) -> None:
-        """Go through all that was before, in the order in which it was."""
+        """Replay all recorded events in their original order."""
         happened: list[tuple[float, Callable[[], None]]] = []
         by_id = {record.id: record for record in records}
         mine = {number: record for number, record in by_id.items() if self.is_mine(record)}
@@ -173,7 +173,7 @@ class SearchPolicy:
             self._changed(tried.record, now)
 
     def learn(self, news: TrialRecord | Points, now: float) -> None:
-        """Something happened."""
+        """Process an event."""
         if isinstance(news, Points):
             for point in _split(news):
                 self._reported(point, now)
@@ -185,12 +185,12 @@ class SearchPolicy:
             self._unknown.pop(news.id, None)
 
     def begun(self, record: TrialRecord, now: float) -> None:
-        """A trial was added; how it stands is heard of later, after what it reported."""
+        """Register an added trial; its state arrives later, after its reports."""
         if self.is_mine(record):
             self._begun(record, now)
 
     def is_mine(self, record: TrialRecord) -> bool:
-        """Whether a trial is one of this search, and no repetition of one."""
+        """Return True if a trial belongs to this search and is not a repetition of one."""
         place = record.recipe.search
         if place is None or place.search != self.name:
             return False
@@ -202,7 +202,7 @@ class SearchPolicy:
             return
         self._early[place.number] = record
         while (first := self._early.pop(len(self.tried), None)) is not None:
-            assert first.recipe.search is not None  # noqa: S101 -- it is ours
+            assert first.recipe.search is not None  # noqa: S101 -- it is part of this search
             params = first.recipe.search.params
             made = SearchTrial(self.study.begin(params), params, first)
             self.tried.append(made)
@@ -226,13 +226,13 @@ class SearchPolicy:
         if tried.asked is not None:
             tried.heard += 1
         if tried.pruned_at is not None and point.step > tried.pruned_at:
-            return  # what Optuna would not have known: it said that this is the end
+            return  # Optuna would not know later values, as it decided to stop the trial
         if not self.settings.prunes or not self.study.report(
             tried.number, step=point.step, value=point.value
         ):
             return
         if tried.record.state.is_final or tried.pruned_at is not None:
-            return  # it was judged before, and by what was known then
+            return  # it was judged before, from the data known then
         tried.pruned_at, tried.asked = point.step, now
         what = f"{self.settings.metric} {point.value:g}"
         reason = f"pruned at step {point.step}: {what} is not among the best at this step"
@@ -257,7 +257,7 @@ class SearchPolicy:
             self.study.fail(tried.number, again=tried.standing is Standing.INTERRUPTED)
 
     def _judged(self, tried: SearchTrial) -> tuple[Standing, float | None]:
-        """What an ended trial came to."""
+        """Return the final state and value of an ended trial."""
         record = tried.record
         if record.state is TrialState.STOPPED and record.message == INTERRUPTED:
             return Standing.INTERRUPTED, tried.value
@@ -270,7 +270,7 @@ class SearchPolicy:
         value = self._value_of(record) if tried.value is None else tried.value
         if value is None:
             return Standing.UNREPORTED, None
-        if value != value:  # not a number: nothing can be said of it
+        if value != value:  # NaN: a value that cannot be ranked
             return Standing.FAILED, value
         return Standing.COMPLETE, value
 
@@ -283,17 +283,17 @@ class SearchPolicy:
 
 
 def identity(name: str, number: int) -> str:
-    """What makes the trial of that number one that is not made twice."""
+    """Return the identity that keeps a trial from being created twice."""
     return f"search/{name}/{number}"
 
 
 def is_pruned(record: TrialRecord) -> bool:
-    """Whether a trial was asked by its search to stop."""
+    """Return True if its search asked a trial to stop."""
     return _pruned_at(record) is not None
 
 
 def _pruned_at(record: TrialRecord) -> int | None:
-    """The step at which a trial was asked to stop by its search, if it was."""
+    """Return the step at which its search asked a trial to stop, if it did."""
     match = _PRUNED.match(record.asked_to_stop)
     return int(match[1]) if match else None
 

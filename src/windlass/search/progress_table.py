@@ -1,4 +1,4 @@
-"""What a person sees of a search while it goes on: a table in a terminal, else a line a trial."""
+"""The progress of a search for people: a table in a terminal, otherwise one line per trial."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_ROWS = 16
 
 
 class ProgressTable:
-    """The lines about one search. The table is drawn by another thread: it is made beforehand."""
+    """The lines about one search. Another thread draws the table, so it is built beforehand."""
 
     def __init__(self, policy: SearchPolicy, concurrent: int) -> None:
         self._policy = policy
@@ -31,14 +31,14 @@ class ProgressTable:
         self._body: list[Line] = []
         self._head: list[tuple[str, str]] = [("search ", "bold"), (repr(policy.name), "name")]
         self._left = ""
-        self._told = 0  # how many ends were told of, line by line
+        self._told = 0  # number of ended trials that have a line
 
     def begin_after(self, ended: int) -> None:
-        """So many had ended before anybody looked."""
+        """Set the number of trials that had ended before this process started."""
         self._told = ended
 
     def update(self) -> None:
-        """Take in how the search stands now."""
+        """Update the table from the current state of the search."""
         policy = self._policy
         done, whole = len(policy.ended), len(policy.ended) + len(policy.running) + policy.to_begin
         head = [
@@ -68,16 +68,16 @@ class ProgressTable:
             body.append([(f"  {lines[0]}", "dim")])
             body += [[(f"  {line}", "")] for line in lines[1:]]
         self._left = eta_text(policy, self._concurrent)
-        self._head, self._body = head, body  # in one piece: another thread reads them
+        self._head, self._body = head, body  # at once: another thread reads them
 
     def lines(self) -> list[Line]:
-        """The table as it is now."""
+        """Return the current table."""
         passed = format_duration(int(time.monotonic() - self._began))
         clock = f"  {passed}, {self._left}" if self._left else f"  {passed}"
         return [[*self._head, (clock, "dim")], *self._body]
 
     def line_of(self, tried: SearchTrial) -> str:
-        """How one trial ended, for where no table can be."""
+        """Describe how one trial ended, for output without a table."""
         policy = self._policy
         self._told += tried.standing is not Standing.INTERRUPTED
         params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())

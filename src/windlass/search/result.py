@@ -1,4 +1,4 @@
-"""What came of a search: the best trial, all of them in a table, what mattered."""
+"""The result of a search: the best trial, a table of all trials, parameter importances."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 _TOP = 10
-_ENOUGH = 10  # trials that ran to their end, before it can be said what matters
+_ENOUGH = 10  # completed trials that importances need
 _FIXED = ("trial", "state", "step", "seconds")
 
 
 class SearchResult:
-    """What `Experiment.search` found. Printed, it is the best, the top trials, and what mattered.
+    """The result of `Experiment.search`. Its text shows the best trial, the top and importances.
 
     ```python
     exp = wl.create_experiment("tuning")
@@ -36,12 +36,12 @@ class SearchResult:
 
     @property
     def name(self) -> str:
-        """What the search is called."""
+        """The name of the search."""
         return self._policy.name
 
     @property
     def best(self) -> Trial[Any] | None:
-        """The best of the trials that ran to their end; None if there is none."""
+        """The best of the trials that ran to their end; None without such a trial."""
         from windlass.client.resources.trial.trial import Trial
 
         best = self._policy.best
@@ -49,19 +49,19 @@ class SearchResult:
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """What the best trial tried."""
+        """The parameters of the best trial."""
         best = self._policy.best
         return {} if best is None else dict(best.params)
 
     @property
     def best_value(self) -> float | None:
-        """What the best trial came to."""
+        """The value of the best trial."""
         best = self._policy.best
         return None if best is None else best.value
 
     @property
     def table(self) -> Table:
-        """A row a trial: the best first, then those that were ended early, then the others.
+        """One row per trial: the best first, then trials that were stopped early, then the others.
 
         ```python
         for row in found.table:
@@ -72,9 +72,9 @@ class SearchResult:
 
     @property
     def importances(self) -> dict[str, float]:
-        """How much each parameter mattered, as Optuna's PED-ANOVA says; they sum to 1.
+        """The importance of each parameter by Optuna's PED-ANOVA; the sum is 1.
 
-        Empty before ten trials have run to their end: fewer cannot tell.
+        Empty until ten trials have run to their end, because fewer are not conclusive.
 
         ```python
         for name, share in found.importances.items():
@@ -85,7 +85,7 @@ class SearchResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many trials ended how."""
+        """The number of trials in each final state."""
         return counts(self._policy)
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class SearchResult:
 
 
 def summary(policy: SearchPolicy) -> list[str]:
-    """What is said at the end."""
+    """Return the lines that a search prints at its end."""
     many = f"{len(policy.tried)} {'trial' if len(policy.tried) == 1 else 'trials'}"
     how = ", ".join(f"{number} {word}" for word, number in counts(policy).items())
     lines = [f"Search {policy.name!r}: {many}" + (f": {how}." if how else ".")]
@@ -124,20 +124,20 @@ def summary(policy: SearchPolicy) -> list[str]:
 
 
 def importances(policy: SearchPolicy) -> dict[str, float]:
-    """How much each parameter mattered; empty where too few ran to their end to say so."""
+    """Return the importance of each parameter; empty if too few trials ran to their end."""
     return policy.study.importances() if len(policy.ranked()) >= _ENOUGH else {}
 
 
 def ordered(policy: SearchPolicy) -> list[SearchTrial]:
-    """The best first, then those that were ended early, then the others."""
+    """Sort trials: the best first, then trials that were stopped early, then the others."""
     rest = [tried for tried in policy.tried if tried.standing is not Standing.COMPLETE]
-    # Of those that were ended early, the one that went furthest was the best.
+    # The trial that was stopped at the latest step is the best of those stopped early.
     rest.sort(key=lambda tried: (tried.standing is not Standing.PRUNED, -(tried.step or 0)))
     return [*policy.ranked(), *rest]
 
 
 def table_of(policy: SearchPolicy, trials: list[SearchTrial]) -> Table:
-    """Some of the trials, in that order."""
+    """Return a table of some trials, in this order."""
     params = {name: _apart(name, _FIXED) for name in policy.settings.space}
     metric = _apart(policy.settings.metric, (*_FIXED, *params.values()))
     rows = [
@@ -157,7 +157,7 @@ def table_of(policy: SearchPolicy, trials: list[SearchTrial]) -> Table:
 
 
 def counts(policy: SearchPolicy) -> dict[str, int]:
-    """How many are how: those that go on first, then in the order of the states."""
+    """Count the trials in each state: running ones first, then in the order of the states."""
     order = [state.value for state in Standing]
     by_state: dict[str, int] = {}
     for tried in policy.tried:
@@ -168,18 +168,18 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
 
 
 def word_of(tried: SearchTrial) -> str:
-    """How a trial stands, in a word: one that goes on may as well wait for room."""
+    """Return the state of a trial in a word; an unfinished trial may also be queued."""
     goes_on = tried.standing is Standing.RUNNING
     return tried.record.state.value.lower() if goes_on else tried.standing.value
 
 
 def metric_text(policy: SearchPolicy, tried: SearchTrial) -> str:
-    """The value of a trial with its name."""
+    """Return the metric's name and the value of a trial."""
     return f"{policy.settings.metric} {_number(tried.value)}"
 
 
 def eta(policy: SearchPolicy, concurrent: int) -> float | None:
-    """In how many seconds it may be over, by how long trials took so far."""
+    """Estimate the seconds until the end of the search from the trials so far."""
     took = [seconds for tried in policy.ended if (seconds := seconds_of(tried)) is not None]
     left = policy.to_begin + len(policy.running)
     if not took or not left:
@@ -188,18 +188,18 @@ def eta(policy: SearchPolicy, concurrent: int) -> float | None:
 
 
 def eta_text(policy: SearchPolicy, concurrent: int) -> str:
-    """The same in words."""
+    """Return the estimated time left as text."""
     left = eta(policy, concurrent)
     return "" if left is None else f"about {format_duration(max(round(left), 1))} left"
 
 
 def seconds_of(tried: SearchTrial) -> float | None:
-    """How long a trial took, if it is over."""
+    """Return the run time of a finished trial."""
     return seconds_run(tried.record)
 
 
 def _passed(tried: SearchTrial) -> float | None:
-    """How long a trial took, or takes already."""
+    """Return the run time of a trial so far."""
     seconds = seconds_run(tried.record, time.time())
     if seconds is None or tried.record.ended is not None:
         return seconds

@@ -1,4 +1,4 @@
-"""What a search was asked to be: recorded with its experiment, and held to when it goes on."""
+"""The settings of a search, recorded with its experiment and kept when the search resumes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_TRIALS = 100_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What makes a search this one and no other."""
+    """The settings that define a search."""
 
     space: dict[str, Uniform | Randint | Choice]
     metric: str
@@ -30,21 +30,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trials: int
     min_steps: int = 1
     reduction: int = 4
-    job: str = ""  # what it is called
-    args: Any = None  # those that are the same in every trial
+    job: str = ""  # the name of the job
+    args: Any = None  # arguments that are the same in every trial
 
     @property
     def is_min(self) -> bool:
-        """Whether less is better."""
+        """True if lower values are better."""
         return self.mode == "min"
 
     @property
     def prunes(self) -> bool:
-        """Whether trials are ended early."""
+        """True if trials may be stopped early."""
         return self.method == "asha"
 
     def grid(self, number: int) -> dict[str, Any]:
-        """The combination of that number; the last name changes fastest."""
+        """Return the combination with this number; the last name changes fastest."""
         chosen: dict[str, Any] = {}
         for name, space in reversed(self.space.items()):
             values = space.values or []
@@ -57,7 +57,7 @@ def check_settings(
     *, space: dict[str, Space], metric: object, mode: object, method: object, trials: object,
     seed: object, min_steps: object, reduction: object,
 ) -> int | None:  # fmt: skip
-    """Refuse what makes no search, all of it at once; how many trials, if that can be said."""
+    """Raise an error that lists all invalid settings; return the number of trials, if known."""
     problems = []
     if not isinstance(metric, str) or not metric:
         problems.append(
@@ -81,7 +81,7 @@ def check_settings(
 
 
 def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
-    """How many combinations a grid has; what cannot be counted is a problem each."""
+    """Return the number of combinations of a grid; add a problem for each endless space."""
     sizes = []
     for name, axis in space.items():
         values = axis.values
@@ -106,9 +106,9 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
 def check_same(
     name: str, recorded: Mapping[str, Any], requested: Settings, *, is_seeded: bool
 ) -> Settings:
-    """The settings to go on with; refused if they are those of another search.
+    """Return the settings to continue with; raise Conflict if they differ from the recorded ones.
 
-    Without a seed of its own, it goes on with the one there is.
+    Without an explicit seed, the search continues with the recorded seed.
     """
     free = ("trials",) if is_seeded else ("trials", "seed")
     before, now = _flat(recorded, free), _flat(msgspec.to_builtins(requested), free)
@@ -124,19 +124,19 @@ def check_same(
             hint='Give this one a name of its own, name="...", or go on with the settings it has.',
         )  # fmt: skip
     settings = msgspec.convert(dict(recorded), learned(Settings))
-    # The options as they were given: JSON knows no tuples.
+    # Take the options from the request, because JSON has no tuples.
     return msgspec.structs.replace(settings, space=requested.space, trials=requested.trials)
 
 
 def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
-    """What must stay as it is, each parameter of the space by itself."""
+    """Return the settings that must not change, with one entry per parameter of the space."""
     plain = {key: value for key, value in settings.items() if key not in (*free, "space")}
     spaces = {f"space[{name!r}]": value for name, value in settings.get("space", {}).items()}
     return {**spaces, **plain}
 
 
 def _told(value: Any) -> str:
-    """A setting as it was written; what is not there was not said."""
+    """Return a setting as the user wrote it."""
     if value is None:
         return "not given"
     if isinstance(value, dict) and value.get("type") in ("uniform", "randint", "choice"):

@@ -1,4 +1,4 @@
-"""What a search may choose from: plain values that say so, checked when they are written down."""
+"""Search spaces: plain values that are validated when they are created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_OPTIONS = 10_000
 
 
 class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
-    """A number between two, ends included. Made by `wl.uniform` and `wl.loguniform`."""
+    """A range of numbers, ends included. Created by `wl.uniform` and `wl.loguniform`."""
 
     low: float
     high: float
@@ -24,12 +24,12 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
 
     @property
     def example(self) -> Any:
-        """One of them."""
+        """A value of this space."""
         return self.low
 
     @property
     def values(self) -> list[Any] | None:
-        """All of them, in order; None if they cannot be counted."""
+        """All values of this space in order; None if they cannot be counted."""
         if self.step is None:
             return None
         low, high, step = (Decimal(str(number)) for number in (self.low, self.high, self.step))
@@ -43,7 +43,7 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
 
 
 class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
-    """A whole number between two, ends included. Made by `wl.randint`."""
+    """A range of integers, ends included. Created by `wl.randint`."""
 
     low: int
     high: int
@@ -52,12 +52,12 @@ class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
 
     @property
     def example(self) -> Any:
-        """One of them."""
+        """A value of this space."""
         return self.low
 
     @property
     def values(self) -> list[Any] | None:
-        """All of them, in order."""
+        """All values of this space in order."""
         return list(range(self.low, self.high + 1, self.step))
 
     def __repr__(self) -> str:
@@ -66,18 +66,18 @@ class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
 
 
 class Choice(msgspec.Struct, frozen=True, tag="choice", omit_defaults=True):
-    """One of some options. Made by `wl.choice`."""
+    """A set of options. Created by `wl.choice`."""
 
     options: tuple[Any, ...]
 
     @property
     def example(self) -> Any:
-        """One of them."""
+        """A value of this space."""
         return self.options[0]
 
     @property
     def values(self) -> list[Any] | None:
-        """All of them, in order."""
+        """All values of this space in order."""
         return list(self.options)
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ Space = Uniform | Randint | Choice
 def uniform(
     low: SupportsFloat, high: SupportsFloat, *, step: SupportsFloat | None = None
 ) -> Uniform:
-    """Any number from `low` to `high`; with a `step`, only `low`, `low + step` and so on.
+    """Choose a number from `low` to `high`; with a `step`, only `low`, `low + step` and so on.
 
     >>> uniform(0, 0.5)
     uniform(0, 0.5)
@@ -109,7 +109,7 @@ def uniform(
 
 
 def loguniform(low: SupportsFloat, high: SupportsFloat) -> Uniform:
-    """Any number from `low` to `high`, each power of ten as likely as the next.
+    """Choose a number from `low` to `high`, with every power of ten equally likely.
 
     >>> loguniform(1e-5, 1e-1)
     loguniform(1e-05, 0.1)
@@ -124,9 +124,9 @@ def loguniform(low: SupportsFloat, high: SupportsFloat) -> Uniform:
 def randint(
     low: SupportsIndex, high: SupportsIndex, *, step: SupportsIndex = 1, log: bool = False
 ) -> Randint:
-    """Any whole number from `low` to `high`, both included, as in Python's `random.randint`.
+    """Choose an integer from `low` to `high`, both included, as in Python's `random.randint`.
 
-    With `log`, each power of two is as likely as the next.
+    With `log`, every power of two is equally likely.
 
     >>> randint(1, 8)
     randint(1, 8)
@@ -147,7 +147,7 @@ def randint(
 
 
 def choice(*options: Any) -> Choice:
-    """One of the options, or of those in a list: texts, numbers, booleans, None, lists of them.
+    """Choose one of the options, or of a list: texts, numbers, booleans, None, or lists of them.
 
     >>> choice("adam", "sgd")
     choice('adam', 'sgd')
@@ -175,7 +175,7 @@ def choice(*options: Any) -> Choice:
 
 
 def flatten(space: Mapping[str, Any]) -> dict[str, Space]:
-    """The spaces by name; of those inside others the names are joined with dots.
+    """Return the spaces by name, with the names of nested spaces joined by dots.
 
     >>> flatten({"lr": uniform(0, 1), "net": {"layers": choice(2, 4)}})
     {'lr': uniform(0, 1), 'net.layers': choice(2, 4)}
@@ -220,7 +220,7 @@ _PLAIN = (str, bool, int, float, type(None))
 
 
 def _option(value: Any) -> Any:
-    """An option as it can be recorded; a number of numpy's is the number it is."""
+    """Return an option in a form that can be recorded; convert numpy scalars to Python numbers."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "shape", 0) == ():
         value = value.item()

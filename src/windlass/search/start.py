@@ -1,4 +1,4 @@
-"""Beginning a search, or taking one up again: what was asked for is checked and recorded."""
+"""The start of a search, new or resumed: checks the arguments and records the settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def search(
     concurrent: int, name: str, seed: int | None, timeout: float | str | None, args: Any,
     min_steps: int, reduction: int,
 ) -> SearchResult:  # fmt: skip
-    """Run a search to its end, from wherever it is."""
+    """Run a search to its end, from its current state."""
     load_optuna()
     from windlass.search.driver import Driver
     from windlass.search.launcher import Launcher
@@ -61,7 +61,7 @@ def search(
 
 
 def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRecord:
-    """The experiment as it is now."""
+    """Return the current record of the experiment."""
     path = path_of("experiments", experiment.id)
     return client.transport.ask("GET", path, ExperimentRecord)
 
@@ -69,8 +69,8 @@ def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRe
 def _claim(
     client: Client, experiment: ExperimentRecord, name: str, requested: Settings, *, is_seeded: bool
 ) -> Settings:
-    """Record the search. Whoever was first said what it is: others go on with that, or not."""
-    # Before it is extended: one that is refused changes nothing.
+    """Record the search; a later client continues with the first client's settings or fails."""
+    # A refused request changes nothing, so check before the search is extended.
     before = experiment_now(client, experiment).searches.get(name)
     if before is not None:
         check_same(name, before, requested, is_seeded=is_seeded)
@@ -95,19 +95,19 @@ def _check_way(name: object, concurrent: object) -> None:
 
 
 def _recorded(args: Any) -> Any:
-    """Arguments as they can be recorded and compared: what JSON lacks by how it looks.
+    """Return arguments in a form to record and compare; non-JSON values by their repr.
 
     >>> _recorded({"data": object(), "kinds": {"b", "a"}})
     {'data': '<object object>', 'kinds': ['a', 'b']}
     """
     try:
         return msgspec.json.decode(msgspec.json.encode(args, enc_hook=_look, order="deterministic"))
-    except (TypeError, ValueError, msgspec.MsgspecError):  # keys that are no texts, and worse
+    except (TypeError, ValueError, msgspec.MsgspecError):  # keys that are not text, and similar
         return _look(args)
 
 
 def _look(value: object) -> str:
-    """How something looks, wherever in memory it is."""
+    """Return the repr of a value without its memory address."""
     return re.sub(r" at 0x[0-9a-f]+", "", shown(value))
 
 

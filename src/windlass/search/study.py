@@ -1,7 +1,7 @@
-"""What Optuna knows of a search, and what it says: the only file that talks to it.
+"""The Optuna study of a search: the only file that uses Optuna.
 
-Optuna keeps all in memory. It is told of each trial as it went, in the order in which it went, so
-that one who takes a search up again is where the one before was. Nothing is decided here.
+Optuna keeps its state in memory. It receives each trial in the original order, so that a resumed
+search has the same state as the search before. This module makes no decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """One search, as Optuna sees it; its trials have the numbers 0, 1, 2 ...
+    """The Optuna study of one search; its trials have the numbers 0, 1, 2 ...
 
     ```python
     study = Study(settings)
@@ -48,25 +48,25 @@ class Study:
             )
         self._trials: list[optuna.Trial] = []  # by number
         self._params: list[dict[str, Any]] = []
-        self._next_steps: list[int] = []  # at which each is looked at again
+        self._next_steps: list[int] = []  # the step of each trial's next evaluation
         self._proposed: tuple[optuna.Trial, dict[str, Any]] | None = None
-        self._again: list[dict[str, Any]] = []  # what was cut short, to be tried again
-        self._repeats = 0  # how many trials tried something again
+        self._again: list[dict[str, Any]] = []  # parameters of interrupted trials, to be repeated
+        self._repeats = 0  # number of trials that repeated an interrupted one
 
     def __len__(self) -> int:
-        """How many trials have begun."""
+        """Return the number of started trials."""
         return len(self._trials)
 
     def propose(self) -> dict[str, Any]:
-        """What the next number is to try; asked again before it has begun, the same."""
+        """Return the parameters of the next trial; the same until that trial starts."""
         if self._proposed is None:
             self._proposed = self._ask(self._due())
         return self._proposed[1]
 
     def begin(self, params: Mapping[str, Any]) -> int:
-        """The next number tries this. It need not be what was proposed: others may share it."""
+        """Start the next trial with these parameters, which may differ from the proposed ones."""
         proposed = self.propose()
-        assert self._proposed is not None  # noqa: S101 -- it was proposed just now
+        assert self._proposed is not None  # noqa: S101 -- set by `propose`
         trial = self._proposed[0]
         if _text(params) in map(_text, self._again):
             self._again = [other for other in self._again if _text(other) != _text(params)]
@@ -81,10 +81,10 @@ class Study:
         return len(self._trials) - 1
 
     def report(self, number: int, *, step: int, value: float) -> bool:
-        """A value on the way; whether Optuna would end the trial here.
+        """Report an intermediate value; return True if Optuna would stop the trial here.
 
-        Successive halving looks at a trial when it has come to the next of its steps, and at no
-        value between: those are not told, for each costs Optuna as much as all before it.
+        Successive halving evaluates a trial only at certain steps. Values in between are not passed
+        on, because each one costs Optuna as much as all before it.
         """
         if step < self._next_steps[number]:
             return False
@@ -95,28 +95,28 @@ class Study:
         return trial.should_prune()
 
     def complete(self, number: int, value: float) -> None:
-        """It ran to its end and came to this."""
+        """Record that a trial ran to its end with this value."""
         self._study.tell(self._trials[number], value)
 
     def prune(self, number: int) -> None:
-        """It was ended early, for what it had reported."""
+        """Record that a trial was stopped early because of its values."""
         self._study.tell(self._trials[number], state=self._optuna.trial.TrialState.PRUNED)
 
     def fail(self, number: int, *, again: bool = False) -> None:
-        """It came to nothing; with `again`, through no fault of its own."""
+        """Record a trial without a value; with `again`, its parameters are tried again."""
         self._study.tell(self._trials[number], state=self._optuna.trial.TrialState.FAIL)
         if again:
             self._again.append(self._params[number])
 
     def importances(self) -> dict[str, float]:
-        """How much each parameter mattered, the most important first; empty if it is too early."""
+        """Return the importance of each parameter, highest first; empty if it is too early."""
         done = self._study.get_trials(
             deepcopy=False, states=(self._optuna.trial.TrialState.COMPLETE,)
         )
         if len({trial.value for trial in done}) < 2:
             return {}
         with _quiet(self._optuna):
-            # The one that needs no other package.
+            # The only evaluator that needs no other package.
             evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
             importances = self._optuna.importance.get_param_importances(
                 self._study, evaluator=evaluator
@@ -124,12 +124,12 @@ class Study:
         return dict(sorted(importances.items(), key=lambda item: -item[1]))
 
     def optuna_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """The trials as Optuna knows them, by number."""
+        """Return Optuna's own trials, by number."""
         optuna_trials = self._study.get_trials(deepcopy=False)
         return [optuna_trials[trial.number] for trial in self._trials]
 
     def _due(self) -> dict[str, Any] | None:
-        """What is to be tried whatever Optuna would say."""
+        """Return parameters to try regardless of Optuna's choice, if any."""
         if self._again:
             return self._again[0]
         if self._settings.method == "grid":
@@ -150,7 +150,7 @@ class Study:
 
 
 def load_optuna() -> Any:
-    """Optuna, or the error that says how to have it."""
+    """Import Optuna, or raise an error that explains how to install it."""
     try:
         import optuna
     except ImportError as error:
@@ -165,7 +165,7 @@ def load_optuna() -> Any:
 
 def _sampler(optuna: Any, settings: Settings) -> Any:
     if settings.method == "tpe":
-        # Trials that run are taken for bad ones: several at a time do not try the same.
+        # Running trials count as bad ones, so that parallel trials do not try the same values.
         return optuna.samplers.TPESampler(seed=settings.seed, constant_liar=True)
     return optuna.samplers.RandomSampler(seed=settings.seed)
 
@@ -182,7 +182,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
     kinds = optuna.distributions
     made: BaseDistribution
     if isinstance(space, Choice):
-        # By place: an option may be anything, and to Optuna True and 1 are the same.
+        # By index: an option may be any value, and Optuna considers True and 1 equal.
         made = kinds.CategoricalDistribution(tuple(range(len(space.options))))
     elif isinstance(space, Randint):
         last = space.low + (space.high - space.low) // space.step * space.step
@@ -195,7 +195,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
 
 
 def _inner(space: Space, value: Any) -> Any:
-    """A value as Optuna knows it."""
+    """Return a value in Optuna's representation."""
     if not isinstance(space, Choice):
         return value
     return [_text(option) for option in space.options].index(_text(value))
@@ -206,13 +206,13 @@ def _outer(space: Space, value: Any) -> Any:
 
 
 def _text(value: Any) -> bytes:
-    """What makes two values the same: what is recorded of them."""
+    """Return the encoding by which two values are compared."""
     return msgspec.json.encode(value, order="deterministic")
 
 
 @contextlib.contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Without what Optuna says of itself: nobody here asked it for anything."""
+    """Silence Optuna's log messages and warnings."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

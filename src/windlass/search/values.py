@@ -1,4 +1,4 @@
-"""What a trial came to: the last it reported, or the number it returned."""
+"""The value of a trial: its last reported value, or the number that it returned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.model.records import TrialState
 
 
 def returned_value(trial: Trial[Any], metric: str) -> float | None:
-    """The number that a trial's function returned, or has under that name in what it returned."""
+    """Return the number that a trial's function returned, alone or under the metric's name."""
     if trial.record.state is not TrialState.SUCCEEDED or trial.record.result is None:
         return None
     value = trial.outcome().value
@@ -18,7 +18,7 @@ def returned_value(trial: Trial[Any], metric: str) -> float | None:
 
 
 def number_of(value: Any) -> float | None:
-    """What is a number, as one; an array of one number is that number.
+    """Return a value as a float, or None; an array with one number is that number.
 
     >>> number_of(3), number_of("3"), number_of(True), number_of([3])
     (3.0, None, None, None)
@@ -32,7 +32,7 @@ def number_of(value: Any) -> float | None:
 
 
 def last_value(trial: Trial[Any], metric: str) -> float | None:
-    """What a trial came to."""
+    """Return the value of a trial for a metric."""
     summary = trial.record.metrics.get(metric)
     if summary is not None and summary.count:
         return summary.last

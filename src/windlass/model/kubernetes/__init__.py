@@ -1,1 +1,1 @@
-"""Kubernetes in the description of a job: options of a role and of its pod."""
+"""Kubernetes options of a role and of its pod."""

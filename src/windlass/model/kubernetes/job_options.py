@@ -1,4 +1,4 @@
-"""What a job says of the Kubernetes cluster it runs on, beyond what it needs anywhere."""
+"""Options of a job that apply only to Kubernetes clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.model.errors import shown
 from windlass.model.kubernetes.pod_shapes import shape_flaw
 from windlass.model.text.quantities import parse_size
 
-# They end in \Z: a $ would let a line break pass.
+# The patterns end in \Z, because $ would accept a trailing line break.
 _DNS = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _PART = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 Namespace = Annotated[str, msgspec.Meta(pattern=rf"^({_DNS})?\Z")]
@@ -26,14 +26,14 @@ MountPath = Annotated[str, msgspec.Meta(max_length=1024, pattern=r"^/[^:\x00]+\Z
 Source = Annotated[str, msgspec.Meta(max_length=1024, pattern=r"^[^\x00]+\Z")]
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
-OURS = ("/windlass", "/windlass-home")  # where the pod has what it needs of us
+OURS = ("/windlass", "/windlass-home")  # paths in the pod that Windlass uses
 _MOST = msgspec.Meta(max_length=100)
 _LARGEST_PATCH = 100_000
 _DEEPEST_PATCH = 30
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A taint of nodes that a pod puts up with, as the API writes it."""
+    """A node taint that a pod tolerates, in the form of the Kubernetes API."""
 
     key: Annotated[str, msgspec.Meta(max_length=317)] = ""
     operator: Annotated[str, msgspec.Meta(pattern=r"^(Exists|Equal|)\Z")] = ""
@@ -45,26 +45,26 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where in a cluster the replicas of a role run, and in what."""
+    """The placement of a role's replicas in a cluster, and their image, volumes and pod patch."""
 
-    namespace: Namespace = ""  # empty: the server's own
-    container_image: ImageName = ""  # empty: one with the Python of the job
+    namespace: Namespace = ""  # empty: the server's own namespace
+    container_image: ImageName = ""  # empty: an image with the Python of the job
     node_selector: Annotated[dict[LabelKey, LabelValue], _MOST] = {}
     tolerations: Annotated[tuple[Toleration, ...], _MOST] = ()
     service_account: OptionalName = ""
     queue: LabelValue = ""
     priority_class: OptionalName = ""
-    volumes: Annotated[dict[MountPath, Source], _MOST] = {}  # as `read_source` understands them
+    volumes: Annotated[dict[MountPath, Source], _MOST] = {}  # in the notation of `read_source`
     image_pull_secrets: Annotated[tuple[ObjectName, ...], _MOST] = ()
     pod_patch: dict[str, Any] = {}
 
 
 class PodSource(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod sees under a path: something of the cluster's, by its kind and name."""
+    """The source of a volume: an object of the cluster, by kind and name."""
 
     kind: str  # "claim" | "config" | "secret" | "host" | "scratch" | "memory"
-    name: str  # of a folder of the node: its path; of scratch and memory: a size, or empty
-    inside: str = ""  # the part of it that is seen
+    name: str  # for "host": a path; for "scratch" and "memory": a size, or empty
+    inside: str = ""  # the mounted subfolder
     is_read_only: bool = False
 
 
@@ -80,7 +80,7 @@ _NAME = re.compile(rf"{_DNS}(\.{_DNS})*", re.ASCII)
 
 
 def read_source(text: str) -> PodSource:
-    """What a volume's source means; those that end in `:ro` cannot be written to.
+    """Parse the source of a volume; a source that ends in `:ro` is read-only.
 
     >>> read_source("claim:datasets/imagenet:ro")
     PodSource(kind='claim', name='datasets', inside='imagenet', is_read_only=True)
@@ -116,7 +116,7 @@ scratch:SIZE, memory:SIZE
 
 
 def mount_flaw(path: str) -> str:
-    """Why nothing can be seen under a path in a pod; empty if it can.
+    """Return why a path cannot be a mount path in a pod; empty if it can.
 
     >>> mount_flaw("data")
     "'data' is not absolute; in a pod a volume has a path such as '/data'"
@@ -134,17 +134,17 @@ def mount_flaw(path: str) -> str:
 
 
 def mount_place(path: str) -> str:
-    """An absolute path as the pod has it, however it is written.
+    """Normalize an absolute path to the path in the pod.
 
     >>> mount_place("//data/./train/")
     '/data/train'
     """
-    # Two slashes at the beginning are left by `normpath`; to a machine they are one.
+    # `normpath` keeps two leading slashes, but the operating system treats them as one.
     return posixpath.normpath("/" + path.lstrip("/")) if path.startswith("/") else path
 
 
 def mounts_flaw(paths: Iterable[str]) -> str:
-    """Why not all of several paths can be seen in a pod; empty if they can.
+    """Return why paths cannot all be mount paths of one pod; empty if they can.
 
     >>> mounts_flaw(["/data", "/models", "/data/"])
     "'/data' and '/data/' are one place; name it once"
@@ -158,7 +158,7 @@ def mounts_flaw(paths: Iterable[str]) -> str:
 
 
 def patch_flaw(patch: object) -> str:
-    """Why something cannot be laid over a pod; empty if it can.
+    """Return why a value cannot be a pod patch; empty if it can.
 
     >>> patch_flaw({"hostNetwork": True}), patch_flaw([1])
     ('', '[1] is no mapping; write {"hostNetwork": True}')
@@ -179,7 +179,7 @@ def patch_flaw(patch: object) -> str:
 
 
 def problems_of_options(options: KubernetesOptions) -> list[str]:
-    """What is wrong with what a role says of the cluster, beyond its types; a sentence each."""
+    """List problems of Kubernetes options that their types do not exclude, one sentence each."""
     problems = []
     for target, source in options.volumes.items():
         flaw = mount_flaw(target)
@@ -197,7 +197,7 @@ def problems_of_options(options: KubernetesOptions) -> list[str]:
 
 
 def _depth(value: object, most: int = _DEEPEST_PATCH + 1) -> int:
-    """How deep it is nested; it is looked into no further than needed."""
+    """Return the nesting depth, examined down to `most` levels."""
     if most == 0 or not isinstance(value, (dict, list, tuple)):
         return 0
     inner = value.values() if isinstance(value, dict) else value

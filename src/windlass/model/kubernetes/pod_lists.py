@@ -1,7 +1,6 @@
-"""Lists in a pod whose things are told apart by fields of theirs, as the cluster tells them apart.
+"""Lists in a pod whose entries have a key field, as in the Kubernetes API.
 
-All other lists have an order and nothing else: nobody can tell which thing of one is which of
-another.
+All other lists have only an order, so entries of two such lists cannot be matched.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 _BY_NAME = ("containers", "initContainers", "env", "volumes", "imagePullSecrets")
 
-# By the name of a list: the field that each of its things has, and what it holds.
+# List name -> the key field of its entries and the type of that field.
 KEYS: dict[str, tuple[str, type]] = {
     **dict.fromkeys(_BY_NAME, ("name", str)),
     "volumeMounts": ("mountPath", str),
@@ -20,7 +19,7 @@ KEYS: dict[str, tuple[str, type]] = {
 
 
 def identity(field: str, thing: Any) -> Hashable | None:
-    """What tells a thing of a list apart from the others; none if nothing does.
+    """Return the key of a list entry, or None if the list has no key field.
 
     >>> identity("volumeMounts", {"name": "data", "mountPath": "/train"})
     '/train'

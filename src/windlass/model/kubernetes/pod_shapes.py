@@ -1,6 +1,6 @@
-"""Shapes of what is laid over a pod: what is looked into there has to be what it is taken for.
+"""The shape of pod patches: fields that Windlass reads must have the expected type.
 
-All else is for the cluster to judge.
+The cluster validates all other fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KINDS = {str: "text", int: "number"}
 
 
 def shape_flaw(patch: Mapping[str, Any]) -> str:
-    """What of a patch, read from JSON, has another shape than in a pod, and where; else nothing.
+    """Return the first field of a JSON patch with a wrong shape, and its path; else an empty text.
 
     >>> shape_flaw({"metadata": {"labels": ["a"]}})
     "metadata.labels: ['a'] is no mapping"
@@ -29,7 +29,7 @@ def shape_flaw(patch: Mapping[str, Any]) -> str:
     ''
     """
     whole = patch if set(patch) <= {"metadata", "spec"} else {"spec": patch}
-    return next(_flaws(whole), "")  # what comes after it relies on the shape of what is before
+    return next(_flaws(whole), "")  # later checks rely on the shape that earlier checks established
 
 
 def _flaws(pod: Mapping[str, Any]) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flaws_of_lists(thing: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Of the lists of named things in a pod or in a container; None takes one away."""
+    """Check the lists of named entries in a pod or container; None removes a list."""
     for name in names:
         things = thing.get(name)
         if things is None:

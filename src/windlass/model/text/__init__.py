@@ -1,1 +1,1 @@
-"""Texts that people read or write: names, durations, sizes, times, and text for a terminal."""
+"""Text for people: names, durations, sizes, times, and text for a terminal."""

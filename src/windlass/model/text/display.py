@@ -1,4 +1,4 @@
-"""Texts of unknown origin, for people: without what steers a terminal, as wide as they look."""
+"""Safe display of text from unknown sources: no control characters, correct screen widths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 
 
 def clean(text: str) -> str:
-    r"""A text of unknown origin on one line, without characters that steer a terminal.
+    r"""Return a text on one line with control characters escaped.
 
     >>> clean("two\nlines, \x1b[31mred")
     'two lines, \\x1b[31mred'
@@ -18,7 +18,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    r"""The same for a text of several lines.
+    r"""Return a text of several lines with control characters escaped, except tabs.
 
     >>> clean_lines("two\nlines, \x1b[31mred")
     'two\nlines, \\x1b[31mred'
@@ -32,7 +32,7 @@ def clean_lines(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """A text cut to a width, with a sign that it was.
+    """Cut a text to a width and mark the cut with an ellipsis.
 
     >>> shorten("accuracy", 8), shorten("accuracy", 5)
     ('accuracy', 'accu…')
@@ -45,7 +45,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def width_of(text: str) -> int:
-    """How many places a text takes on a screen.
+    """Return the number of columns that a text takes on a screen.
 
     >>> width_of("loss"), width_of("損失")
     (4, 4)

@@ -1,8 +1,8 @@
-"""What things may be called: one rule for every name, label and alias, wherever it is checked.
+"""The rules for names: one check for every name, label and alias.
 
 A name is one line of 1 to 200 printable characters that are not all spaces. Names of workspaces,
-projects, models and templates have no space at either end; those of workspaces and projects
-hold no slash, which joins the two: `lab/vision`.
+projects, models and templates have no space at either end. Names of workspaces and projects contain
+no slash, because a slash joins the two: `lab/vision`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from windlass.model.errors import InvalidArgument, shown
 
 LONGEST_NAME = 200
-DEFAULT = "default"  # the workspace, and in it the project, that there always are
+DEFAULT = "default"  # the workspace that always exists, and its project
 
 
 def name_flaw(name: object, what: str = "name") -> str:
-    """What keeps something from being a name, or a label; empty if nothing does.
+    """Return why a value is not a valid name or label; empty if it is valid.
 
     >>> name_flaw("vision 2 (β)"), name_flaw("two\\nlines", "label")
     ('', "'two\\\\nlines' is no label; write a text on one line")
@@ -27,7 +27,7 @@ def name_flaw(name: object, what: str = "name") -> str:
 
 
 def proper_flaw(name: object, what: str) -> str:
-    """What keeps something from being the name of a workspace, a project, a model or a template.
+    """Return why a value is not a valid name of a workspace, project, model or template.
 
     >>> proper_flaw("a/b", "project"), proper_flaw(" a", "model")
     ("'a/b' is no name of a project: it holds a slash", "' a' is no model; leave the spaces out")
@@ -43,7 +43,7 @@ def proper_flaw(name: object, what: str) -> str:
 
 
 def place_flaw(place: object) -> str:
-    """What keeps a text from naming a project, alone or with its workspace.
+    """Return why a text does not name a project, alone or with its workspace; empty if it does.
 
     >>> place_flaw("vision"), place_flaw("lab/vision"), place_flaw("lab/")
     ('', '', "'lab/' names no project; write 'vision', or 'lab/vision' with its workspace")
@@ -58,7 +58,7 @@ def place_flaw(place: object) -> str:
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """The workspace and the project that a text names.
+    """Split a text into the names of a workspace and a project.
 
     >>> split_place("vision"), split_place("lab/vision")
     (('default', 'vision'), ('lab', 'vision'))
@@ -68,7 +68,7 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def join_place(workspace: str, project: str) -> str:
-    """The text that names a project; that of the default workspace needs no more than its name.
+    """Return the text that names a project; the default workspace is omitted.
 
     >>> join_place("default", "vision"), join_place("lab", "vision")
     ('vision', 'lab/vision')
@@ -77,7 +77,7 @@ def join_place(workspace: str, project: str) -> str:
 
 
 def check(flaw: str, where: str = "") -> None:
-    """Refuse what has a flaw."""
+    """Raise InvalidArgument if there is a flaw."""
     if flaw:
         first, _, rest = flaw.partition("\n")
         raise InvalidArgument(f"{where}{first}.", hint=rest or None)

@@ -1,4 +1,4 @@
-"""Durations and sizes: the one place that parses and prints `"4h"` and `"16GB"`."""
+"""Durations and sizes: the only parser and formatter of `"4h"` and `"16GB"`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_SIZE = 2**60
 
 
 def parse_duration(value: str | int | float) -> float:
-    """Seconds from a number or a text such as `"90s"`, `"4h"`, `"1h30m"`.
+    """Parse seconds from a number or a text such as `"90s"`, `"4h"`, `"1h30m"`.
 
     >>> parse_duration("1h30m")
     5400.0
@@ -63,7 +63,7 @@ def _duration_seconds(value: str | int | float) -> float | None:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration as people say it, to two units.
+    """Format a duration with at most two units.
 
     >>> [format_duration(s) for s in (0, 0.0042, 0.25, 1, 3.14159, 75, 5400, 200000)]
     ['0s', '4ms', '250ms', '1s', '3.1s', '1m 15s', '1h 30m', '2d 7h']
@@ -85,9 +85,9 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Bytes from a number or a text such as `"512MiB"` or `"16GB"`.
+    """Parse bytes from a number or a text such as `"512MiB"` or `"16GB"`.
 
-    `GB` is a thousand million bytes, `GiB` and `G` are 2**30, as Kubernetes and people mean them.
+    `GB` is 10**9 bytes. `GiB` and `G` are 2**30, as in Kubernetes.
 
     >>> parse_size("2GiB"), parse_size("1.5KB")
     (2147483648, 1500)
@@ -114,7 +114,7 @@ def parse_size(value: str | int) -> int:
 
 
 def format_size(size: float) -> str:
-    """A size as people read it.
+    """Format a size with a decimal unit.
 
     >>> [format_size(n) for n in (0, 999, 12345, 2 * 10**9)]
     ['0 B', '999 B', '12.3 kB', '2.0 GB']
@@ -127,7 +127,7 @@ def format_size(size: float) -> str:
 
 
 def format_ordinal(number: int) -> str:
-    """A place in a row.
+    """Format an ordinal number.
 
     >>> [format_ordinal(n) for n in (1, 2, 3, 4, 11, 22)]
     ['1st', '2nd', '3rd', '4th', '11th', '22nd']

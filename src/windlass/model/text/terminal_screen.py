@@ -1,6 +1,6 @@
-"""What programs say to terminals, as far as it matters to one who comes later or leaves early.
+"""Terminal output of a shell: replay for clients that attach later, restore after they detach.
 
-Pure functions of the bytes that came out of a shell.
+All functions are pure functions of the bytes that a shell wrote.
 """
 
 from __future__ import annotations
@@ -8,29 +8,29 @@ from __future__ import annotations
 import re
 
 _MODE = re.compile(rb"\x1b\[\?([0-9;]{1,60})([hl])|\x1b([=>])|\x1bc|\x1b\[!p")
-# What a terminal is in before anybody says anything.
+# The modes that are on in a new terminal.
 _ON_AT_FIRST = {7, 25}
-# Those that one who comes later must know of, and that one who leaves must undo.
+# The modes that a client sets when it attaches and resets when it detaches.
 _KEPT = frozenset({1, 7, 9, 25, 47, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1047, 1049, 2004})
 _SECOND_SCREEN = (1049, 1047, 47)
 
-# Questions, which a terminal answers as if somebody typed. Asked once more, they would be
-# answered once more, to a program that did not ask.
+# Queries, which a terminal answers as keyboard input. A replayed query would send a second answer
+# to a program that did not ask.
 _QUESTION = re.compile(
-    rb"\x1b\[[>=?]?[0-9;]*[cnx]"  # what are you, how are you, where is the cursor
-    rb"|\x1b\[\??[0-9;]*\$p"  # is a mode on
-    rb"|\x1b\[(?:1[1345689]|2[01])(?:;[0-9]*)*t"  # where and how large is the window
-    rb"|\x1b\[>[0-9;]*q"  # which version are you
-    rb"|\x1b\[\?u"  # which keys do you tell
-    rb"|\x1b\][0-9;]*;\?(?:\x07|\x1b\\)"  # which colour is that
-    rb"|\x1bP[+$]q[^\x1b\x07]{0,200}(?:\x07|\x1b\\)"  # what can you do
+    rb"\x1b\[[>=?]?[0-9;]*[cnx]"  # device attributes, status and cursor position
+    rb"|\x1b\[\??[0-9;]*\$p"  # state of a mode
+    rb"|\x1b\[(?:1[1345689]|2[01])(?:;[0-9]*)*t"  # position and size of the window
+    rb"|\x1b\[>[0-9;]*q"  # version of the terminal
+    rb"|\x1b\[\?u"  # keyboard protocol
+    rb"|\x1b\][0-9;]*;\?(?:\x07|\x1b\\)"  # colours
+    rb"|\x1bP[+$]q[^\x1b\x07]{0,200}(?:\x07|\x1b\\)"  # terminal capabilities and settings
     rb"|\x1bZ|\x05"
 )
 _STYLE_RESET = b"\x1b[m"
 
 
 class Modes:
-    """The modes of a terminal, as what came out of a shell has left them.
+    """The modes of a terminal after the output of a shell.
 
     >>> modes = Modes()
     >>> modes.feed(b"\\x1b[?1049h\\x1b[?25l a full screen")
@@ -43,15 +43,15 @@ class Modes:
     def __init__(self) -> None:
         self._changed: dict[int, bool] = {}
         self._keypad = False
-        self._rest = b""  # what may be the beginning of a sequence
+        self._rest = b""  # possibly the start of an incomplete sequence
 
     @property
     def has_second_screen(self) -> bool:
-        """Whether a program has the whole screen to itself, as editors do."""
+        """True if a program uses the alternate screen, as editors do."""
         return any(self._changed.get(mode) for mode in _SECOND_SCREEN)
 
     def feed(self, data: bytes) -> None:
-        """Take note of more that came."""
+        """Update the modes from more output."""
         data = self._rest + data
         for match in _MODE.finditer(data):
             if match[1] is not None:
@@ -65,14 +65,14 @@ class Modes:
         self._rest = tail[at:] if at >= 0 and not _MODE.match(tail, at) else b""
 
     def entered(self) -> bytes:
-        """What puts another terminal into the same modes."""
+        """Return the sequences that put another terminal into the same modes."""
         sequences = [
             b"\x1b[?%d%b" % (mode, b"h" if on else b"l") for mode, on in self._changed.items()
         ]
         return b"".join(sequences) + (b"\x1b=" if self._keypad else b"")
 
     def left(self) -> bytes:
-        """What puts a terminal back to how it was."""
+        """Return the sequences that reset a terminal to its original modes."""
         sequences = [
             b"\x1b[?%d%b" % (mode, b"l" if on else b"h")
             for mode, on in reversed(self._changed.items())
@@ -91,7 +91,7 @@ class Modes:
 
 
 def without_questions(data: bytes) -> bytes:
-    """The same, to be shown once more: with nothing that a terminal would answer.
+    """Remove queries that a terminal would answer, so that output can be shown again.
 
     >>> without_questions(b"hello\\x1b[6n\\x1b[1mworld\\x1b]11;?\\x07")
     b'hello\\x1b[1mworld'
@@ -100,9 +100,10 @@ def without_questions(data: bytes) -> bytes:
 
 
 def replay(kept: bytes, most: int) -> bytes:
-    """What shows one who comes later about what others see, from the bytes that are kept.
+    """Return the part of the stored output that shows a new client roughly the current screen.
 
-    It begins with a line, or where a program took the whole screen; in the modes that hold there.
+    The result starts at a line, or where a program opened the alternate screen, in the modes that
+    hold there.
 
     >>> replay(b"one\\ntwo\\nthree", 7)
     b'\\x1b[mthree'
@@ -126,7 +127,7 @@ def replay(kept: bytes, most: int) -> bytes:
 
 
 def plain_text(data: bytes) -> str:
-    """What came out of a shell as text: no colours, no cursor that moves.
+    """Return terminal output as plain text, without colours and cursor movements.
 
     >>> plain_text(b"\\x1b[1;32mok\\x1b[0m\\x1b]0;title\\x07 done\\r\\n")
     'ok done\\n'

@@ -1,4 +1,4 @@
-"""Points in time as people write them: the one place that reads `2026-11-16` and `2h`."""
+"""Points in time as people write them: the only parser of `2026-11-16` and `2h`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from windlass.model.text.quantities import parse_duration
 
 
 def parse_time(value: Any, now: float | None = None) -> float:
-    """Seconds since the epoch, from such a number, a date, or a time that has passed since.
+    """Parse a number, a date, or a duration before now into seconds since the epoch.
 
-    A date or time without an offset is of this machine's time zone.
+    A date or time without an offset is in the time zone of this machine.
 
     >>> parse_time("2026-11-16T10:30:00+00:00"), parse_time("2h", now=10_000.0)
     (1794825000.0, 2800.0)
@@ -44,7 +44,7 @@ def parse_time(value: Any, now: float | None = None) -> float:
 
 def _of_date(text: str) -> float | None:
     if text.endswith(("Z", "z")):
-        text = f"{text[:-1]}+00:00"  # which Python 3.10 does not read
+        text = f"{text[:-1]}+00:00"  # Python 3.10 cannot parse "Z"
     if len(text) < len("2026-11-16"):
         return None
     try:
