@@ -30,9 +30,9 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
     """Return the replica whose failure ends the job, if one failed for good.
 
     With the scope `job`, a peer that did not end before a restartable replica is assumed to have
-    died because of it, and restarts with all others. One or two reconciliations that observe the
-    ends give the same result. Two times can be equal if the backend reports whole seconds, and a
-    lost replica has no time.
+    died because of it, and restarts with all others. The result is the same whether one or two
+    reconciliations observe the ends. Two times can be equal if the backend reports whole seconds,
+    and a lost replica has no time.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
     if not failed:
