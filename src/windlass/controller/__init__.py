@@ -1,4 +1,4 @@
-"""The reconcile loop: observes a job, asks the engine, stores its decision, has a runtime act.
+"""The reconcile loop: observes a job, lets the engine decide, stores the result, and acts.
 
 Contains the work queue, expectations, the admission queue and the controller, which the server and
 the operator share. May import `model`, `engine` and `runtimes.base`. The engine makes all decisions

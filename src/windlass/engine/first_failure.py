@@ -30,9 +30,9 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
     """Return the replica whose failure ends the job, if one failed for good.
 
     With the scope `job`, a peer that did not end before a restartable replica is assumed to have
-    died because of it, and restarts with all others. One or two reconciliations that observe the
-    ends give the same result. Two times can be equal if the backend reports whole seconds, and a
-    lost replica has no time.
+    died because of it, and restarts with all others. The result is the same whether one or two
+    reconciliations observe the ends. Two times can be equal if the backend reports whole seconds,
+    and a lost replica has no time.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
     if not failed:
@@ -76,7 +76,7 @@ def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
 
 
 def _is_taken_away(slot: Slot) -> bool:
-    """Return True if another party deleted the replica: it restarts whatever its exit."""
+    """Return True if another party deleted the replica: it restarts regardless of its exit."""
     current = slot.current
     is_told = current is not None and current.deleting
     return is_told and not slot.awaits_next and not slot.is_done

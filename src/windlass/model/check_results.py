@@ -41,7 +41,7 @@ class ShowManifests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Request the objects that a job would create in a cluster, without creating them."""
 
     spec: JobSpec
-    namespace: Namespace = ""  # empty: the default namespace
+    namespace: Namespace = ""  # empty: the connection's namespace
 
 
 class ClusterManifests(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Reading of files and links that a table does not know."""
+"""Reads files and links whose content a table lacks or has outdated."""
 
 from __future__ import annotations
 

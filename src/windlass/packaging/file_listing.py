@@ -165,7 +165,7 @@ class _Walk:
         return (ignored or frozenset()) | {path + name for name in inner}
 
     def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
-        """Leave out a virtual environment, which git ignores only if a file inside says so."""
+        """Leave out a virtual environment, which git ignores only if a file inside lists it."""
         if ignored is None or path + "pyvenv.cfg" not in ignored:
             self._is_all_of_git = False
         else:

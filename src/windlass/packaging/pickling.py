@@ -141,7 +141,7 @@ def _is_found_by_name(module: ModuleType) -> bool:
     if parent and folders is None:
         return False
     spec = PathFinder.find_spec(module.__name__, folders)
-    if spec is None:  # another finder may know it: an editable install, a zip file
+    if spec is None:  # another finder may find it: an editable install, a zip file
         return is_installed(file) or _is_ours(module) or "site-packages" in file
     return spec.origin is None or os.path.realpath(spec.origin) == os.path.realpath(file)
 

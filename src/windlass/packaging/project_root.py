@@ -60,7 +60,7 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
 
 def given_root(folder: Path, script: str | None = None) -> Root:
-    """Return the root for a folder that the user names as the project, whatever its size."""
+    """Return the root for a folder of any size that the user names as the project."""
     path = Path(os.path.realpath(folder))
     kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"
     return Root(path, kind, Path(os.path.realpath(script)) if script else None)

@@ -190,10 +190,10 @@ class Driver:
         live.say(*([(line, "")] for line in self._farewell()))
 
     def _unfinished(self) -> list[Trial[Any]]:
-        """Return the running trials of this search, as Ctrl-C may come between any two lines.
+        """Request the unfinished trials of this search from the server.
 
-        The server is the source. A trial that was being added is added again, because the request
-        may already be on its way.
+        Ctrl-C may come between any two lines, so the local state may be outdated. A trial that was
+        being added is added again, because its request may already be on its way.
         """
         if self._adding is not None:
             self._launcher.add(*self._adding)

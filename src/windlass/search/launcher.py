@@ -80,7 +80,7 @@ class Launcher:
         self._job = replace_fields(self._job, roles=roles)
 
     def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
-        """Add the trial with this number, or return the existing one, whatever its parameters."""
+        """Add the trial with this number, or return the existing one with any parameters."""
         wish = AddOptions(
             args=self._arguments(params),
             identity=identity(self._name, number),

@@ -226,7 +226,7 @@ class SearchPolicy:
         if tried.asked is not None:
             tried.heard += 1
         if tried.pruned_at is not None and point.step > tried.pruned_at:
-            return  # Optuna would not know later values, as it decided to stop the trial
+            return  # Optuna stopped the trial before, so it must not see later values
         if not self.settings.prunes or not self.study.report(
             tried.number, step=point.step, value=point.value
         ):

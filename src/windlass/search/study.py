@@ -29,7 +29,7 @@ class Study:
     study = Study(settings)
     params = study.propose()
     study.begin(params)  # number 0
-    study.report(0, step=1, value=0.5)  # whether it is worth going on with
+    study.report(0, step=1, value=0.5)  # True if Optuna would stop the trial
     study.complete(0, 0.4)
     ```
     """
