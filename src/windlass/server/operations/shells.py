@@ -48,8 +48,8 @@ async def follow_shell(
 ) -> AsyncGenerator[bytes, None]:
     """Yield server-sent events until the shell has ended and all its output was sent.
 
-    The stream starts at a position or, without one, at the current screen. With `follows=False` it ends
-    after the existing output.
+    The stream starts at a position or, without one, at the current screen. With `follows=False`
+    it ends after the existing output.
     """
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)

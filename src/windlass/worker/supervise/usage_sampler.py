@@ -36,7 +36,7 @@ class Usage:
 
 
 class Sampler:
-    """Samples the descendants of this process. The first sample has no rates."""
+    """Samples the descendants of this process, without this process itself."""
 
     def __init__(self, devices: Sequence[int], began: float, cpu_before: float) -> None:
         """Take the start time of the replica and the CPU seconds used before it."""
