@@ -48,7 +48,7 @@ class PrivateFiles:
         self.path(uid).unlink(missing_ok=True)
 
     def _link(self, uid: str) -> bool:
-        """Link the newest file if it is equal, as for trials that are submitted together."""
+        """Link the newest file under another name; the caller has checked that it is equal."""
         try:
             os.link(f"{self._root}/{self._newest}", f"{self._root}/{uid}")
         except OSError:
